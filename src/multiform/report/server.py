@@ -25,9 +25,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from multiform.errors import MultiformError, UsageError, reason
-from multiform.report.leaderboard import leaderboard
 from multiform.report.page import SCRIPTS, asset
-from multiform.report.runs import Runs, UnknownPageError
+from multiform.report.runs import Runs, UnknownPageError, leaderboard
 from multiform.results.export import json_line
 from multiform.results.provenance import package_version
 from multiform.results.read import MALFORMED

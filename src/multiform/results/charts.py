@@ -39,12 +39,13 @@ _RANGES = {"mcc": (-1.0, 1.0), "bleu": (0.0, 100.0), "chrf": (0.0, 100.0)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartAxis:
-    """A column of the rows and its axis: from `low` to `high` for numbers; without them, names in the rows' order."""
+    """A column of the rows, and its axis: from `low` to `high` for numbers, else `names` or those of the rows."""
 
     field: str
     title: str | None = None
     low: float | None = None
     high: float | None = None
+    names: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ def scores_chart(results: ResultsData) -> ChartSpec:
             ChartPanel(
                 mark="interval",
                 title=_direction(family, sign > 0),
-                x=ChartAxis(field="score", title=family, **metric_range(family, rows, "score")),
+                x=_metric_axis(family, rows),
                 y=ChartAxis(field="form"),
                 color="scoring",
                 rows=rows,
@@ -126,9 +127,11 @@ def scores_chart(results: ResultsData) -> ChartSpec:
 
 def spread_chart(results: ResultsData) -> ChartSpec:
     """How much better the best form of each task is than the worst; a tick is what equally good forms would show."""
+    comparisons = _comparisons(results)
+    names = [comparison.name for comparison in comparisons]
     rows = [
         {
-            "task": comparison.name,
+            "task": name if names.count(name) == 1 else f"{name} ({comparison.scoring})",
             "scoring": comparison.scoring,
             "spread": comparison.spread.spread.value,
             "low": comparison.spread.spread.low,
@@ -136,7 +139,7 @@ def spread_chart(results: ResultsData) -> ChartSpec:
             "by_chance": comparison.spread.by_chance,
             "p": comparison.spread.p,
         }
-        for comparison in _comparisons(results)
+        for name, comparison in zip(names, comparisons, strict=True)
         if comparison.spread is not None
     ]
     panel = ChartPanel(
@@ -170,7 +173,7 @@ def heatmap_chart(results: ResultsData) -> ChartSpec:
         title=shown,
         x=ChartAxis(field="format"),
         y=ChartAxis(field="task"),
-        value=ChartAxis(field="score", title=shown, **metric_range(shown, rows, "score")),
+        value=_metric_axis(shown, rows),
         rows=rows,
     )
     return _chart("heatmap", f"{shown} by task and format", [panel])
@@ -227,7 +230,7 @@ def flips_chart(results: ResultsData) -> ChartSpec:
                 share = sum(a[doc] != b[doc] for doc in shared) / len(shared)
                 rows.append({"form": first, "other": second, "flips": share})
         value = ChartAxis(field="flips", title="flip rate", low=0.0, high=1.0)
-        x, y = ChartAxis(field="form"), ChartAxis(field="other")
+        x, y = (ChartAxis(field=field, names=comparison.forms) for field in ("form", "other"))
         panels.append(ChartPanel(mark="cell", x=x, y=y, value=value, rows=rows))
     return _chart("flips", "share of documents on which two forms differ", panels)
 
@@ -270,19 +273,18 @@ CHARTS: Mapping[str, Callable[[ResultsData], ChartSpec]] = {
 }
 
 
-def metric_range(metric: str, rows: Sequence[Mapping[str, Any]], field: str) -> dict[str, float]:
+def _metric_axis(metric: str, rows: Sequence[Mapping[str, Any]]) -> ChartAxis:
     """The axis of a metric, which does not depend on the scores where the metric has a range.
 
-    >>> metric_range("accuracy", [{"score": 0.43, "low": 0.41, "high": 0.45}], "score")
-    {'low': 0.0, 'high': 1.0}
-    >>> metric_range("bits_per_byte", [{"score": 1.2, "low": None, "high": None}], "score")
-    {'low': 0.0, 'high': 2.0}
+    >>> axis = _metric_axis("accuracy", [{"score": 0.43, "low": 0.41, "high": 0.45}])
+    >>> axis.low, axis.high
+    (0.0, 1.0)
     """
-    values = [row[name] for row in rows for name in (field, "low", "high") if row.get(name) is not None]
+    values = [row[name] for row in rows for name in ("score", "low", "high") if row.get(name) is not None]
     low, high = _RANGES.get(metric, (0.0, 1.0))
-    if metric not in _UNBOUNDED and all(low <= value <= high for value in values):
-        return {"low": low, "high": high}
-    return {"low": -_ceiling(-min(values)) if min(values) < 0 else 0.0, "high": _ceiling(max(values))}
+    if metric in _UNBOUNDED or not all(low <= value <= high for value in values):
+        low, high = -_ceiling(-min(values)) if min(values) < 0 else 0.0, _ceiling(max(values))
+    return ChartAxis(field="score", title=metric, low=low, high=high)
 
 
 def _ceiling(value: float) -> float:

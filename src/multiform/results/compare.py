@@ -112,9 +112,9 @@ def can_be_compared(metric: str, other: str) -> bool:
     return metric == other or {metric, other} <= set(RIGHT_OR_WRONG)
 
 
-def document_values(form: FormResult) -> dict[int, Any]:
-    """The value of a form's first metric for each document."""
-    scored = _Scored.of(form, form.primary)
+def document_values(form: FormResult, key: str | None = None) -> dict[int, Any]:
+    """The value of a form's first metric, or of `key`, for each document."""
+    scored = _Scored.of(form, form.primary if key is None else key)
     return {doc_id: sample.values[scored.metric] for doc_id, sample in scored.samples.items()}
 
 

@@ -116,7 +116,10 @@ def _rows_chart(alt: Any, panel: ChartPanel) -> Any:
 def _encoding(alt: Any, axis: ChartAxis, channel: str, **options: Any) -> Any:
     """An axis of numbers with its fixed range, or one of names, which are never cut."""
     if axis.low is None:
-        names = {"sort": None, "axis": alt.Axis(labelLimit=0, labelAngle=0 if channel == "Y" else -45)}
+        names = {
+            "sort": None if axis.names is None else list(axis.names),
+            "axis": alt.Axis(labelLimit=0, labelAngle=0 if channel == "Y" else -45),
+        }
         return getattr(alt, channel)(f"{axis.field}:N", title=axis.title, **names)
     scale = alt.Scale(domain=[axis.low, axis.high], nice=False, zero=False)
     return getattr(alt, channel)(f"{axis.field}:Q", title=axis.title, scale=scale, **options)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import combinations
 
-from multiform.errors import DataError, UsageError
+from multiform.errors import DataError, MultiformError, UsageError
 from multiform.forms import ScoredSample
-from multiform.results.compare import can_be_compared, is_mean, metric_family
+from multiform.results.compare import can_be_compared, clusters_of, document_values, is_mean, metric_family
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import ALPHA, Estimate, normal_estimate
 from multiform.statistics.means import form_means
@@ -75,7 +77,23 @@ def compare_runs(first: ResultsData, second: ResultsData, *, metric: str | None 
     Scores are compared document by document. A document that differs between the runs is refused, as its scores do not
     belong together, and so are metrics of which a difference means nothing.
     """
-    return _corrected([compare_form(form, counterpart, metric) for form, counterpart in _pairs(first, second)])
+    return _correct([compare_form(form, counterpart, metric) for form, counterpart in _pairs(first, second)])
+
+
+def compare_all_runs(runs: Sequence[ResultsData]) -> list[tuple[int, int, FormChange]]:
+    """Every form that two of the runs have, with the numbers of the two runs; corrected for all of these at once.
+
+    For two runs, these are the changes of `compare_runs`. What cannot be compared is left out.
+    """
+    pairs, changes = [], []
+    for first, second in combinations(range(len(runs)), 2):
+        counterparts = {form.name: form for form in runs[second].forms}
+        for form in runs[first].forms:
+            with suppress(MultiformError):
+                if form.name in counterparts:
+                    changes.append(compare_form(form, counterparts[form.name]))
+                    pairs.append((first, second))
+    return [(*pair, change) for pair, change in zip(pairs, _correct(changes), strict=True)]
 
 
 def compare_groups(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[FormChange]:
@@ -91,10 +109,10 @@ def compare_groups(first: ResultsData, second: ResultsData, *, metric: str | Non
         keys = [_group_key(side, metric) for side in (group, counterpart) if side is not None]
         if counterpart is not None and None not in keys and len(set(keys)) == 1:
             changes.append(_compare_group((first, group), (second, counterpart), str(keys[0])))
-    return _corrected(changes)
+    return _correct(changes)
 
 
-def _corrected(changes: Sequence[FormChange]) -> list[FormChange]:
+def _correct(changes: Sequence[FormChange]) -> list[FormChange]:
     """The changes with p values after Holm's correction."""
     tests = [change.p for change in changes if change.p is not None]
     adjusted = iter(holm(tests) if tests else ())
@@ -314,21 +332,14 @@ def _key(form: FormResult, metric: str | None) -> str:
 
 def _by_document(form: FormResult, key: str) -> dict[int, float]:
     """The score of each document, where the metric has one; perplexities and the like are of all documents."""
-    metric, _, scorer = key.partition(",")
-    scores: dict[int, float] = {}
-    for sample in form.samples:
-        value = sample.values.get(metric)
-        if sample.scorer == scorer and isinstance(value, int | float) and math.isfinite(value):
-            scores[sample.doc_id] = float(value)
-    return scores
+    values = document_values(form, key).items()
+    return {doc: float(value) for doc, value in values if isinstance(value, int | float) and math.isfinite(value)}
 
 
 def _clusters(form: FormResult, documents: Sequence[int]) -> list[str] | None:
-    """What documents belong together by, such as their passage; None where they are independent."""
-    if form.cluster is None:
-        return None
-    by_document = {sample.doc_id: str(sample.doc.get(form.cluster)) for sample in form.samples}
-    return [by_document[doc_id] for doc_id in documents]
+    """The cluster of each document, such as its passage; None where they are independent."""
+    samples = {sample.doc_id: sample for sample in form.samples}
+    return clusters_of(form, [samples[doc_id] for doc_id in documents])
 
 
 def _check_documents(first: FormResult, second: FormResult) -> None:
