@@ -12,7 +12,7 @@ examples:
   multiform plot results --chart differences -o differences.png
   multiform plot results --chart heatmap -o heatmap.html
 
-charts: scores, heatmap, differences, flips, position_bias, calibration
+charts: scores, heatmap, spread, differences, flips, position_bias, calibration
 """
 
 

@@ -6,6 +6,7 @@ any of them. A new chart is a function here, an entry of `CHARTS`, and a method 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import permutations
@@ -208,8 +209,8 @@ def run_differences_chart(first: ResultsData, second: ResultsData) -> ChartSpec:
         {
             "form": change.name,
             "difference": change.difference.value,
-            "low": change.simultaneous[0],
-            "high": change.simultaneous[1],
+            "low": None if math.isnan(change.simultaneous[0]) else change.simultaneous[0],
+            "high": None if math.isnan(change.simultaneous[1]) else change.simultaneous[1],
             "p": change.p_simultaneous,
         }
         for change in [*compare_groups(first, second), *compare_runs(first, second)]
@@ -296,7 +297,7 @@ def _ceiling(value: float) -> float:
 def _step(rows: Iterable[Mapping[str, Any]], field: str) -> float:
     """The end of an axis of differences: a tenth, a fifth, half or all of the range, so that charts can be compared."""
     bounds = [abs(row[name]) for row in rows for name in (field, "low", "high") if row.get(name) is not None]
-    largest = max((bound for bound in bounds if bound == bound), default=0.0)
+    largest = max(bounds, default=0.0)
     return next((step for step in (0.1, 0.2, 0.5) if largest <= step), _ceiling(largest))
 
 

@@ -23,8 +23,8 @@ _LONGEST_METRIC = 24
 BEST = "*"
 LEGEND = f"{BEST} cannot be told from the best form (at 5 %, corrected for all pairs of forms)"
 SPREAD_LEGEND = (
-    "best − worst: its interval accounts for choosing the two forms after seeing the scores; p is how often forms that "
-    "are equally good would be as far apart"
+    "best − worst: the interval accounts for choosing the best and worst form after seeing the scores; p is how often "
+    "equally good forms would be this far apart"
 )
 
 
@@ -239,8 +239,8 @@ def _chance_notes(results: ResultsData, short: Mapping[str, str]) -> Iterator[st
         spread = comparison.spread
         if spread is not None and spread.p >= ALPHA:
             yield (
-                f"{name}: forms that are equally good would show best − worst of "
-                f"{spread.by_chance:.3f} by chance, so that {spread.spread.value:.3f} is no finding"
+                f"{name}: equally good forms would be {spread.by_chance:.3f} apart by chance, so "
+                f"{spread.spread.value:.3f} is no finding"
             )
         guessed = [
             form
@@ -252,7 +252,7 @@ def _chance_notes(results: ResultsData, short: Mapping[str, str]) -> Iterator[st
             labels = [form.removeprefix(comparison.name).removeprefix("@") or "as written" for form in guessed]
             named = ", ".join(short.get(label, label) for label in labels)
             which = "all forms" if len(guessed) == len(comparison.forms) else named
-            yield f"{name}: a random choice is right in {level:.3f}; not told from that: {which}"
+            yield f"{name}: a random choice scores {level:.3f}; not distinguishable from that: {which}"
 
 
 def _right_notes(results: ResultsData) -> Iterator[str]:

@@ -154,18 +154,10 @@ def table_text(results: ResultsData, style: str | None = None, *, width: int | N
         if arranged is None
         else [_part_table(part, limit) for part in _pivot_parts(arranged, limit)]
     )
-    measure = Console(width=_UNLIMITED)
+    measure = _console(_UNLIMITED, color=False)
     # A terminal that is narrower than the numbers wraps them; nothing is cut.
     widest = max((table.__rich_measure__(measure, measure.options).minimum for table in tables), default=0)
-    # Brackets and colons in names are not taken for markup.
-    console = Console(
-        file=io.StringIO(),
-        width=max(limit, widest),
-        markup=False,
-        emoji=False,
-        highlight=False,
-        force_terminal=color or None,
-    )
+    console = _console(max(limit, widest), color=color)
     with console.capture() as captured:
         for table in tables:
             console.print(table)
@@ -174,6 +166,13 @@ def table_text(results: ResultsData, style: str | None = None, *, width: int | N
         for note in result_notes(results):
             console.print(_note_lines(note, width), style="yellow")
     return captured.get()
+
+
+def _console(width: int, *, color: bool) -> Console:
+    """A console that takes no brackets and colons in names for markup."""
+    return Console(
+        file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False, force_terminal=color or None
+    )
 
 
 def _long_tables(results: ResultsData, width: int) -> Iterator[Table]:
