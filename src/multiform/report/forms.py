@@ -219,7 +219,7 @@ def question_heads(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """How each question begins, without the lines that all of them begin with, such as an instruction."""
     questions = [row["prompt"][row["question_start"] :] for row in rows]
     first, last = min(questions, default=""), max(questions, default="")
-    start = first.rfind("\n", 0, _shared(first, last)) + 1 if first != last else 0
+    start = first.rfind("\n", 0, _shared_length(first, last)) + 1 if first != last else 0
     return [" ".join(question[start : start + 4 * _HEAD].split())[:_HEAD] for question in questions]
 
 
@@ -233,10 +233,10 @@ def question_starts(form: FormResult, samples: Sequence[ScoredSample]) -> list[i
     shots = form.num_fewshot if isinstance(form.num_fewshot, int) else 0
     delimiter = str(form.config.get("fewshot_delimiter") or "\n\n")
     description = str(form.config.get("description") or "")
-    return [_start(prompts, position, shots, delimiter, description) for position in range(len(prompts))]
+    return [_question_start(prompts, position, shots, delimiter, description) for position in range(len(prompts))]
 
 
-def _start(prompts: Sequence[str], position: int, shots: int, delimiter: str, description: str) -> int:
+def _question_start(prompts: Sequence[str], position: int, shots: int, delimiter: str, description: str) -> int:
     prompt = prompts[position]
     skipped = len(description) if description and prompt.startswith(description) else 0
     if not shots:
@@ -244,9 +244,9 @@ def _start(prompts: Sequence[str], position: int, shots: int, delimiter: str, de
     if prompt.count(delimiter, skipped) == shots:
         return prompt.rfind(delimiter) + len(delimiter)
     neighbours = [prompts[near] for near in (position - 1, position + 1) if 0 <= near < len(prompts)]
-    return prompt.rfind("\n", 0, max((_shared(prompt, neighbour) for neighbour in neighbours), default=0)) + 1
+    return prompt.rfind("\n", 0, max((_shared_length(prompt, neighbour) for neighbour in neighbours), default=0)) + 1
 
 
-def _shared(text: str, other: str) -> int:
+def _shared_length(text: str, other: str) -> int:
     """How many characters two texts begin with alike."""
     return next((n for n, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))

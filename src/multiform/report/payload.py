@@ -52,7 +52,7 @@ def task_entries(runs: Sequence[Results], labels: Sequence[str], shorts: Mapping
     across = [
         _entry(comparison, None, _short_name(name, shorts), models)
         | _run_pairs([change for change in changes if change[2].name == name], labels)
-        for name, comparison, models in _across(runs, labels)
+        for name, comparison, models in _compare_across_runs(runs, labels)
     ]
     return [*across, *within]
 
@@ -84,7 +84,9 @@ def _short_name(name: str, shorts: Mapping[str, str]) -> str:
     return f"{task}{at}{shorts.get(label, label)}"
 
 
-def _across(runs: Sequence[Results], labels: Sequence[str]) -> Iterator[tuple[str, FormComparison, list[str]]]:
+def _compare_across_runs(
+    runs: Sequence[Results], labels: Sequence[str]
+) -> Iterator[tuple[str, FormComparison, list[str]]]:
     """Each form that several runs have, compared as if the runs were its forms."""
     for name in dict.fromkeys(form.name for results in runs for form in results.forms):
         having = [

@@ -61,16 +61,16 @@ class Runs:
         partial = partial_results_files(self.folder) if self.folder.is_dir() else []
         return {sha256(self._name(file))[:12]: file for file in dict.fromkeys([*partial, *results_files(self.folder)])}
 
-    def listed(self) -> list[Mapping[str, Any]]:
+    def run_lines(self) -> list[Mapping[str, Any]]:
         """A line for each complete run: model, date and scores, or what is wrong with its file; the newest first."""
         return [self._run(key, file).line for key, file in reversed(self.files().items())]
 
-    def going_on(self) -> list[dict[str, Any]]:
+    def unfinished_lines(self) -> list[dict[str, Any]]:
         """The states of runs that are not complete, as they write them into their output folders."""
         states = [_state(file) for file in sorted(self.folder.rglob("run_*.json"))]
         return [state for state in states if state is not None]
 
-    def lean(self) -> dict[str, Results]:
+    def all_results(self) -> dict[str, Results]:
         """Every readable run without its samples, by its key."""
         read = {key: self._run(key, file).results for key, file in self.files().items()}
         return {key: results for key, results in read.items() if results is not None}
@@ -98,10 +98,10 @@ class Runs:
         stamp = _stamp(file)
         known = self._runs.get(file)
         if known is None or known.stamp != stamp:
-            known = self._runs[file] = self._read(key, file, stamp)
+            known = self._runs[file] = self._read_run(key, file, stamp)
         return known
 
-    def _read(self, key: str, file: Path, stamp: Stamp) -> _Run:
+    def _read_run(self, key: str, file: Path, stamp: Stamp) -> _Run:
         about = {"key": key, "file": self._name(file)}
         try:
             results = results_of_run(recorded_run(file), samples=False)
@@ -213,7 +213,7 @@ def leaderboard(runs: Mapping[str, Results]) -> dict[str, Any]:
         for entry in _reversals(models, forms, cells)
     ]
     taus = _tau(models, forms, cells)
-    stability = _stability(_compared(models, forms, cells), reversals, taus)
+    stability = _stability(_count_cases(models, forms, cells), reversals, taus)
     return {
         "models": models,
         "forms": forms,
@@ -269,7 +269,7 @@ def _stability(compared: int, reversals: Sequence[Any], taus: Sequence[Any]) -> 
     }
 
 
-def _compared(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], Any]) -> int:
+def _count_cases(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], Any]) -> int:
     """How many pairs of models have scores under both of two forms of a task: the cases in which they may reverse."""
     number = 0
     for i, first in enumerate(models):

@@ -167,9 +167,11 @@ class _Handler(BaseHTTPRequestHandler):
             case "/style.css":
                 return "text/css", asset("style.css")
             case "/api/runs":
-                return _json({"complete": runs.listed(), "going_on": runs.going_on(), "folder": str(runs.folder)})
+                return _json(
+                    {"complete": runs.run_lines(), "going_on": runs.unfinished_lines(), "folder": str(runs.folder)}
+                )
             case "/api/leaderboard":
-                return _json(leaderboard(runs.lean()))
+                return _json(leaderboard(runs.all_results()))
             case "/api/report":
                 return _json(runs.payload(keys).main)
             case "/api/samples":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.errors import UsageError, shorten
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
-from multiform.paths import replace_output, sanitized
+from multiform.paths import replace_output, safe_name
 from multiform.prompts.media import named
 from multiform.requests import Completion, LLOutput
 from multiform.results.notes import extraction_of, failures_of
@@ -92,7 +92,7 @@ def write_results(results: ResultsData, path: Path, *, samples: bool) -> list[Pa
     with ExitStack() as files:
         files.enter_context(_replacing(written[0], [plain_json(to_json(results)), "\n"]))
         for form in results.forms if samples else ():
-            name = sanitized(form.name)
+            name = safe_name(form.name)
             # Two forms may have the same sanitized name; the hash of the form keeps their files apart.
             is_taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
             file = folder / f"samples_{f'{name}_{form.identity}' if is_taken else name}_{stamp}.jsonl"

@@ -65,7 +65,7 @@ def extraction_of(form: FormResult) -> Extraction | None:
     right = [bool(sample.values.get(metric)) for sample in samples]
     missing = [not hit and is_unread(sample) for hit, sample in zip(right, samples, strict=True)]
     wrong = [not hit and not lost for hit, lost in zip(right, missing, strict=True)]
-    lenient = [hit or _leniently_right(sample) for hit, sample in zip(right, samples, strict=True)]
+    lenient = [hit or _is_leniently_right(sample) for hit, sample in zip(right, samples, strict=True)]
     return Extraction(
         right=mean_estimate(list(map(float, right))),
         wrong=mean_estimate(list(map(float, wrong))),
@@ -100,7 +100,7 @@ def is_unread(sample: ScoredSample) -> bool:
     return not names_an_answer(first, references, labels=sample.sample.labels, choices=sample.sample.texts)
 
 
-def _leniently_right(sample: ScoredSample) -> bool:
+def _is_leniently_right(sample: ScoredSample) -> bool:
     """Whether an answer that was not right can be read as right; one that names a choice is not read again."""
     labels, choices = sample.sample.labels, sample.sample.texts
     if (labels or choices) and not is_unread(sample):
@@ -147,14 +147,14 @@ def form_notes(results: ResultsData) -> Iterator[str]:
             yield f"{name}: {extraction}"
     names: dict[str, list[str]] = {}
     for entry in noted_forms(results):
-        overridden = ", ".join(_overridden(entry.forms))
+        overridden = ", ".join(_overridden_settings(entry.forms))
         if overridden:
             names.setdefault(overridden, []).append(entry.name)
     for overridden, listed in names.items():
-        yield f"{_and_more(listed)}: the format overrides {overridden}"
+        yield f"{_name_list(listed)}: the format overrides {overridden}"
 
 
-def _overridden(forms: Sequence[FormResult]) -> Iterator[str]:
+def _overridden_settings(forms: Sequence[FormResult]) -> Iterator[str]:
     """The settings that are overridden, each once; one that forms have different values of with an example."""
     by_kind: dict[str, list[str]] = {}
     for form in forms:
@@ -169,7 +169,7 @@ def _overridden(forms: Sequence[FormResult]) -> Iterator[str]:
             yield f"{kind}{scope} (such as {settings[0].partition(' ')[2]})"
 
 
-def _and_more(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
@@ -192,11 +192,11 @@ def failures_of(entry: FormResult | GroupResult) -> dict[str, Any]:
 def result_notes(results: ResultsData) -> list[str]:
     """Notes on the scores, a line for each: that they are partial, failed documents, truncated prompts, how completions
     ended, ties, and a server whose model changed."""
-    notes = [] if results.status == "complete" else [f"partial results: the run {_ended(results.status)}"]
-    notes += [_failed(form) for form in results.forms if form.failed]
+    notes = [] if results.status == "complete" else [f"partial results: the run {_status_words(results.status)}"]
+    notes += [_failure_note(form) for form in results.forms if form.failed]
     for group in results.groups:
         if group.failed:
-            notes.append(f"{group.name}: {group.failed} documents failed{_spans(group)}")
+            notes.append(f"{group.name}: {group.failed} documents failed{_bounds_words(group)}")
     for entry in noted_forms(results):
         if number := sum(form.truncated_contexts for form in entry.forms):
             note = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
@@ -242,21 +242,21 @@ def _version_notes(results: ResultsData) -> Iterator[str]:
         yield f"the server's {key} changed during the run: {listed}"
 
 
-def _ended(status: str) -> str:
+def _status_words(status: str) -> str:
     return "was stopped" if status == "stopped" else "failed"
 
 
-def _failed(form: FormResult) -> str:
+def _failure_note(form: FormResult) -> str:
     named = [f"doc {doc.doc_id}: {doc.reason}" for doc in form.failed[:_NAMED]]
     more = [f"and {len(form.failed) - _NAMED} more"] if len(form.failed) > _NAMED else []
     counted = any(sample.failure is not None for sample in form.samples)
     total = form.n if counted else form.n + len(form.failed)
     treatment = "count as wrong" if counted else "are left out"
     line = f"{form.name}: {len(form.failed)} of {total} documents failed and {treatment} ({'; '.join([*named, *more])})"
-    return line + _spans(form)
+    return line + _bounds_words(form)
 
 
-def _spans(entry: FormResult | GroupResult) -> str:
+def _bounds_words(entry: FormResult | GroupResult) -> str:
     """The bounds of each score in words."""
     spans = [f"{key.partition(',')[0]} is {low:.4f} to {high:.4f}" for key, (low, high) in entry.bounds.items()]
     return f"; with these all wrong or all right, {', '.join(spans)}" if spans else ""
@@ -291,7 +291,7 @@ def closing_lines(
     results: ResultsData, *, output_path: str | Path | None = None, report: Path | None = None
 ) -> list[str]:
     """The closing lines; `output_path` is where the results were written, `report` the path of the report."""
-    lines = [*_stands_out(results), *_took(results)]
+    lines = [*_findings(results), *_time_line(results)]
     if report is not None:
         lines.append(f"next: open {report} in a browser")
     elif output_path is not None:
@@ -301,13 +301,13 @@ def closing_lines(
     return lines
 
 
-def _stands_out(results: ResultsData) -> Iterator[str]:
+def _findings(results: ResultsData) -> Iterator[str]:
     """The clearest difference between two forms, and the form of which the most could not be extracted."""
     shown = [comparison for comparison in shown_comparisons(results) if comparison.spread is not None]
     pairs = [(comparison, pair) for comparison in shown for pair in comparison.differences]
     if pairs:
         yield clearest_difference(*min(pairs, key=lambda entry: entry[1].p), pairs=len(pairs), tasks=len(shown))
-    yield from _over_wordings(shown)
+    yield from _wording_lines(shown)
     shares = [(extraction.missing.value, name) for name, extraction in extractions(results)]
     share, name = max(shares, default=(0.0, ""))
     if share:
@@ -341,7 +341,7 @@ def clearest_difference(comparison: FormComparison, pair: Difference, *, pairs: 
     )
 
 
-def _over_wordings(shown: Sequence[FormComparison]) -> Iterator[str]:
+def _wording_lines(shown: Sequence[FormComparison]) -> Iterator[str]:
     """The score over the wordings of each format, for the first few."""
     entries = [(comparison, entry) for comparison in shown for entry in comparison.populations]
     for comparison, entry in entries[:_POPULATIONS]:
@@ -357,7 +357,7 @@ def _over_wordings(shown: Sequence[FormComparison]) -> Iterator[str]:
         yield f"{len(entries) - _POPULATIONS} more formats with several wordings are in the results file (across_forms)"
 
 
-def _took(results: ResultsData) -> Iterator[str]:
+def _time_line(results: ResultsData) -> Iterator[str]:
     seconds = results.provenance.get("total_evaluation_time_seconds")
     usage = results.provenance.get("usage")
     if seconds is None:

@@ -20,7 +20,7 @@ from multiform.forms import Task
 from multiform.hashing import sha256
 from multiform.models import Model
 from multiform.models.usage import Usage
-from multiform.paths import sanitized
+from multiform.paths import safe_name
 from multiform.tasks.fewshot import FewshotConfig
 from multiform.tasks.keys import plain
 from multiform.tasks.source import display
@@ -60,7 +60,7 @@ def provenance(
         **model.tokenizer_info(),
         "model_source": source,
         "model_name": name,
-        "model_name_sanitized": sanitized(name),
+        "model_name_sanitized": safe_name(name),
         "system_instruction": system_instruction,
         "system_instruction_sha": sha256(system_instruction) if system_instruction else None,
         "fewshot_as_multiturn": fewshot_as_multiturn,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from multiform.errors import DataError, UsageError, nearest, reason, shorten
 from multiform.forms import Sample, ScoredSample
-from multiform.paths import open_file, read_file, sanitized
+from multiform.paths import open_file, read_file, safe_name
 from multiform.results.results import Results
 from multiform.results.samples import RecordedDoc, recorded_doc, scored_sample
 from multiform.results.values import FailedDoc, FormResult, GroupResult
@@ -58,7 +58,7 @@ class RecordedRun:
     def docs(self, form: str) -> Iterator[RecordedDoc] | None:
         """The documents of a form, each once; None where the run did not log samples."""
         docs = self.samples(form, recorded_doc)
-        return None if docs is None else _once(docs)
+        return None if docs is None else _distinct_docs(docs)
 
     def samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T] | None:
         """The result of `read` for each line of a form's samples file; None where the run did not log samples."""
@@ -84,7 +84,7 @@ class RecordedRun:
             names = [f"partial_samples_{stamp}.jsonl"]
         else:
             identity = self.results.get("forms", {}).get(form, {}).get("identity")
-            names = [f"samples_{sanitized(form)}_{identity}_{stamp}.jsonl", f"samples_{sanitized(form)}_{stamp}.jsonl"]
+            names = [f"samples_{safe_name(form)}_{identity}_{stamp}.jsonl", f"samples_{safe_name(form)}_{stamp}.jsonl"]
         return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
@@ -107,10 +107,10 @@ def results_files(path: Path) -> list[Path]:
 
 def partial_results_files(folder: Path) -> list[Path]:
     """The results files of runs that were stopped or failed, the newest last."""
-    return sorted(folder.rglob(f"{_PARTIAL}*.json"), key=_modified)
+    return sorted(folder.rglob(f"{_PARTIAL}*.json"), key=_modification_time)
 
 
-def _modified(file: Path) -> float:
+def _modification_time(file: Path) -> float:
     """When a file was last written; a link to nothing is the oldest."""
     try:
         return file.stat().st_mtime
@@ -158,7 +158,7 @@ def recorded_run(file: Path) -> RecordedRun:
     return RecordedRun(file, results)
 
 
-def _once(docs: Iterator[RecordedDoc]) -> Iterator[RecordedDoc]:
+def _distinct_docs(docs: Iterator[RecordedDoc]) -> Iterator[RecordedDoc]:
     """Each document once: the samples file has it once for each filter."""
     ids: set[int] = set()
     for doc in docs:
@@ -236,7 +236,7 @@ def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> F
         format_label=label,
         overridden=about.get("overridden") or (),
         samples=samples,
-        failed=[_failed(doc) for doc in failures.get("documents") or ()],
+        failed=[_failed_doc(doc) for doc in failures.get("documents") or ()],
         bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},
         cluster=(config.get("metadata") or {}).get("cluster"),
     )
@@ -254,7 +254,7 @@ def _size(value: Any) -> int:
     return number
 
 
-def _failed(doc: Mapping[str, Any]) -> FailedDoc:
+def _failed_doc(doc: Mapping[str, Any]) -> FailedDoc:
     """A failed document, of which the file has the number alone."""
     sample = Sample(doc_id=int(doc["doc_id"]), doc={})
     return FailedDoc(sample=sample, reason=doc["reason"], retried=doc["retried"], requests=doc["requests"])
@@ -279,12 +279,12 @@ def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
         failed=int(failures.get("failed") or 0),
         bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},
         path=name.partition("@")[0],
-        forms=list(_below(name, nested)),
-        weight_by_size=_weighted(saved, name),
+        forms=list(_forms_below(name, nested)),
+        weight_by_size=_weighs_by_size(saved, name),
     )
 
 
-def _below(name: str, nested: Mapping[str, Any]) -> Iterator[str]:
+def _forms_below(name: str, nested: Mapping[str, Any]) -> Iterator[str]:
     """The forms in a group and in the groups that it holds, each once."""
     seen, waiting = {name}, list(reversed(nested.get(name) or ()))
     while waiting:
@@ -298,13 +298,13 @@ def _below(name: str, nested: Mapping[str, Any]) -> Iterator[str]:
             yield member
 
 
-def _weighted(saved: Mapping[str, Any], group: str) -> bool:
+def _weighs_by_size(saved: Mapping[str, Any], group: str) -> bool:
     """Whether a group weighs its tasks by their numbers of documents; a file of lm-eval says so by its score alone."""
     if group in (known := saved.get("weight_by_size") or {}):
         return bool(known[group])
     scores = saved["results"]
     key = next((key for key, _ in _values(scores[group])), None)
-    members = [name for name in _below(group, saved["group_subtasks"]) if key in scores.get(name, {})]
+    members = [name for name in _forms_below(group, saved["group_subtasks"]) if key in scores.get(name, {})]
     values = [(float(scores[name][key]), _count(saved, name)) for name in members]
     total = sum(n for _, n in values)
     if not total or key is None:

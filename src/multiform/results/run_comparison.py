@@ -225,7 +225,7 @@ def compare_form(first: FormResult, second: FormResult, metric: str | None = Non
     if not can_be_compared(*names):
         message = f"{names[0]} of {first.name} and {names[1]} of {second.name} are no scores of one kind"
         raise UsageError(message, where="compare", hint="name a score that both have with --metric")
-    common = _by_scores(
+    common = _change_of_scores(
         name,
         names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
         *estimates,
@@ -234,7 +234,7 @@ def compare_form(first: FormResult, second: FormResult, metric: str | None = Non
     common = replace(common, settings=tuple(_differing_settings(first, second)))
     if not all(scores):
         return common
-    shared, table = _shared(first, second, *scores)
+    shared, table = _shared_documents(first, second, *scores)
     difference = paired_difference(table)
     means = table.values.mean(axis=0).tolist()
     return replace(
@@ -264,7 +264,7 @@ def _differing_settings(first: FormResult, second: FormResult) -> Iterator[str]:
     yield from (key for key in _SETTINGS if first.config.get(key) != second.config.get(key))
 
 
-def _shared(
+def _shared_documents(
     first: FormResult, second: FormResult, before: Mapping[int, float], after: Mapping[int, float]
 ) -> tuple[list[int], DocumentScores]:
     """The documents that both runs have, with the scores of the second and of the first run."""
@@ -289,13 +289,15 @@ def _compare_group(
     (group, before), (other, after) = sides
     metric = key.partition(",")[0]
     estimates = [group.estimates[key], other.estimates[key]]
-    common = _by_scores(group.name, metric, *estimates, higher_is_better=group.higher_is_better.get(metric, True))
+    common = _change_of_scores(
+        group.name, metric, *estimates, higher_is_better=group.higher_is_better.get(metric, True)
+    )
     scores = {name: [_by_document(side[name], key) for side in (before, after) if name in side] for name in before}
     if set(before) != set(after) or not all(all(pair) for pair in scores.values()):
         return common
     if not all(is_mean(side, list(forms.values()), key) for side, forms in sides):
         return common
-    members = {name: _shared(before[name], after[name], *scores[name]) for name in before}
+    members = {name: _shared_documents(before[name], after[name], *scores[name]) for name in before}
     tables = [table for _, table in members.values()]
     table = pooled(tables, [part.n if group.weight_by_size else 1 for part in tables])
     difference = paired_difference(table)
@@ -356,14 +358,16 @@ def _text(sample: ScoredSample) -> Mapping[str, str]:
     return {key: str(value) for key, value in sample.doc.items() if isinstance(value, str | int | bool)}
 
 
-def _by_scores(name: str, metric: str, first: Estimate, second: Estimate, *, higher_is_better: bool) -> FormChange:
+def _change_of_scores(
+    name: str, metric: str, first: Estimate, second: Estimate, *, higher_is_better: bool
+) -> FormChange:
     """The change of a score whose documents are not known."""
     return FormChange(
         name=name,
         metric=metric,
         first=first,
         second=second,
-        difference=_unpaired(first, second),
+        difference=_unpaired_difference(first, second),
         paired=False,
         p=None,
         p_holm=None,
@@ -371,7 +375,7 @@ def _by_scores(name: str, metric: str, first: Estimate, second: Estimate, *, hig
     )
 
 
-def _unpaired(first: Estimate, second: Estimate) -> Estimate:
+def _unpaired_difference(first: Estimate, second: Estimate) -> Estimate:
     """The difference of two scores as if their documents were different ones, which is too wide an interval."""
     errors = [estimate.stderr for estimate in (first, second) if estimate.stderr is not None]
     error = math.hypot(*errors) if len(errors) == 2 else None

@@ -48,8 +48,8 @@ def sample_line(sample: ScoredSample, metrics: Sequence[str] | None = None) -> d
     """A document by one scorer: lm-eval's keys, then those that Multiform adds; `metrics` orders the values."""
     values = sample.values if metrics is None else {name: sample.values[name] for name in metrics}
     named = [name for name, value in values.items() if not isinstance(value, str)]
-    line = {**_asked(sample), "metrics": named, **_hashes(sample), **values}
-    return {**line, **{key: value for key, value in _plain(sample).items() if key not in line}}
+    line = {**_request_fields(sample), "metrics": named, **_hashes(sample), **values}
+    return {**line, **{key: value for key, value in _added_fields(sample).items() if key not in line}}
 
 
 def task_hash(form: FormResult) -> str:
@@ -62,7 +62,7 @@ def _in_order(form: FormResult) -> list[ScoredSample]:
     return sorted(form.samples, key=lambda sample: scorers.index(sample.scorer))
 
 
-def _asked(sample: ScoredSample) -> dict[str, Any]:
+def _request_fields(sample: ScoredSample) -> dict[str, Any]:
     by_request = [list(repeats) for _, repeats in groupby(_pairs(sample), key=lambda pair: _once(pair[0]))]
     return {
         "doc_id": sample.doc_id,
@@ -84,7 +84,7 @@ def _pairs(sample: ScoredSample) -> list[tuple[Instance, Output | None]]:
     return list(zip(sample.instances, outputs, strict=True))
 
 
-def _plain(sample: ScoredSample) -> dict[str, Any]:
+def _added_fields(sample: ScoredSample) -> dict[str, Any]:
     """The keys that Multiform adds to a line: prediction, gold, and all that `resps` does not say of the outputs."""
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
     written = [output for output in sample.outputs if isinstance(output, Completion)]

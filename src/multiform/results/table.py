@@ -50,20 +50,20 @@ def _tasks(results: ResultsData) -> Iterator[Sequence[str]]:
     by_name |= {group.name: group for group in results.groups}
     shown: set[str] = set()
 
-    def below(name: str, depth: int) -> Iterator[Sequence[str]]:
+    def member_rows(name: str, depth: int) -> Iterator[Sequence[str]]:
         entry = by_name.get(name)
         if entry is None or name in shown:
             return
         shown.add(name)
         yield from _rows(entry, depth)
         for member in sorted(entry.members) if isinstance(entry, GroupResult) else ():
-            yield from below(member, depth + 1)
+            yield from member_rows(member, depth + 1)
 
     inside = {member for group in results.groups for member in group.members}
     for name in sorted({group.name for group in results.groups} - inside):
-        yield from below(name, 0)
+        yield from member_rows(name, 0)
     for name in sorted(form.name for form in results.forms):
-        yield from below(name, 0)
+        yield from member_rows(name, 0)
 
 
 def _rows(entry: FormResult | GroupResult, depth: int) -> Iterator[Sequence[str]]:

@@ -49,11 +49,11 @@ class ErrorPolicy:
         return failed > (self.max_failures if self.max_failures >= 1 else self.max_failures * documents)
 
 
-def checked(request: Request, output: Any) -> Output | FailedRequest:
+def validate_output(request: Request, output: Any) -> Output | FailedRequest:
     """The output, or a failed request where it is invalid, such as a log-likelihood of NaN.
 
     >>> from multiform.requests import LoglikelihoodRequest
-    >>> checked(LoglikelihoodRequest("a", "b"), LLOutput(float("nan")))
+    >>> validate_output(LoglikelihoodRequest("a", "b"), LLOutput(float("nan")))
     FailedRequest(reason='the log-likelihood is nan', retried=0)
     """
     if isinstance(output, FailedRequest):
@@ -72,7 +72,7 @@ def checked(request: Request, output: Any) -> Output | FailedRequest:
     return output if type(output.loglikelihood) is float else replace(output, loglikelihood=loglikelihood)
 
 
-def described(failed: Mapping[str, Sequence[FailedDoc]], documents: int) -> str:
+def failure_summary(failed: Mapping[str, Sequence[FailedDoc]], documents: int) -> str:
     """How many documents failed, and which and why for the first of them."""
     docs = [(form, doc) for form, docs in failed.items() for doc in docs]
     named = [f"{form} doc {doc.doc_id} ({doc.reason})" for form, doc in docs[:_NAMED]]
