@@ -21,8 +21,8 @@ from multiform import MultiformError, Results, evaluate
 from multiform.cli.main import main
 from multiform.paths import replace_file
 from multiform.report import write_report
-from multiform.results.charts import save_chart
-from multiform.results.rows import write_parquet
+from multiform.results.drawing import save_chart
+from multiform.results.export import write_parquet
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ OTHERS = {
     "prompts/media.py": ["encode_wav"],  # in memory
     "models/hf/model.py": ["convert_gguf"],  # into a folder that is renamed
     "results/export.py": ["prepare_output"],  # an empty file, to see whether one can be written
-    "results/journal.py": ["_open"],  # a log that grows line by line
+    "run/journal.py": ["_open"],  # a log that grows line by line
 }
 
 

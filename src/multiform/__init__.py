@@ -85,8 +85,7 @@ if TYPE_CHECKING:
         RollingRequest,
     )
     from multiform.results import FormResult, GroupResult, Results, read_results
-    from multiform.results.failures import FailedDoc
-    from multiform.results.scores import NoSuchResultError, Scores
+    from multiform.results.values import FailedDoc, NoSuchResultError, Scores
     from multiform.run import evaluate, rescore
     from multiform.run.progress import Progress
     from multiform.scoring.aggregations import Aggregation, register_aggregation
@@ -259,10 +258,9 @@ _HOMES = (
     "multiform.tasks",
     "multiform.compat.eval_framework.base_task",
     "multiform.lint",
-    "multiform.results.failures",
     "multiform.run.progress",
     "multiform.results",
-    "multiform.results.scores",
+    "multiform.results.values",
     "multiform.run",
 )
 

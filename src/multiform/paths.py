@@ -118,10 +118,10 @@ def resolve(path: Path) -> Path:
         return path
 
 
-def sanitized(name: str) -> str:
+def safe_name(name: str) -> str:
     """A name that is safe in a path, of at most 180 bytes; ``@`` stays.
 
-    >>> sanitized("org/model:1"), sanitized("arc_easy@mcq::gpqa"), sanitized("..")
+    >>> safe_name("org/model:1"), safe_name("arc_easy@mcq::gpqa"), safe_name("..")
     ('org__model__1', 'arc_easy@mcq__gpqa', '__')
     """
     safe = re.sub(r"[\x00-\x1f\x7f\s]", "_", re.sub(r"[\"<>:/|\\?*\[\]]+", "__", name))

@@ -47,12 +47,17 @@ def in_order(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
 # What is printed
 
 
-def test_two_formats_of_one_task_are_two_columns(folder):
+def test_two_formats_of_one_task_are_two_rows(folder):
     folder.task()
     ran = folder.run(*RUN, "task.yaml@mcqa+cloze")
-    (row,) = [line.split() for line in ran.out.splitlines() if line.startswith(" t ")]
-    assert (ran.code, len(row)) == (0, 10)  # task, n, two scores, the difference with its interval and p
-    assert ["mcqa", "cloze"] in [line.split()[:2] for line in ran.out.splitlines()]
+    assert ran.code == 0
+    rows = [line.split() for line in ran.out.splitlines() if " ± " in line]
+    assert [(row[0], len(row)) for row in rows] == [
+        ("mcqa", 6),
+        ("cloze", 6),
+    ]  # form, metric, its direction, score ± SE
+    (spread,) = [line.split() for line in ran.out.splitlines() if line.startswith(" t ")]
+    assert len(spread) == 8  # task, n, best minus worst with its interval and p
 
 
 def test_two_formats_of_one_task_are_two_rows_of_a_long_table(folder):

@@ -281,7 +281,7 @@ def _run(block: Block) -> None:
             assert done.returncode == 0, done.stderr
         elif words[1] == "view":  # which would serve until it is interrupted
             with Viewer(words[2]) as viewer:
-                assert viewer.runs.listed(), line
+                assert viewer.runs.run_lines(), line
         else:
             code = main(_stand_ins(words[1:]))
             assert code == 0 or (code == 1 and words[1] == "lint"), line  # it may find something

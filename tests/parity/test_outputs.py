@@ -400,7 +400,7 @@ def test_a_folder_of_lm_eval_opens_in_report_viewer_and_comparison(run: Run) -> 
     theirs, ours = (read_results(run.folder / whose) for whose in ("theirs", "ours"))
     page = write_report([theirs], run.folder / "report.html").read_text(encoding="utf-8")
     assert "<title>" in page
-    (listed,) = Runs(run.folder / "theirs").listed()
+    (listed,) = Runs(run.folder / "theirs").run_lines()
     assert listed["harness"] == "lm-eval"
     assert {score["form"] for score in listed["scores"]} == {form.name for form in theirs.forms}
     for change in compare_runs(theirs, ours):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from multiform import evaluate
 from multiform.forms import ScoredSample
 from multiform.report.forms import UNREADABLE, WRONG, form_entry
-from multiform.results.results import FormResult
+from multiform.results.values import FormResult
 
 
 def test_a_score_of_zero_is_wrong_only_where_more_is_better() -> None:

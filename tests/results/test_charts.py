@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,9 @@ import pytest
 from multiform import Results, evaluate
 from multiform.cli.main import main
 from multiform.errors import DataError, UsageError
-from multiform.results.charts import CHARTS, save_chart
+from multiform.results.charts import CHARTS, run_differences_chart
+from multiform.results.drawing import draw, save_chart
+from multiform.results.run_comparison import compare_all_runs, compare_runs
 
 pytestmark = pytest.mark.long
 
@@ -112,3 +116,38 @@ def test_the_flips_of_a_group_are_those_of_all_its_tasks(tmp_path: Path) -> None
     cells = drawn_rows(results.chart.flips().to_dict(validate=False), "flips")
     assert {cell["form"] for cell in cells} == {"both@mcqa", "both@cloze"}
     assert all(cell["flips"] == pytest.approx(group.rightness.flip_rate.value) for cell in cells)
+
+
+def test_a_description_fixes_the_axis_to_the_range_of_the_metric_and_has_the_chance_level(results: Results) -> None:
+    (panel,) = CHARTS["scores"](results).panels
+    assert (panel.x.low, panel.x.high) == (0.0, 1.0)
+    assert panel.lines == {"chance": 0.25}
+    assert [row["score"] for row in panel.rows] == sorted((row["score"] for row in panel.rows), reverse=True)
+    unbounded = evaluate(model="dummy", tasks="quiz@bpb", limit=8, progress=False)
+    (panel,) = CHARTS["scores"](unbounded).panels
+    assert (panel.x.low, panel.x.high) == (0.0, 2.0)
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_description_is_json_with_a_text_that_says_what_it_shows(results: Results, name: str) -> None:
+    spec = CHARTS[name](results)
+    described = json.loads(json.dumps(spec.to_dict()))
+    assert described["palette"]
+    assert re.search(r": -?\d\.\d{3}", spec.text)
+    assert draw(spec).to_dict(validate=False)["description"] == spec.text
+
+
+def test_the_differences_of_two_runs_are_those_of_compare(results: Results) -> None:
+    tasks = "quiz@mcqa+cloze+generate"
+    other = evaluate(model="dummy", model_args={"seed": 1}, tasks=tasks, limit=40, progress=False)
+    (panel,) = run_differences_chart(results, other).panels
+    changes = compare_runs(results, other)
+    assert [(row["form"], row["difference"], row["p"]) for row in panel.rows] == [
+        (change.name, change.difference.value, change.p_simultaneous) for change in changes
+    ]
+    assert [pair[2] for pair in compare_all_runs([results, other])] == changes
+
+
+def test_a_flip_matrix_has_its_forms_in_one_order_on_both_axes(results: Results) -> None:
+    panel = CHARTS["flips"](results).panels[0]
+    assert panel.x.names == panel.y.names

@@ -10,7 +10,7 @@ import pytest
 
 from multiform import evaluate, read_results
 from multiform.report.payload import payload
-from multiform.results.closing import clearest_difference, closing_lines
+from multiform.results.notes import clearest_difference, closing_lines
 from multiform.results.provenance import usage_words
 from multiform.statistics.paired import paired_differences
 from multiform.statistics.scores import document_scores

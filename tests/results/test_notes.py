@@ -14,7 +14,7 @@ from multiform.cli.main import main
 from multiform.models.model import Completions, Loglikelihoods
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
 from multiform.results import to_json
-from multiform.results.closing import closing_lines
+from multiform.results.notes import closing_lines
 
 SUBJECTS = ("arts", "birds", "cities")
 TASK = """\

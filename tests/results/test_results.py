@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -129,11 +131,21 @@ def test_the_repr_of_a_plan_is_the_plan() -> None:
     assert "8 documents" in repr(evaluate(model="dummy", tasks="quiz@mcqa", limit=8, plan_only=True))
 
 
-def test_a_notebook_gets_a_table(results: Results) -> None:
+def test_a_notebook_gets_a_table_notes_and_a_chart(results: Results) -> None:
     page = results._repr_html_()
-    assert page.count("<tr>") == 1 + sum(len(form.estimates) for form in results.forms)
-    assert "<td>quiz@mcqa</td>" in page
-    assert "<th>95 % interval</th>" in page
+    score = results["quiz@mcqa"]
+    assert f"<td>mcqa</td><td>acc ↑</td><td>{score['acc']:.4f} ± {score['acc_stderr']:.3f}</td>" in page
+    assert "<p>limit: the first 8 of 144 documents" in page
+    if importlib.util.find_spec("altair"):
+        assert re.search(r'<img alt="[^"]*quiz@mcqa: 0\.\d{3}[^"]*" src="data:image/svg\+xml;base64,', page)
+
+
+def test_a_notebook_gets_the_spread_over_forms() -> None:
+    several = evaluate(model="dummy", tasks="quiz@mcqa+cloze", limit=8, progress=False)
+    page = several._repr_html_()
+    assert "<th>Best − worst<br>95 % interval, p</th>" in page
+    one = evaluate(model="dummy", tasks="quiz@mcqa", limit=8, progress=False)
+    assert "<th>95 % interval</th>" in one._repr_html_()
 
 
 def test_a_data_frame_has_a_row_for_each_metric(results: Results) -> None:

@@ -173,6 +173,8 @@ def test_a_terminal_of_any_width_shows_names_and_scores_whole(
     assert "…" not in shown
     assert "u001b" not in shown  # nor are codes of colours taken for text
     assert max(map(len, shown.splitlines())) <= columns
+    heading = [line.split() for line in shown.splitlines() if line.startswith(" Form ")]
+    assert heading == [["Form", "A", "B", "−", "A", "up"]] if columns == 80 else heading[0][1] == "Metric"
 
 
 def test_perplexities_are_subtracted_as_they_are_printed(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from multiform.errors import UsageError
 from multiform.results.compare import compare_forms
 from multiform.results.export import to_json
 from multiform.results.pivot import pivot
-from multiform.results.results import FormResult, GroupResult
 from multiform.results.table import table_text
+from multiform.results.values import FormResult, GroupResult
 from multiform.terminal import one_line
 from tests.run.scripted import ScriptedModel, documents, write_task
 
@@ -50,13 +50,17 @@ def scores(text: str) -> list[str]:
 
 def test_several_forms_are_a_pivot_and_none_is_marked_where_none_stands_out(quiz: Results) -> None:
     text = quiz.table()
-    (row,) = [line for line in text.splitlines() if line.lstrip().startswith("quiz ")]
-    assert scores(row) == [f"{quiz[f'quiz@{label}']['acc']:.4f}" for label in ("mcqa", "cloze", "hybrid")]
-    assert "*" not in row
+    rows = [line.split() for line in text.splitlines() if line.split()[:1] in (["mcqa"], ["cloze"], ["hybrid"])]
+    assert rows == [
+        [label, "acc", "↑", f"{scores['acc']:.4f}", "±", f"{scores['acc_stderr']:.3f}"]
+        for label in ("mcqa", "cloze", "hybrid")
+        for scores in [quiz[f"quiz@{label}"]]
+    ]
+    (row,) = [line for line in text.splitlines() if line.startswith(" quiz ")]
     assert re.search(r"\d\.\d{4} \(\d\.\d{3} to \d\.\d{3}\), p \d\.\d{2}", row)
     words = " ".join(text.split())
-    assert "forms that are equally good would show best − worst of" in words
-    assert "a random choice is right in 0.250; not told from that: all forms" in words
+    assert re.search(r"equally good forms would be 0\.\d{3} apart by chance, so 0\.\d{3} is no finding", words)
+    assert "a random choice scores 0.250; not distinguishable from that: all forms" in words
 
 
 @pytest.fixture
@@ -89,11 +93,38 @@ def test_any_number_of_forms_fits_the_width_with_every_score(renamed, number: in
 
 
 def test_a_table_is_not_split_where_it_just_fits(renamed) -> None:
-    results = renamed([("quiz", label) for label in ("mcqa", "cloze", "hybrid")])
+    results = renamed([(task, label) for task in ("a", "b", "c") for label in ("mcqa", "cloze", "hybrid")])
     text = results.table("pivot", width=1000)
     width = max(len(line) for line in text.splitlines()[:5])
     assert results.table("pivot", width=width).count("Task") == 1
     assert results.table("pivot", width=width - 1).count("Task") == 2
+
+
+def test_forms_are_rows_where_they_are_more_than_tasks(renamed) -> None:
+    few = renamed([(task, label) for task in ("a", "b", "c") for label in ("mcqa", "cloze")]).table()
+    many = renamed([(task, f"form{i}") for task in ("a", "b") for i in range(9)]).table()
+    assert [line.split()[0] for line in few.splitlines() if " ± " in line] == ["a", "b", "c"]
+    assert [line.split()[0] for line in many.splitlines() if " ± " in line] == [f"form{i}" for i in range(9)]
+
+
+def test_a_table_in_a_pipe_is_neither_split_nor_wrapped(renamed) -> None:
+    results = renamed([(f"task{i}", f"form{j}") for i in range(40) for j in range(30)])
+    text = results.table()
+    assert text.count("Task") == 1
+    assert "\n    " not in text.partition("best − worst: ")[2]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_cuts_no_number(quiz: Results, width: int) -> None:
+    text = quiz.table("long", width=width)
+    for form in quiz.forms:
+        for estimate in form.estimates.values():
+            assert f"{estimate.value:.4f}   {estimate.low:.4f} to {estimate.high:.4f}" in text or width == 80
+
+
+def test_printing_results_prints_their_table(quiz: Results, capsys: pytest.CaptureFixture[str]) -> None:
+    print(quiz)
+    assert capsys.readouterr().out.rstrip() == quiz.table().rstrip()
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from multiform.results.stops import TaskStops
+from multiform.results.groups import TaskStops
 from multiform.run.rounds import Rounds
 from multiform.statistics.estimates import STOPPED_LEVEL, Estimate
 from multiform.statistics.means import form_means

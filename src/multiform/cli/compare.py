@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.cli import values
 from multiform.errors import UsageError
@@ -190,13 +190,8 @@ def _folded(first: Results, compared: Sequence[FormChange], groups: Sequence[For
 
 
 def _print(compared: Sequence[FormChange], *, documents: bool) -> None:
-    rows = [_row(entry) for entry in compared]
     terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    widths = [max(map(len, cells)) + 3 for cells in zip(_COLUMNS, *rows, strict=True)]
-    if terminal is not None and sum(widths) > terminal:
-        _print_folded(rows, terminal)
-    else:
-        _print_table(rows, sum(widths))
+    _print_table([_row(entry) for entry in compared], terminal)
     most = max((entry.comparisons for entry in compared), default=1)
     if most > 1:
         print(_CORRECTED.format(most))
@@ -210,32 +205,33 @@ def _print(compared: Sequence[FormChange], *, documents: bool) -> None:
             _print_documents(entry)
 
 
-def _print_table(rows: Sequence[Sequence[str]], width: int) -> None:
+def _print_table(rows: Sequence[Sequence[str]], width: int | None) -> None:
+    """Print the table on one line for each row, or on two where it does not fit the width; long names are folded."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
+    columns = list(zip(_COLUMNS, *rows, strict=True))
+    if width is not None and sum(max(map(len, cells)) + 3 for cells in columns) - 1 > width:
+        columns = [*(_pair(columns[index], columns[index + 1]) for index in range(0, 6, 2)), *columns[6:8]]
+        columns.append(_pair(("up", *(row[8] for row in rows)), ("down", *(row[9] for row in rows))))
+    widths = [max(len(line) for cell in cells for line in cell.split("\n")) for cells in columns]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in _COLUMNS:
-        table.add_column(name, justify="left" if name in ("Form", "Metric") else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    console = Console(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False, color_system=None)
+    name_width = widths[0] if width is None else min(widths[0], max(12, width - sum(widths[1:]) - 3 * len(widths) + 1))
+    for number, (heading, *_) in enumerate(columns):
+        limit = name_width if number == 0 else widths[number]
+        justify: Literal["left", "right"] = "left" if heading.startswith(("Form", "Metric")) else "right"
+        table.add_column(heading, justify=justify, overflow="fold", min_width=limit, max_width=limit)
+    for cells in zip(*(cells for _, *cells in columns), strict=True):
+        table.add_row(*cells)
+    total = sum(widths) + 3 * len(widths)
+    console = Console(file=sys.stdout, width=total, markup=False, emoji=False, highlight=False, color_system=None)
     console.print(table)
 
 
-def _print_folded(rows: Sequence[Sequence[str]], width: int) -> None:
-    """Each form on lines of its own, folded between numbers, where the terminal is narrower than the table."""
-    for name, *cells in rows:
-        print(name)
-        line = " "
-        for column, cell in zip(_COLUMNS[1:], cells, strict=True):
-            part = f" {cell};" if column == "Metric" else f" {column} {cell};"
-            if cell and len(line) + len(part) > width:
-                print(line)
-                line = "   "
-            line += part if cell else ""
-        print(line.rstrip(";"))
+def _pair(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    """Two columns as one, with the second below the first."""
+    return tuple(f"{above}\n{below}" for above, below in zip(first, second, strict=True))
 
 
 def _row(entry: FormChange) -> tuple[str, ...]:

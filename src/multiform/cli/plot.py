@@ -12,7 +12,7 @@ examples:
   multiform plot results --chart differences -o differences.png
   multiform plot results --chart heatmap -o heatmap.html
 
-charts: scores, heatmap, differences, flips, position_bias, calibration
+charts: scores, heatmap, spread, differences, flips, position_bias, calibration
 """
 
 
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Read the results, and write the picture."""
-    from multiform.results.charts import save_chart
+    from multiform.results.drawing import save_chart
     from multiform.results.read import read_results
 
     print(f"wrote {save_chart(read_results(options.run), options.chart, options.output)}")

@@ -197,7 +197,7 @@ def _run_options(options: argparse.Namespace, tasks: Sequence[str], model: Any, 
 
 def _say_the_rest(evaluation: Evaluation, options: argparse.Namespace, report: Path | None) -> None:
     """Print to standard error, below the table: what stands out, what the run took, the files and the next command."""
-    from multiform.results.closing import closing_lines
+    from multiform.results.notes import closing_lines
 
     sys.stdout.flush()  # the table comes first, where both go to one place
     written = [*evaluation.files, *([report] if report is not None else [])]
@@ -249,10 +249,10 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False, style
         print(plain_json(to_json(results)))
     if as_json:
         return
-    from multiform.results.table import WIDTH, default_style, table_text
+    from multiform.results.table import default_style, table_text
 
     terminal = sys.stdout.isatty()
-    width = max(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
+    width = shutil.get_terminal_size().columns if terminal else None
     text = table_text(results, style, width=width, color=terminal)
     styled = terminal and (style or default_style(results)) in ("long", "pivot")  # which make what they show visible
     (getattr(sys.stdout, "write_styled", sys.stdout.write) if styled else sys.stdout.write)(text)
@@ -260,7 +260,7 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False, style
 
 def _print_stops(results: Results) -> None:
     """Print where a budgeted run stopped, and why."""
-    from multiform.results.stops import stop_lines
+    from multiform.results.notes import stop_lines
 
     for line in stop_lines(results.run.get("budget", ())):
         print(line)

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run what is missing, and print the leaderboard."""
-    from multiform.report.leaderboard import leaderboard
+    from multiform.report.runs import leaderboard
     from multiform.run.sweep import read_sweep
 
     sweep = read_sweep(Path(options.file))

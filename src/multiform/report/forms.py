@@ -1,4 +1,4 @@
-"""The forms in a report: scores, wrong documents, biases and templates of each."""
+"""The forms in a report: scores, wrong documents, biases, templates and samples of each."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from multiform.results.compare import (
     position_bias_of,
     scoring_of,
 )
-from multiform.results.extraction import is_unread
+from multiform.results.export import sample_row
+from multiform.results.notes import is_unread
 from multiform.results.pivot import p_words
-from multiform.results.results import FormResult, GroupResult
 from multiform.results.samples import choices_and_labels
+from multiform.results.values import FormResult, GroupResult
 from multiform.statistics.estimates import ALPHA, Estimate
 from multiform.statistics.position import PositionBias
 
 #: What can be said of a sample, as bits of a number.
 WRONG, UNREADABLE, TRUNCATED, FAILED, PROMPT_TRUNCATED = 1, 2, 4, 8, 16
+#: Characters of a document that the list of documents shows.
+_HEAD = 110
 #: The longest name of a format that charts show whole.
 _LONGEST = 24
 
@@ -187,3 +190,63 @@ def _calibration(samples: Sequence[ScoredSample], clusters: Sequence[str] | None
         "bins": [{"n": part.n, "confidence": part.confidence, "accuracy": part.accuracy} for part in result.bins],
         "words": f"expected calibration error {error.value:.3f} ({error.low:.3f} to {error.high:.3f}), without noise",
     }
+
+
+def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
+    """A sample as the page shows it; the question begins at `question_start` of its prompt."""
+    row = sample_row(sample)
+    names = ("prompt", "choices", "labels", "loglikelihoods", "gold", "picked", "raw", "extracted")
+    steps = [
+        {"step": step.name, "text": _step_text(step.value)} for step in sample.steps[1:]
+    ]  # the first is the completion
+    return {
+        **{name: row[name] for name in names},
+        "target": None if sample.target is None else str(sample.target),
+        "scores": dict(sample.values),
+        "question_start": question_start,
+        **({"steps": steps} if steps else {}),
+    }
+
+
+def _step_text(value: Any) -> str:
+    """What a step left, as text: of one completion that alone."""
+    if isinstance(value, list | tuple) and len(value) == 1:
+        return _step_text(value[0])
+    return "nothing" if value is None else str(value)
+
+
+def question_heads(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How each question begins, without the lines that all of them begin with, such as an instruction."""
+    questions = [row["prompt"][row["question_start"] :] for row in rows]
+    first, last = min(questions, default=""), max(questions, default="")
+    start = first.rfind("\n", 0, _shared_length(first, last)) + 1 if first != last else 0
+    return [" ".join(question[start : start + 4 * _HEAD].split())[:_HEAD] for question in questions]
+
+
+def question_starts(form: FormResult, samples: Sequence[ScoredSample]) -> list[int]:
+    """Where the question begins in each prompt, after the description and the few-shot examples; 0 where unknown.
+
+    The task's delimiter says it where it stands between the examples alone. Elsewhere, as in chats, it is what the
+    prompts before and after have in common, up to a line's end.
+    """
+    prompts = [sample.sample.prompt for sample in samples]
+    shots = form.num_fewshot if isinstance(form.num_fewshot, int) else 0
+    delimiter = str(form.config.get("fewshot_delimiter") or "\n\n")
+    description = str(form.config.get("description") or "")
+    return [_question_start(prompts, position, shots, delimiter, description) for position in range(len(prompts))]
+
+
+def _question_start(prompts: Sequence[str], position: int, shots: int, delimiter: str, description: str) -> int:
+    prompt = prompts[position]
+    skipped = len(description) if description and prompt.startswith(description) else 0
+    if not shots:
+        return skipped
+    if prompt.count(delimiter, skipped) == shots:
+        return prompt.rfind(delimiter) + len(delimiter)
+    neighbours = [prompts[near] for near in (position - 1, position + 1) if 0 <= near < len(prompts)]
+    return prompt.rfind("\n", 0, max((_shared_length(prompt, neighbour) for neighbour in neighbours), default=0)) + 1
+
+
+def _shared_length(text: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    return next((n for n, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))

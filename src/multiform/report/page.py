@@ -60,8 +60,8 @@ def report_page(runs: Sequence[Results], *, title: str | None = None) -> Iterato
     )
     before, after = page.split(marker)
     yield before
-    yield _embedded("data", data.main)
-    yield from (_embedded(f"samples-{number}", block) for number, block in enumerate(data.blocks))
+    yield _data_block("data", data.main)
+    yield from (_data_block(f"samples-{number}", block) for number, block in enumerate(data.blocks))
     yield after
 
 
@@ -79,7 +79,7 @@ def asset(name: str) -> str:
     return files("multiform.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _embedded(name: str, value: Any) -> str:
+def _data_block(name: str, value: Any) -> str:
     """A value as a block of the page: base64, which no text can break out of."""
     plain = json.loads(json_line({"value": value}))["value"]
     packed = zlib.compress(json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode(errors="replace"), 6)

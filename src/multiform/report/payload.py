@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import itertools
-import math
+import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from multiform.forms import ScoredSample
-from multiform.report.command import arguments_text, command
-from multiform.report.forms import form_entry, group_entry, primary_samples, short_formats, variation_table
+from multiform.report.forms import (
+    form_entry,
+    group_entry,
+    primary_samples,
+    question_heads,
+    question_starts,
+    sample_entry,
+    short_formats,
+    variation_table,
+)
 from multiform.results.compare import compare_forms
 from multiform.results.form_comparison import FormatPopulation, FormComparison
-from multiform.results.notes import result_notes
+from multiform.results.notes import result_notes, stop_lines
 from multiform.results.provenance import usage_words
-from multiform.results.results import FormResult, Results
-from multiform.results.rows import sample_row
-from multiform.results.run_comparison import compare_wordings
-from multiform.results.stops import stop_lines
+from multiform.results.results import Results
+from multiform.results.run_comparison import FormChange, compare_all_runs, compare_wordings
 from multiform.statistics.estimates import Estimate
-from multiform.statistics.paired import Difference, simultaneous_bounds
+from multiform.statistics.paired import Difference
 from multiform.statistics.spread import Spread
 from multiform.statistics.wordings import WordingPopulation
 
@@ -42,12 +48,11 @@ def task_entries(runs: Sequence[Results], labels: Sequence[str], shorts: Mapping
         for comparison in results.comparisons
         if len(comparison.forms) > 1
     ]
-    compared = list(_across(runs, labels))
-    number = sum(math.comb(_having(runs, name), 2) for name in {form.name for run in runs for form in run.forms})
+    changes = compare_all_runs(runs)
     across = [
         _entry(comparison, None, _short_name(name, shorts), models)
-        | {"pairs": [_run_pair(pair, models, number) for pair in _largest(comparison)], "compared": number}
-        for name, comparison, models in compared
+        | _run_pairs([change for change in changes if change[2].name == name], labels)
+        for name, comparison, models in _compare_across_runs(runs, labels)
     ]
     return [*across, *within]
 
@@ -69,10 +74,6 @@ def wording_entries(runs: Sequence[Results], labels: Sequence[str]) -> list[dict
     ]
 
 
-def _having(runs: Sequence[Results], name: str) -> int:
-    return sum(form.name == name for results in runs for form in results.forms)
-
-
 def _format(name: str, shorts: Mapping[str, str]) -> str:
     label = name.partition("@")[2] or name
     return shorts.get(label, label)
@@ -83,7 +84,9 @@ def _short_name(name: str, shorts: Mapping[str, str]) -> str:
     return f"{task}{at}{shorts.get(label, label)}"
 
 
-def _across(runs: Sequence[Results], labels: Sequence[str]) -> Iterator[tuple[str, FormComparison, list[str]]]:
+def _compare_across_runs(
+    runs: Sequence[Results], labels: Sequence[str]
+) -> Iterator[tuple[str, FormComparison, list[str]]]:
     """Each form that several runs have, compared as if the runs were its forms."""
     for name in dict.fromkeys(form.name for results in runs for form in results.forms):
         having = [
@@ -176,18 +179,24 @@ def _form_pair(pair: Difference, comparison: FormComparison, shorts: Mapping[str
     return {"label": label, "difference": difference, "low": low, "high": high, "p": pair.p_simultaneous}
 
 
-def _run_pair(pair: Difference, names: Sequence[str], number: int) -> dict[str, Any]:
-    """A later run minus an earlier one, with interval and p value for all `number` comparisons of runs at once."""
-    low, high = sorted(-bound for bound in simultaneous_bounds(pair.estimate, number))
-    label = f"{names[pair.second]} − {names[pair.first]}"
-    p = min(1.0, pair.p * number)
-    return {"label": label, "difference": -pair.estimate.value, "low": low, "high": high, "p": p}
+def _run_pairs(changes: Sequence[tuple[int, int, FormChange]], labels: Sequence[str]) -> dict[str, Any]:
+    """Later runs minus earlier ones; intervals and p values hold for all comparisons of runs at once."""
+    largest = sorted(changes, key=lambda entry: -abs(entry[2].difference.value))[:_PAIRS]
+    pairs = [
+        {
+            "label": f"{labels[second]} − {labels[first]}",
+            "difference": change.difference.value,
+            "low": change.simultaneous[0],
+            "high": change.simultaneous[1],
+            "p": change.p_simultaneous,
+        }
+        for first, second, change in largest
+    ]
+    return {"pairs": pairs, "compared": changes[0][2].comparisons if changes else 0}
 
 
 #: Samples in a block.
 BLOCK = 200
-#: Characters of a document that the list of documents shows.
-_HEAD = 110
 #: The longest name of a run that charts show whole.
 _LONGEST_LABEL = 16
 
@@ -214,9 +223,9 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
             starts = question_starts(form, samples)
             entry = form_entry(form, number, samples, shorts[form.format_label or "as written"])
             forms.append({**entry, "first_block": len(blocks), "block_size": BLOCK})
-            rows = [_row(sample, start) for sample, start in zip(samples, starts, strict=True)]
+            rows = [sample_entry(sample, start) for sample, start in zip(samples, starts, strict=True)]
             blocks += [rows[at : at + BLOCK] for at in range(0, len(rows), BLOCK)]
-            for sample, head in zip(samples, _heads(rows), strict=True):
+            for sample, head in zip(samples, question_heads(rows), strict=True):
                 heads.setdefault(form.task, {}).setdefault(sample.doc_id, head)
     groups = [group_entry(group, n) for n, results in enumerate(runs) for group in results.groups if group.estimates]
     main = {
@@ -289,60 +298,68 @@ def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
     }
 
 
-def _row(sample: ScoredSample, question_start: int) -> dict[str, Any]:
-    row = sample_row(sample)
-    names = ("prompt", "choices", "labels", "loglikelihoods", "gold", "picked", "raw", "extracted")
-    steps = [
-        {"step": step.name, "text": _plain(step.value)} for step in sample.steps[1:]
-    ]  # the first is the completion
-    return {
-        **{name: row[name] for name in names},
-        "target": None if sample.target is None else str(sample.target),
-        "scores": dict(sample.values),
-        "question_start": question_start,
-        **({"steps": steps} if steps else {}),
-    }
+_SEEDS = ("random", "numpy", "torch", "fewshot")
 
 
-def _plain(value: Any) -> str:
-    """What a step left, as text: of one completion that alone."""
-    if isinstance(value, list | tuple) and len(value) == 1:
-        return _plain(value[0])
-    return "nothing" if value is None else str(value)
+def command(results: Results) -> str | None:
+    """The command that reproduces the results; None where Multiform did not write them, or the tasks have no name.
 
-
-def _heads(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How each question begins, without the lines that all of them begin with, such as an instruction."""
-    questions = [row["prompt"][row["question_start"] :] for row in rows]
-    first, last = min(questions, default=""), max(questions, default="")
-    start = first.rfind("\n", 0, _shared(first, last)) + 1 if first != last else 0
-    return [" ".join(question[start : start + 4 * _HEAD].split())[:_HEAD] for question in questions]
-
-
-def question_starts(form: FormResult, samples: Sequence[ScoredSample]) -> list[int]:
-    """Where the question begins in each prompt, after the description and the few-shot examples; 0 where unknown.
-
-    The task's delimiter says it where it stands between the examples alone. Elsewhere, as in chats, it is what the
-    prompts before and after have in common, up to a line's end.
+    Older files do not record the options; there, the names of the forms and the known options are used.
     """
-    prompts = [sample.sample.prompt for sample in samples]
-    shots = form.num_fewshot if isinstance(form.num_fewshot, int) else 0
-    delimiter = str(form.config.get("fewshot_delimiter") or "\n\n")
-    description = str(form.config.get("description") or "")
-    return [_start(prompts, position, shots, delimiter, description) for position in range(len(prompts))]
+    if "multiform_version" not in results.provenance:
+        return None
+    run = results.run
+    recorded = run.get("arguments")
+    if recorded is None:
+        chat = {"apply_chat_template": True} if results.provenance.get("chat_template") else {}
+        recorded = {"tasks": _names(results), **chat}
+    if not recorded.get("tasks"):
+        return None
+    named = {
+        "model": run.get("model"),
+        "model_args": arguments_text(run.get("model_args")),
+        "num_fewshot": run.get("num_fewshot"),
+        "limit": _number(run.get("limit")),
+        "samples": json.dumps(run["samples"]) if run.get("samples") else None,
+        "gen_kwargs": arguments_text(run.get("gen_kwargs")),
+        "batch_size": run.get("batch_size"),
+        "device": run.get("device"),
+        "seed": ",".join(str(run.get(f"{name}_seed")) for name in _SEEDS),
+    }
+    options = {name: value for name, value in recorded.items() if name != "tasks"}
+    words = ["multiform", "run", "--tasks", *recorded["tasks"]]
+    for name, value in (named | options).items():
+        words += _words(f"--{name}", value)
+    return shlex.join(words)
 
 
-def _start(prompts: Sequence[str], position: int, shots: int, delimiter: str, description: str) -> int:
-    prompt = prompts[position]
-    skipped = len(description) if description and prompt.startswith(description) else 0
-    if not shots:
-        return skipped
-    if prompt.count(delimiter, skipped) == shots:
-        return prompt.rfind(delimiter) + len(delimiter)
-    neighbours = [prompts[near] for near in (position - 1, position + 1) if 0 <= near < len(prompts)]
-    return prompt.rfind("\n", 0, max((_shared(prompt, neighbour) for neighbour in neighbours), default=0)) + 1
+def arguments_text(value: Any) -> str:
+    """Arguments of a model or of generation as the command line takes them."""
+    if not isinstance(value, Mapping):
+        return str(value or "")
+    plain = all(isinstance(part, str | int | float) and "," not in str(part) for part in value.values())
+    return ",".join(f"{name}={part}" for name, part in value.items()) if plain else json.dumps(dict(value))
 
 
-def _shared(text: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
-    return next((n for n, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))
+def _words(flag: str, value: Any) -> list[str]:
+    if value is None or value == "":
+        return []
+    if isinstance(value, bool):
+        return [flag] if value else [flag, "false"]
+    if isinstance(value, Mapping):
+        return [flag, arguments_text(value)]
+    if isinstance(value, list | tuple):
+        words = list(map(str, value))
+        return [word for part in words for word in (flag, part)] if flag == "--include_path" else [flag, *words]
+    return [flag, str(value)]
+
+
+def _number(limit: Any) -> Any:
+    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
+
+
+def _names(results: Results) -> list[str]:
+    """The outermost groups, and the forms that are in none."""
+    inside = {name for group in results.groups for name in group.members}
+    groups = [group.name for group in results.groups if group.depth == 0]
+    return [*groups, *(form.name for form in results.forms if form.name not in inside)]

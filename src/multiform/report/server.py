@@ -25,12 +25,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from multiform.errors import MultiformError, UsageError, reason
-from multiform.report.leaderboard import leaderboard
 from multiform.report.page import SCRIPTS, asset
-from multiform.report.runs import Runs, UnknownPageError
+from multiform.report.runs import Runs, UnknownPageError, leaderboard
 from multiform.results.export import json_line
 from multiform.results.provenance import package_version
-from multiform.results.recorded import MALFORMED
+from multiform.results.read import MALFORMED
 
 logger = logging.getLogger("multiform")
 
@@ -168,9 +167,11 @@ class _Handler(BaseHTTPRequestHandler):
             case "/style.css":
                 return "text/css", asset("style.css")
             case "/api/runs":
-                return _json({"complete": runs.listed(), "going_on": runs.going_on(), "folder": str(runs.folder)})
+                return _json(
+                    {"complete": runs.run_lines(), "going_on": runs.unfinished_lines(), "folder": str(runs.folder)}
+                )
             case "/api/leaderboard":
-                return _json(leaderboard(runs.lean()))
+                return _json(leaderboard(runs.all_results()))
             case "/api/report":
                 return _json(runs.payload(keys).main)
             case "/api/samples":

@@ -1,236 +1,385 @@
-"""Charts of results, as Altair objects: they show themselves in a notebook and save as SVG, PNG or HTML, offline."""
+"""Charts: what each shows is described once, as data with its encoding, and drawn from that description.
+
+`CHARTS` has a function for each chart, which returns a `ChartSpec`, and `results/drawing.py` makes an Altair chart of
+any of them. A new chart is a function here, an entry of `CHARTS`, and a method of `Charts` there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import permutations
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-from multiform.errors import DataError, UsageError
-from multiform.paths import replace_output
-from multiform.results.compare import calibration_of, document_values, metric_family, position_bias_of
+from multiform.errors import DataError
+from multiform.results.compare import (
+    calibration_of,
+    chance_level,
+    document_values,
+    metric_family,
+    position_bias_of,
+    scoring_of,
+)
 from multiform.results.form_comparison import FormComparison
 from multiform.results.pivot import shown_comparisons
-from multiform.results.results import FormResult, Results
+from multiform.results.run_comparison import compare_groups, compare_runs
+from multiform.results.values import FormResult, ResultsData
 
-if TYPE_CHECKING:
-    from altair import Chart
-
-#: The charts by their names on the command line.
-CHARTS = ("scores", "heatmap", "differences", "flips", "position_bias", "calibration")
-#: The most differences that are drawn.
+#: The colours of categories, which colour-blind readers can tell apart (Okabe and Ito), and of the lowest and highest
+#: value of cells.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+CELLS = ("#f7fbff", "#08519c")
+#: The most differences that are drawn, and the most rows that a text alternative has.
 _PAIRS = 60
-_SUFFIXES = (".svg", ".png", ".html")
-#: Axes cut no name: those of variations begin alike.
-_WHOLE_NAMES = {"labelLimit": 0}
+_TEXT_ROWS = 20
+#: Metrics without an upper bound, and those of another range than 0 to 1.
+_UNBOUNDED = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "bits_per_byte_mean")
+_RANGES = {"mcc": (-1.0, 1.0), "bleu": (0.0, 100.0), "chrf": (0.0, 100.0)}
 
 
-class Charts:
-    """The charts of a run: ``results.chart.scores()`` and so on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartAxis:
+    """A column of the rows, and its axis: from `low` to `high` for numbers, else `names` or those of the rows."""
 
-    def __init__(self, results: Results) -> None:
-        self._results = results
+    field: str
+    title: str | None = None
+    low: float | None = None
+    high: float | None = None
+    names: Sequence[str] | None = None
 
-    def __repr__(self) -> str:
-        return f"<Charts: {', '.join(f'{name}()' for name in CHARTS)}>"
 
-    def scores(self) -> Chart:
-        """The first score of every form with its 95 % interval."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartPanel:
+    """One coordinate system with its data.
+
+    An interval is a point at `x` with a line from the columns `low` to `high`; a cell is coloured by `value`; a bar
+    begins at 0; a line joins points whose size is the column `n`.
+    """
+
+    mark: Literal["interval", "cell", "bar", "line"]
+    x: ChartAxis
+    y: ChartAxis
+    rows: Sequence[Mapping[str, Any]]
+    title: str | None = None
+    #: The column whose values have different colours, in the order of the palette.
+    color: str | None = None
+    #: The axis of the cells' colours.
+    value: ChartAxis | None = None
+    #: A column that is marked by a tick on the axis of numbers, such as what chance alone would show.
+    tick: str | None = None
+    #: Reference lines across the axis of numbers, by what they mean, such as the chance level.
+    lines: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartSpec:
+    """A chart: its panels, and a text that says what it shows."""
+
+    name: str
+    panels: Sequence[ChartPanel]
+    text: str
+    columns: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """The description as JSON."""
+        return {**asdict(self), "palette": PALETTE, "cells": CELLS}
+
+
+def scores_chart(results: ResultsData) -> ChartSpec:
+    """The first score of every form with its 95 % interval, the best of each task first; the chance level as a line."""
+    families: dict[str, list[FormResult]] = {}
+    for form in _scored_forms(results):
+        families.setdefault(_family(form), []).append(form)
+    panels = []
+    for family, forms in families.items():
+        tasks = list(dict.fromkeys(form.task for form in forms))
+        sign = 1 if forms[0].higher_is_better.get(_metric_name(forms[0]), True) else -1
+        forms.sort(key=lambda form: (tasks.index(form.task), -sign * form.estimates[form.primary].value))
         rows = [
             {
                 "form": form.name,
                 "task": form.task,
                 "metric": _metric(form),
+                "scoring": scoring_of(form),
                 "score": estimate.value,
                 "low": estimate.low,
                 "high": estimate.high,
                 "n": estimate.n,
             }
-            for form in self._scored()
+            for form in forms
             for estimate in [form.estimates[form.primary]]
         ]
-        return _intervals(rows, x="score", y="form", facet="metric")
-
-    def heatmap(self) -> Chart:
-        """Scores by task and format, darker where they are higher; of the metric that most forms have."""
-        alt = _altair()
-        families = [metric_family(form) or _metric(form) for form in self._scored()]
-        shown = max(dict.fromkeys(families), key=families.count)
-        rows = [
-            {
-                "task": form.task,
-                "format": form.format_label or "as it is",
-                "metric": _metric(form),
-                "score": form.estimates[form.primary].value,
-            }
-            for form, family in zip(self._scored(), families, strict=True)
-            if family == shown
-        ]
-        base = alt.Chart(_data(rows)).encode(
-            x=alt.X("format:N", title=None, axis=_WHOLE_NAMES), y=alt.Y("task:N", title=None, axis=_WHOLE_NAMES)
+        chances = {chance_level(form.samples) for form in forms} if family == "accuracy" else set()
+        chance = chances.pop() if len(chances) == 1 else None
+        panels.append(
+            ChartPanel(
+                mark="interval",
+                title=_direction(family, sign > 0),
+                x=_metric_axis(family, rows),
+                y=ChartAxis(field="form"),
+                color="scoring",
+                rows=rows,
+                lines=None if chance is None else {"chance": chance},
+            )
         )
-        cells = base.mark_rect().encode(
-            color=alt.Color("score:Q"), tooltip=["task:N", "format:N", "metric:N", "score:Q"]
-        )
-        return _cells(cells, base.mark_text().encode(text=alt.Text("score:Q", format=".3f"))).properties(title=shown)
+    return _chart("scores", "scores with 95 % intervals", panels)
 
-    def differences(self) -> Chart:
-        """The paired differences between the forms of each task or group, with 95 % intervals; of many, the largest."""
-        alt = _altair()
-        rows: list[dict[str, Any]] = [
-            {
-                "pair": f"{comparison.forms[pair.first]} − {comparison.forms[pair.second]}",
-                "task": comparison.name,
-                "difference": pair.estimate.value,
-                "low": pair.estimate.low,
-                "high": pair.estimate.high,
-                "p_holm": pair.p_holm,
-            }
-            for comparison in self._comparisons()
-            for pair in comparison.differences
-        ]
-        largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
-        drawn = [row for row in rows if row in largest]
-        zero = alt.Chart(_data([{"zero": 0}])).mark_rule(strokeDash=[4, 4]).encode(x="zero:Q")
-        chart = _intervals(drawn, x="difference", y="pair") + zero
-        if len(drawn) == len(rows):
-            return chart
-        return chart.properties(title=f"the {len(drawn)} largest of {len(rows):,} differences")
 
-    def flips(self) -> Chart:
-        """The share of documents that are right under one form and wrong under the other, for each pair of forms."""
-        alt = _altair()
-        rows = []
-        scores = self._document_scores()
-        for comparison in self._comparisons():
-            for first, second in permutations(comparison.forms, 2):
-                a, b = scores.get(first, {}), scores.get(second, {})
-                shared = [doc for doc in a if doc in b]
-                if shared:
-                    share = sum(a[doc] != b[doc] for doc in shared) / len(shared)
-                    rows.append({"form": first, "other": second, "flips": share})
-        base = alt.Chart(_data(rows)).encode(
-            x=alt.X("form:N", title=None, axis=_WHOLE_NAMES), y=alt.Y("other:N", title=None, axis=_WHOLE_NAMES)
-        )
-        cells = base.mark_rect().encode(color=alt.Color("flips:Q", title="flip rate"))
-        return _cells(cells, base.mark_text().encode(text=alt.Text("flips:Q", format=".2f")))
-
-    def position_bias(self) -> Chart:
-        """How often each position among the choices is picked (bars), and how often it is right (ticks)."""
-        alt = _altair()
-        rows = []
-        for form, bias in self._ranked(position_bias_of):
-            for index, position in enumerate(bias.positions):
-                where = {"form": form.name, "position": index + 1}
-                rows.append({**where, "picked": position.picked.value, "right": position.gold.value})
-        base = alt.Chart(_data(rows)).encode(x=alt.X("position:O"))
-        bars = base.mark_bar(opacity=0.5).encode(y=alt.Y("picked:Q", title="share of documents"))
-        ticks = base.mark_tick(color="black", thickness=2).encode(y="right:Q")
-        return (bars + ticks).properties(width=140, height=140).facet("form:N", columns=4)
-
-    def calibration(self) -> Chart:
-        """How often the picked choice is right, by how sure the model is of it."""
-        alt = _altair()
-        rows = []
-        for form, result in self._ranked(calibration_of):
-            low, high = result.error.interval
-            name = f"{form.name} (ECE {result.error.value:.3f}, {low:.3f} to {high:.3f})"
-            for part in result.bins:
-                rows.append({"form": name, "confidence": part.confidence, "accuracy": part.accuracy, "n": part.n})
-        scale = alt.Scale(domain=[0, 1])
-        base = alt.Chart(_data(rows)).encode(
-            x=alt.X("confidence:Q", scale=scale),
-            y=alt.Y("accuracy:Q", scale=scale),
-            color=alt.Color("form:N", title=None),
-        )
-        ideal = alt.Chart(_data([{"x": 0, "y": 0}, {"x": 1, "y": 1}])).mark_line(strokeDash=[4, 4], color="gray")
-        diagonal = ideal.encode(x=alt.X("x:Q", title="confidence"), y=alt.Y("y:Q", title="accuracy"))
-        return base.mark_line() + base.mark_circle().encode(size="n:Q") + diagonal
-
-    def _document_scores(self) -> dict[str, dict[tuple[str, int], Any]]:
-        """The score of each document under every form, and under every group's forms."""
-        scores = {
-            form.name: {(form.task, doc): value for doc, value in document_values(form).items()}
-            for form in self._results.forms
-            if form.estimates
+def spread_chart(results: ResultsData) -> ChartSpec:
+    """How much better the best form of each task is than the worst; a tick is what equally good forms would show."""
+    comparisons = _comparisons(results)
+    names = [comparison.name for comparison in comparisons]
+    rows = [
+        {
+            "task": name if names.count(name) == 1 else f"{name} ({comparison.scoring})",
+            "scoring": comparison.scoring,
+            "spread": comparison.spread.spread.value,
+            "low": comparison.spread.spread.low,
+            "high": comparison.spread.spread.high,
+            "by_chance": comparison.spread.by_chance,
+            "p": comparison.spread.p,
         }
-        pooled = {}
-        for group in self._results.groups:
-            members = [scores[name] for name in group.forms if name in scores]
-            pooled[group.name] = {doc: value for part in members for doc, value in part.items()}
-        return scores | pooled
-
-    def _scored(self) -> list[FormResult]:
-        forms = [form for form in self._results.forms if form.estimates]
-        if not forms:
-            raise DataError("there are no scores to draw", where="chart", hint="run without --predict_only")
-        return forms
-
-    def _comparisons(self) -> list[FormComparison]:
-        comparisons = [comparison for comparison in shown_comparisons(self._results) if len(comparison.forms) > 1]
-        if not comparisons:
-            message = "no task has two forms with scores of the same documents"
-            raise DataError(message, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")
-        return comparisons
-
-    def _ranked(self, measure: Any) -> list[tuple[FormResult, Any]]:
-        measured = [(form, measure(form.samples)) for form in self._results.forms]
-        known = [(form, value) for form, value in measured if value is not None]
-        if not known:
-            message = "no form ranks choices of equal number on enough documents"
-            raise DataError(message, where="chart", hint="run a task with choices, e.g. quiz@mcqa")
-        return known
+        for name, comparison in zip(names, comparisons, strict=True)
+        if comparison.spread is not None
+    ]
+    panel = ChartPanel(
+        mark="interval",
+        x=ChartAxis(field="spread", title="best − worst", low=0.0, high=_step(rows, "spread")),
+        y=ChartAxis(field="task"),
+        color="scoring",
+        tick="by_chance",
+        rows=rows,
+    )
+    return _chart("spread", "best minus worst form with 95 % intervals", [panel])
 
 
-def save_chart(results: Results, name: str, path: str | Path) -> Path:
-    """Draw one of the charts into an SVG, PNG or HTML file; returns its path."""
-    path = Path(path)
-    if name not in CHARTS:
-        raise UsageError(f"no chart '{name}'", where="--chart", hint=f"there are: {', '.join(CHARTS)}")
-    if path.suffix not in _SUFFIXES:
-        message = f"'{path.suffix}' is no kind of picture that can be written"
-        raise UsageError(message, where=str(path), hint=f"name a file that ends with {', '.join(_SUFFIXES)}")
-    chart = getattr(Charts(results), name)()
-    with replace_output(path) as file:
-        chart.save(str(file), **({"inline": True} if path.suffix == ".html" else {}))
-    return path
+def heatmap_chart(results: ResultsData) -> ChartSpec:
+    """Scores by task and format, darker where they are higher; of the metric that most forms have."""
+    forms = _scored_forms(results)
+    families = [_family(form) for form in forms]
+    shown = max(dict.fromkeys(families), key=families.count)
+    rows = [
+        {
+            "task": form.task,
+            "format": form.format_label or "as written",
+            "metric": _metric(form),
+            "score": form.estimates[form.primary].value,
+        }
+        for form, family in zip(forms, families, strict=True)
+        if family == shown
+    ]
+    panel = ChartPanel(
+        mark="cell",
+        title=shown,
+        x=ChartAxis(field="format"),
+        y=ChartAxis(field="task"),
+        value=_metric_axis(shown, rows),
+        rows=rows,
+    )
+    return _chart("heatmap", f"{shown} by task and format", [panel])
 
 
-def _altair() -> Any:
-    try:
-        import altair
-    except ImportError as error:
-        raise UsageError("charts need the package altair", hint="pip install 'multiform[charts]'") from error
-    return altair
+def differences_chart(results: ResultsData) -> ChartSpec:
+    """The paired differences between the forms of each task or group, of many the largest.
+
+    The intervals hold for all pairs of a task at once, as the p values do.
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            "pair": f"{comparison.forms[pair.first]} − {comparison.forms[pair.second]}",
+            "task": comparison.name,
+            "difference": pair.estimate.value,
+            "low": pair.simultaneous.low,
+            "high": pair.simultaneous.high,
+            "p": pair.p_simultaneous,
+        }
+        for comparison in _comparisons(results)
+        for pair in comparison.differences
+    ]
+    largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
+    drawn = [row for row in rows if row in largest]
+    title = None if len(drawn) == len(rows) else f"the {len(drawn)} largest of {len(rows):,} differences"
+    return _chart("differences", "differences between forms", [_difference_panel(drawn, "pair", title)])
 
 
-def _data(rows: Sequence[Mapping[str, Any]]) -> Any:
-    return _altair().Data(values=[dict(row) for row in rows])
+def run_differences_chart(first: ResultsData, second: ResultsData) -> ChartSpec:
+    """The second run minus the first, for every group and form that both have."""
+    rows = [
+        {
+            "form": change.name,
+            "difference": change.difference.value,
+            "low": None if math.isnan(change.simultaneous[0]) else change.simultaneous[0],
+            "high": None if math.isnan(change.simultaneous[1]) else change.simultaneous[1],
+            "p": change.p_simultaneous,
+        }
+        for change in [*compare_groups(first, second), *compare_runs(first, second)]
+    ]
+    return _chart("run_differences", "the second run minus the first", [_difference_panel(rows, "form", None)])
 
 
-def _cells(cells: Any, texts: Any) -> Any:
-    """A map of cells that are wide enough for their numbers."""
-    alt = _altair()
-    return (cells.encode(color=cells.encoding.color.scale(scheme="blues")) + texts).properties(
-        width=alt.Step(64), height=alt.Step(30)
+def flips_chart(results: ResultsData) -> ChartSpec:
+    """The share of documents that are right under one form and wrong under the other, for each pair of forms."""
+    scores = _document_scores(results)
+    panels = []
+    for comparison in _comparisons(results):
+        rows = []
+        for first, second in permutations(comparison.forms, 2):
+            a, b = scores.get(first, {}), scores.get(second, {})
+            shared = [doc for doc in a if doc in b]
+            if shared:
+                share = sum(a[doc] != b[doc] for doc in shared) / len(shared)
+                rows.append({"form": first, "other": second, "flips": share})
+        value = ChartAxis(field="flips", title="flip rate", low=0.0, high=1.0)
+        x, y = (ChartAxis(field=field, names=comparison.forms) for field in ("form", "other"))
+        panels.append(ChartPanel(mark="cell", x=x, y=y, value=value, rows=rows))
+    return _chart("flips", "share of documents on which two forms differ", panels)
+
+
+def position_bias_chart(results: ResultsData) -> ChartSpec:
+    """How often each position among the choices is picked (bars), and how often it is right (ticks)."""
+    panels = []
+    for form, bias in _measures(results, position_bias_of):
+        rows = [
+            {"position": index + 1, "picked": position.picked.value, "right": position.gold.value}
+            for index, position in enumerate(bias.positions)
+        ]
+        y = ChartAxis(field="picked", title="share of documents", low=0.0, high=1.0)
+        x = ChartAxis(field="position", title="position")
+        panels.append(ChartPanel(mark="bar", title=form.name, x=x, y=y, tick="right", rows=rows))
+    return _chart("position_bias", "how often each position is picked", panels, columns=4)
+
+
+def calibration_chart(results: ResultsData) -> ChartSpec:
+    """How often the picked choice is right, by how sure the model is of it."""
+    rows = []
+    for form, result in _measures(results, calibration_of):
+        low, high = result.error.interval
+        name = f"{form.name} (ECE {result.error.value:.3f}, {low:.3f} to {high:.3f})"
+        for part in result.bins:
+            rows.append({"form": name, "confidence": part.confidence, "accuracy": part.accuracy, "n": part.n})
+    x, y = (ChartAxis(field=name, title=name, low=0.0, high=1.0) for name in ("confidence", "accuracy"))
+    return _chart("calibration", "accuracy by confidence", [ChartPanel(mark="line", x=x, y=y, color="form", rows=rows)])
+
+
+#: The charts of a run by their names, also on the command line.
+CHARTS: Mapping[str, Callable[[ResultsData], ChartSpec]] = {
+    "scores": scores_chart,
+    "heatmap": heatmap_chart,
+    "spread": spread_chart,
+    "differences": differences_chart,
+    "flips": flips_chart,
+    "position_bias": position_bias_chart,
+    "calibration": calibration_chart,
+}
+
+
+def _metric_axis(metric: str, rows: Sequence[Mapping[str, Any]]) -> ChartAxis:
+    """The axis of a metric, which does not depend on the scores where the metric has a range.
+
+    >>> axis = _metric_axis("accuracy", [{"score": 0.43, "low": 0.41, "high": 0.45}])
+    >>> axis.low, axis.high
+    (0.0, 1.0)
+    """
+    values = [row[name] for row in rows for name in ("score", "low", "high") if row.get(name) is not None]
+    low, high = _RANGES.get(metric, (0.0, 1.0))
+    if metric in _UNBOUNDED or not all(low <= value <= high for value in values):
+        low, high = -_ceiling(-min(values)) if min(values) < 0 else 0.0, _ceiling(max(values))
+    return ChartAxis(field="score", title=metric, low=low, high=high)
+
+
+def _ceiling(value: float) -> float:
+    """The next of 1, 2, 5, 10, 20, 50 and so on."""
+    steps = (factor * 10.0**power for power in range(9) for factor in (1, 2, 5))
+    return next((step for step in steps if value <= step), value)
+
+
+def _step(rows: Iterable[Mapping[str, Any]], field: str) -> float:
+    """The end of an axis of differences: a tenth, a fifth, half or all of the range, so that charts can be compared."""
+    bounds = [abs(row[name]) for row in rows for name in (field, "low", "high") if row.get(name) is not None]
+    largest = max(bounds, default=0.0)
+    return next((step for step in (0.1, 0.2, 0.5) if largest <= step), _ceiling(largest))
+
+
+def _difference_panel(rows: Sequence[Mapping[str, Any]], name: str, title: str | None) -> ChartPanel:
+    end = _step(rows, "difference")
+    axis = ChartAxis(field="difference", title="difference", low=-end, high=end)
+    y = ChartAxis(field=name)
+    return ChartPanel(mark="interval", title=title, x=axis, y=y, rows=rows, lines={"no difference": 0.0})
+
+
+def _chart(name: str, title: str, panels: Sequence[ChartPanel], *, columns: int = 1) -> ChartSpec:
+    lines = [line for panel in panels for line in map(_row_words(panel), panel.rows)]
+    more = [f"and {len(lines) - _TEXT_ROWS} more"] if len(lines) > _TEXT_ROWS else []
+    return ChartSpec(
+        name=name, panels=panels, text=f"{title}: {'; '.join([*lines[:_TEXT_ROWS], *more])}", columns=columns
     )
 
 
+def _row_words(panel: ChartPanel) -> Callable[[Mapping[str, Any]], str]:
+    """What a row of a panel shows, in words."""
+    number = panel.value or (panel.x if panel.mark == "interval" else panel.y)
+    names = [axis.field for axis in (panel.y, panel.x) if axis is not number]
+
+    def words(row: Mapping[str, Any]) -> str:
+        where = ", ".join(f"{row[name]:.2f}" if isinstance(row[name], float) else str(row[name]) for name in names)
+        low, high = row.get("low"), row.get("high")
+        interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
+        return f"{where}: {row[number.field]:.3f}{interval}"
+
+    return words
+
+
+def _document_scores(results: ResultsData) -> dict[str, dict[tuple[str, int], Any]]:
+    """The score of each document under every form, and under every group's forms."""
+    scores = {
+        form.name: {(form.task, doc): value for doc, value in document_values(form).items()}
+        for form in results.forms
+        if form.estimates
+    }
+    groups = {
+        group.name: {doc: value for name in group.forms for doc, value in scores.get(name, {}).items()}
+        for group in results.groups
+    }
+    return scores | groups
+
+
+def _scored_forms(results: ResultsData) -> list[FormResult]:
+    forms = [form for form in results.forms if form.estimates]
+    if not forms:
+        raise DataError("there are no scores to draw", where="chart", hint="run without --predict_only")
+    return forms
+
+
+def _comparisons(results: ResultsData) -> list[FormComparison]:
+    comparisons = [comparison for comparison in shown_comparisons(results) if len(comparison.forms) > 1]
+    if not comparisons:
+        message = "no task has two forms with scores of the same documents"
+        raise DataError(message, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")
+    return comparisons
+
+
+def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[FormResult, Any]]:
+    """A measure of the samples of each form that has it."""
+    measures = [(form, measure(form.samples)) for form in results.forms]
+    known = [(form, value) for form, value in measures if value is not None]
+    if not known:
+        message = "no form ranks choices of equal number on enough documents"
+        raise DataError(message, where="chart", hint="run a task with choices, e.g. quiz@mcqa")
+    return known
+
+
+def _metric_name(form: FormResult) -> str:
+    return form.primary.partition(",")[0]
+
+
+def _family(form: FormResult) -> str:
+    return metric_family(form) or _metric_name(form)
+
+
 def _metric(form: FormResult) -> str:
-    metric = form.primary.partition(",")[0]
-    return f"{metric} {'↑' if form.higher_is_better.get(metric, True) else '↓'}"
+    return _direction(_metric_name(form), form.higher_is_better.get(_metric_name(form), True))
 
 
-def _intervals(rows: Sequence[Mapping[str, Any]], *, x: str, y: str, facet: str | None = None) -> Any:
-    """Points with intervals, a line for each row; a part of its own for each value of `facet`."""
-    alt = _altair()
-    where = alt.Y(f"{y}:N", title=None, sort=None, axis=_WHOLE_NAMES)
-    data = _data(rows)
-    tips = [f"{name}:{'N' if isinstance(value, str) else 'Q'}" for name, value in rows[0].items()]
-    rules = alt.Chart(data).mark_rule().encode(x=alt.X("low:Q", title=x), x2="high:Q", y=where)
-    points = alt.Chart(data).mark_circle(size=70, opacity=1).encode(x=alt.X(f"{x}:Q", title=x), y=where, tooltip=tips)
-    if facet is None or len({row[facet] for row in rows}) == 1:
-        return rules + points
-    layered = alt.layer(rules, points, data=data)
-    return layered.facet(row=alt.Row(f"{facet}:N", title=None)).resolve_scale(x="independent", y="independent")
+def _direction(metric: str, higher_is_better: bool) -> str:
+    return f"{metric} {'↑' if higher_is_better else '↓'}"

@@ -13,7 +13,7 @@ from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
 from multiform.results.form_comparison import FormatPopulation, FormComparison, Scoring
-from multiform.results.results import FormResult, GroupResult
+from multiform.results.values import FormResult, GroupResult
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.agreement import MISSING, agreement, fleiss_kappa, rightness
 from multiform.statistics.calibration import Calibration, calibration
@@ -112,9 +112,9 @@ def can_be_compared(metric: str, other: str) -> bool:
     return metric == other or {metric, other} <= set(RIGHT_OR_WRONG)
 
 
-def document_values(form: FormResult) -> dict[int, Any]:
-    """The value of a form's first metric for each document."""
-    scored = _Scored.of(form, form.primary)
+def document_values(form: FormResult, key: str | None = None) -> dict[int, Any]:
+    """The value of a form's first metric, or of `key`, for each document."""
+    scored = _Scored.of(form, form.primary if key is None else key)
     return {doc_id: sample.values[scored.metric] for doc_id, sample in scored.samples.items()}
 
 
@@ -323,14 +323,14 @@ def _format_and_draw(name: str) -> tuple[str, str]:
     return str(replace(variation, choices=axes)), variation.choices.get("draw", "0")
 
 
-def _picked(sample: ScoredSample) -> int | None:
+def _picked_choice(sample: ScoredSample) -> int | None:
     """The index of the choice that a sample predicts; None where it predicts none."""
     return _choice_index(sample, sample.prediction)
 
 
 def _choice_code(sample: ScoredSample) -> int:
     """The index of the predicted choice in the document, whatever the order in which the prompt shows the choices."""
-    picked, permutation = _picked(sample), sample.sample.permutation
+    picked, permutation = _picked_choice(sample), sample.sample.permutation
     if picked is None:
         return MISSING
     return picked if permutation is None else permutation[picked]
@@ -353,7 +353,7 @@ def position_bias_of(
 
     `clusters` holds the cluster of each sample. None where fewer than two documents or clusters are left.
     """
-    pairs = [(_picked(sample), _choice_index(sample, sample.gold)) for sample in samples]
+    pairs = [(_picked_choice(sample), _choice_index(sample, sample.gold)) for sample in samples]
     names = range(len(samples)) if clusters is None else clusters
     known = [(pick, gold, name) for (pick, gold), name in zip(pairs, names, strict=True) if None not in (pick, gold)]
     if len({name for *_, name in known}) < 2:

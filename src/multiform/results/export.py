@@ -1,4 +1,4 @@
-"""Results files in the layout of lm-eval, so that scripts which read its files keep working."""
+"""ResultsData as files and data frames: lm-eval's JSON and samples files, Parquet, and pandas."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
-from inspect import getsource
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError, shorten
 from multiform.formats.variation import Variation
-from multiform.forms import Form
-from multiform.paths import replace_output, sanitized
+from multiform.forms import ScoredSample
+from multiform.paths import replace_output, safe_name
 from multiform.prompts.media import named
-from multiform.results.extraction import extraction_of
-from multiform.results.notes import failures_of
-from multiform.results.results import FormResult, GroupResult, Results
-from multiform.results.samples import sample_lines, task_hash
+from multiform.requests import Completion, LLOutput
+from multiform.results.notes import extraction_of, failures_of
+from multiform.results.samples import choices_and_labels, sample_lines, task_hash
+from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate
-from multiform.tasks.fewshot import FewshotConfig
-from multiform.tasks.keys import plain
-from multiform.tasks.source import display
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 #: Line separators that JSON does not escape, but `str.splitlines` and others split at.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
-def to_json(results: Results) -> dict[str, Any]:
+def to_json(results: ResultsData) -> dict[str, Any]:
     """The results as the JSON object that lm-eval writes; docs/results.md lists the keys that Multiform adds."""
     forms, groups = results.forms, results.groups
     scored = [group for group in groups if group.estimates]
@@ -81,7 +79,7 @@ def output_folder(path: Path, model_name: str) -> Path:
     return path.parent if path.suffix == ".json" else path / model_name
 
 
-def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
+def write_results(results: ResultsData, path: Path, *, samples: bool) -> list[Path]:
     """Write ``results_<date>.json``, and with `samples` a ``samples_<form>_<date>.jsonl`` for each form.
 
     `path` is a folder, or a .json file whose name replaces ``results``. Returns the written files.
@@ -94,7 +92,7 @@ def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
     with ExitStack() as files:
         files.enter_context(_replacing(written[0], [plain_json(to_json(results)), "\n"]))
         for form in results.forms if samples else ():
-            name = sanitized(form.name)
+            name = safe_name(form.name)
             # Two forms may have the same sanitized name; the hash of the form keeps their files apart.
             is_taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
             file = folder / f"samples_{f'{name}_{form.identity}' if is_taken else name}_{stamp}.jsonl"
@@ -148,7 +146,7 @@ def _replacing(path: Path, chunks: Iterable[str]) -> Iterator[None]:
         yield
 
 
-def _across_forms(results: Results) -> Mapping[str, Any]:
+def _across_forms(results: ResultsData) -> Mapping[str, Any]:
     from multiform.results.form_comparison import by_name  # which needs numpy
 
     return by_name(results.comparisons)
@@ -181,62 +179,116 @@ def _form(form: FormResult) -> dict[str, Any]:
     }
 
 
-_ORDER = (
-    *("task", "task_alias", "tag", "custom_dataset", "dataset_path", "dataset_name", "dataset_kwargs"),
-    *("training_split", "validation_split", "test_split", "fewshot_split", "process_docs", "doc_to_text"),
-    *("doc_to_target", "doc_to_image", "doc_to_audio", "unsafe_code", "doc_to_choice", "process_results", "use_prompt"),
-    *("description", "target_delimiter", "fewshot_delimiter", "fewshot_config", "num_fewshot", "metric_list"),
-    *("output_type", "generation_kwargs", "repeats", "filter_list", "should_decontaminate"),
-    *("doc_to_decontamination_query", "gen_prefix", "metadata"),
+#: The columns of every row; those of the metrics follow.
+SAMPLE_COLUMNS = (
+    *("form", "task", "format", "filter", "doc_id", "prompt", "choices", "labels", "loglikelihoods"),
+    *("gold", "picked", "raw", "extracted", "truncated"),
 )
-#: Keys that are left out where they are empty or false, as lm-eval does.
-_ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filter_list",
-             "multiple_inputs", "multiple_targets", "keep_description", "lint_ignore", "known_errors")  # fmt: skip
-
-#: Arguments of `datasets.load_dataset` that hold keys.
-_SECRETS = ("token", "use_auth_token", "storage_options")
 
 
-def described_config(form: Form, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a form as it was run: its exact templates, its few-shot settings, and its metadata.
-
-    `arguments` are the model arguments, which lm-eval adds to the metadata.
-    """
-    values = {**form.to_dict(), **form.templates()}
-    values |= {key: _source_code(function) for key, function in form.functions.items() if key in values}
-    functions = form.metric_functions
-    values["metric_list"] = [
-        {**entry, "metric": _source_code(functions[name])} if (name := entry["metric"]) in functions else entry
-        for entry in values.get("metric_list", ())
-    ]
-    values["dataset_kwargs"] = _without_secrets(values.get("dataset_kwargs"))
-    values["fewshot_config"] = _fewshot(form.fewshot)
-    values["metadata"] = plain({**form.metadata, **arguments, **_source(form)})
-    described = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
-    first = {key: described.pop(key) for key in _ORDER if key in described}
-    return {**first, **described}
+def sample_rows(forms: Sequence[FormResult]) -> Iterator[dict[str, Any]]:
+    """A row for each sample of each form: its prompt, the model's response and its scores."""
+    for form in forms:
+        about = {"form": form.name, "task": form.task, "format": form.format_label}
+        for sample in form.samples:
+            yield {**about, **sample_row(sample)}
 
 
-def _without_secrets(kwargs: Any) -> Any:
-    """The arguments of a dataset, with keys and tokens hidden."""
-    if not isinstance(kwargs, Mapping):
-        return kwargs
-    return {key: "***" if key in _SECRETS and not isinstance(value, bool) else value for key, value in kwargs.items()}
+def sample_row(sample: ScoredSample) -> dict[str, Any]:
+    """The columns of one sample, and a column for each of its metrics."""
+    scores = [output.loglikelihood for output in sample.outputs if isinstance(output, LLOutput)]
+    completions = [output for output in sample.outputs if isinstance(output, Completion)]
+    rendered = sample.sample
+    choices, labels = choices_and_labels(rendered)
+    return {
+        "filter": sample.scorer,
+        "doc_id": sample.doc_id,
+        "prompt": rendered.prompt,
+        "choices": choices or None,
+        "labels": labels or None,
+        "loglikelihoods": scores or None,
+        "gold": sample.gold,
+        "picked": sample.prediction if scores and rendered.choices else None,
+        "raw": [completion.text for completion in completions] or None,
+        "extracted": sample.prediction if completions else None,
+        "truncated": any(completion.truncated for completion in completions),
+        **sample.values,
+    }
 
 
-def _fewshot(config: FewshotConfig) -> dict[str, Any]:
-    """All keys of lm-eval, also those that are not set, and Multiform's own where they are set."""
-    values = {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
-    return {key: value for key, value in values.items() if value is not None or key != "doc_to_rationale"}
+def write_parquet(forms: Sequence[FormResult], path: Path) -> Path:
+    """Write the rows to a Parquet file; values that differ in type from row to row are written as JSON."""
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = list(sample_rows(forms))
+    names = list(dict.fromkeys([*SAMPLE_COLUMNS, *(name for row in rows for name in row)]))
+    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    with replace_output(path) as file:
+        pyarrow.parquet.write_table(pyarrow.table(columns), file)
+    return path
 
 
-def _source_code(function: Any) -> str:
-    """The source code of a function, or its name where the source cannot be read."""
+def _column(values: list[Any]) -> Any:
+    import pyarrow
+
     try:
-        return getsource(function)
-    except (OSError, TypeError):
-        return str(plain(function))
+        return pyarrow.array(values)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError, OverflowError):
+        return pyarrow.array([None if value is None else json.dumps(value, default=str) for value in values])
 
 
-def _source(form: Form) -> dict[str, str]:
-    return {} if form.file is None else {"config_source": display(form.file)}
+SCORE_COLUMNS = (
+    *("name", "kind", "task", "format", "metric", "filter", "value", "stderr", "low", "high"),
+    *("n", "num_fewshot", "higher_is_better", "chance", "above_chance"),
+)
+
+
+def scores_frame(results: ResultsData) -> DataFrame:
+    """A data frame with a row for each metric and filter of each form and group."""
+    return _frame(list(frame_rows(results)), SCORE_COLUMNS)
+
+
+def samples_frame(results: ResultsData) -> DataFrame:
+    """A data frame with a row for each sample of each form."""
+    rows = list(sample_rows(results.forms))
+    return _frame(rows, dict.fromkeys([*SAMPLE_COLUMNS, *(name for row in rows for name in row)]))
+
+
+def _frame(rows: list[dict[str, Any]], columns: Iterable[str]) -> DataFrame:
+    try:
+        import pandas
+    except ImportError as error:
+        raise UsageError("to_pandas needs the package pandas", hint="pip install pandas") from error
+    return pandas.DataFrame(rows, columns=list(columns))
+
+
+def frame_rows(results: ResultsData) -> Iterator[dict[str, Any]]:
+    """A row for each metric and filter of each form and group."""
+    chances = {
+        name: (chance, comparison.above_chance(index))
+        for comparison in results.comparisons
+        for index, (name, chance) in enumerate(zip(comparison.forms, comparison.chances, strict=False))
+    }
+    for entry in results.entries:
+        for number, row in enumerate(_rows(entry)):
+            chance, above = chances.get(entry.name, (None, None)) if number == 0 else (None, None)
+            yield {**row, "chance": chance, "above_chance": above}
+
+
+def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:
+    about: dict[str, Any] = {"name": entry.name, "kind": "group", "num_fewshot": entry.num_fewshot}
+    if isinstance(entry, FormResult):
+        about |= {"kind": "form", "task": entry.task, "format": entry.format_label}
+    for key, estimate in entry.estimates.items():
+        metric, _, scorer = key.partition(",")
+        yield about | {
+            "metric": metric,
+            "filter": scorer,
+            "value": estimate.value,
+            "stderr": estimate.stderr,
+            "low": estimate.low,
+            "high": estimate.high,
+            "n": estimate.n,
+            "higher_is_better": entry.higher_is_better.get(metric),
+        }

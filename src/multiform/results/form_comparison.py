@@ -113,7 +113,7 @@ class FormComparison:
                 | {"simultaneous": list(pair.simultaneous.interval)}
                 for pair in self.differences
             ],
-            **self._across(),
+            **self._spread_numbers(),
         }
         if self.rightness is not None:
             result["right"] = {
@@ -163,7 +163,7 @@ class FormComparison:
             "components": {"document": components.document, "wording": components.wording, "rest": components.rest},
         }
 
-    def _across(self) -> dict[str, Any]:
+    def _spread_numbers(self) -> dict[str, Any]:
         spread, variance = self.spread, self.variance
         if spread is None or self.best is None or self.worst is None:
             return {}

@@ -1,14 +1,114 @@
-"""Notes below a table: failed documents, truncated prompts, unusual ends, ties, extraction, overridden settings."""
+"""What is said below a table: notes on extraction, failures and truncation, where a run stopped, and closing lines."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from multiform.results.extraction import Extraction, extraction_of, pooled_extraction
-from multiform.results.results import FormResult, GroupResult, Results
+from multiform.forms import ScoredSample
+from multiform.requests import Completion
+from multiform.results.pivot import p_words, shown_comparisons
+from multiform.results.provenance import usage_words
+from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.scoring.filters.extraction import INVALID
+from multiform.scoring.lenient import is_leniently_right, names_an_answer
+from multiform.statistics.estimates import ALPHA, Estimate, mean_estimate
+from multiform.terminal import duration
+
+if TYPE_CHECKING:  # they need numpy, which a run of one form does not
+    from multiform.results.form_comparison import FormComparison
+    from multiform.statistics.paired import Difference
+
+#: How many formats with several wordings have a line.
+_POPULATIONS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """Shares of a form's completions; the first three add up to 1."""
+
+    right: Estimate
+    #: An answer was extracted, and it is wrong.
+    wrong: Estimate
+    #: Nothing was extracted, or what names no answer ("I am not sure"); the score counts it as wrong.
+    missing: Estimate
+    #: The score with the lenient extractor wherever the form's own one is not sure to have read the answer.
+    lenient: Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """The shares as JSON."""
+        shares = {"right": self.right, "wrong": self.wrong, "missing": self.missing, "lenient": self.lenient}
+        return {
+            name: {"value": share.value, "stderr": share.stderr, "low": share.low, "high": share.high}
+            for name, share in shares.items()
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"no answer could be extracted from {self.missing.value:.3f} of the completions, "
+            f"a wrong one from {self.wrong.value:.3f}; a lenient extractor would give {self.lenient.value:.4f}"
+        )
+
+
+def extraction_of(form: FormResult) -> Extraction | None:
+    """How often answers could be extracted from a form's completions; None for forms not scored by an exact match."""
+    metric, _, scorer = form.primary.partition(",") if form.estimates else ("", "", "")
+    samples = [sample for sample in form.samples if sample.scorer == scorer]
+    if metric != "exact_match" or not samples:
+        return None
+    if not all(sample.sample.references and isinstance(sample.outputs[0], Completion) for sample in samples):
+        return None
+    right = [bool(sample.values.get(metric)) for sample in samples]
+    missing = [not hit and is_unread(sample) for hit, sample in zip(right, samples, strict=True)]
+    wrong = [not hit and not lost for hit, lost in zip(right, missing, strict=True)]
+    lenient = [hit or _is_leniently_right(sample) for hit, sample in zip(right, samples, strict=True)]
+    return Extraction(
+        right=mean_estimate(list(map(float, right))),
+        wrong=mean_estimate(list(map(float, wrong))),
+        missing=mean_estimate(list(map(float, missing))),
+        lenient=mean_estimate(list(map(float, lenient))),
+    )
+
+
+def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool) -> Extraction:
+    """The shares over all tasks of a group, weighted as the group says; the pool of one task is that task's own."""
+    if len(extractions) == 1:
+        return extractions[0]
+    weights = [extraction.right.n if weight_by_size else 1 for extraction in extractions]
+
+    def mean(share: str) -> Estimate:
+        estimates: list[Estimate] = [getattr(extraction, share) for extraction in extractions]
+        value = sum(e.value * weight for e, weight in zip(estimates, weights, strict=True)) / sum(weights)
+        return Estimate(value=value, n=sum(estimate.n for estimate in estimates))
+
+    return Extraction(right=mean("right"), wrong=mean("wrong"), missing=mean("missing"), lenient=mean("lenient"))
+
+
+def is_unread(sample: ScoredSample) -> bool:
+    """Whether nothing was extracted from a completion, or a text that names no answer."""
+    prediction = sample.prediction
+    first = prediction[0] if isinstance(prediction, list) and prediction else prediction
+    if first is None or first in ("", INVALID) or first == []:
+        return True
+    references = [str(reference) for reference in sample.sample.references]
+    if not isinstance(first, str) or not references:
+        return False
+    return not names_an_answer(first, references, labels=sample.sample.labels, choices=sample.sample.texts)
+
+
+def _is_leniently_right(sample: ScoredSample) -> bool:
+    """Whether an answer that was not right can be read as right; one that names a choice is not read again."""
+    labels, choices = sample.sample.labels, sample.sample.texts
+    if (labels or choices) and not is_unread(sample):
+        return False
+    output = sample.outputs[0]
+    assert isinstance(output, Completion)
+    references = [str(reference) for reference in sample.sample.references]
+    return is_leniently_right(output.text, references, labels=labels, choices=choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +121,7 @@ class NotedForms:
     weight_by_size: bool = True
 
 
-def noted_forms(results: Results) -> list[NotedForms]:
+def noted_forms(results: ResultsData) -> list[NotedForms]:
     """The outermost groups with their forms, then the forms that are in none."""
     by_name = {form.name: form for form in results.forms}
     noted = []
@@ -32,7 +132,7 @@ def noted_forms(results: Results) -> list[NotedForms]:
     return [*noted, *(NotedForms(name=form.form, forms=[form]) for form in by_name.values())]
 
 
-def extractions(results: Results) -> Iterator[tuple[str, Extraction]]:
+def extractions(results: ResultsData) -> Iterator[tuple[str, Extraction]]:
     """The extraction shares of each group and form, with its name."""
     for entry in noted_forms(results):
         read = [extraction for form in entry.forms if (extraction := extraction_of(form)) is not None]
@@ -40,21 +140,21 @@ def extractions(results: Results) -> Iterator[tuple[str, Extraction]]:
             yield entry.name, pooled_extraction(read, weight_by_size=entry.weight_by_size)
 
 
-def form_notes(results: Results) -> Iterator[str]:
+def form_notes(results: ResultsData) -> Iterator[str]:
     """Notes on completions without an extracted answer, and on task settings that formats override."""
     for name, extraction in extractions(results):
         if extraction.missing.value or extraction.lenient.value > extraction.right.value:
             yield f"{name}: {extraction}"
     names: dict[str, list[str]] = {}
     for entry in noted_forms(results):
-        overridden = ", ".join(_overridden(entry.forms))
+        overridden = ", ".join(_overridden_settings(entry.forms))
         if overridden:
             names.setdefault(overridden, []).append(entry.name)
     for overridden, listed in names.items():
-        yield f"{_and_more(listed)}: the format overrides {overridden}"
+        yield f"{_name_list(listed)}: the format overrides {overridden}"
 
 
-def _overridden(forms: Sequence[FormResult]) -> Iterator[str]:
+def _overridden_settings(forms: Sequence[FormResult]) -> Iterator[str]:
     """The settings that are overridden, each once; one that forms have different values of with an example."""
     by_kind: dict[str, list[str]] = {}
     for form in forms:
@@ -69,7 +169,7 @@ def _overridden(forms: Sequence[FormResult]) -> Iterator[str]:
             yield f"{kind}{scope} (such as {settings[0].partition(' ')[2]})"
 
 
-def _and_more(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
@@ -89,14 +189,14 @@ def failures_of(entry: FormResult | GroupResult) -> dict[str, Any]:
     return {"failed": len(entry.failed), "documents": documents, "bounds": bounds}
 
 
-def result_notes(results: Results) -> list[str]:
+def result_notes(results: ResultsData) -> list[str]:
     """Notes on the scores, a line for each: that they are partial, failed documents, truncated prompts, how completions
     ended, ties, and a server whose model changed."""
-    notes = [] if results.status == "complete" else [f"partial results: the run {_ended(results.status)}"]
-    notes += [_failed(form) for form in results.forms if form.failed]
+    notes = [] if results.status == "complete" else [f"partial results: the run {_status_words(results.status)}"]
+    notes += [_failure_note(form) for form in results.forms if form.failed]
     for group in results.groups:
         if group.failed:
-            notes.append(f"{group.name}: {group.failed} documents failed{_spans(group)}")
+            notes.append(f"{group.name}: {group.failed} documents failed{_bounds_words(group)}")
     for entry in noted_forms(results):
         if number := sum(form.truncated_contexts for form in entry.forms):
             note = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
@@ -104,16 +204,18 @@ def result_notes(results: Results) -> list[str]:
     return [*notes, *_limit_notes(results), *_ending_notes(results), *_tie_notes(results), *_version_notes(results)]
 
 
-def _limit_notes(results: Results) -> Iterator[str]:
+def _limit_notes(results: ResultsData) -> Iterator[str]:
     """That `--limit` takes the first rows, which are no random sample where a file is sorted."""
     partial = [form for form in results.forms if form.n < form.total_docs]
     if results.run.get("limit") is not None and not results.run.get("budget") and partial:
         numbers = dict.fromkeys(f"{form.n:,} of {form.total_docs:,}" for form in partial)
-        listed = next(iter(numbers)) if len(numbers) == 1 else "some"
-        yield f"limit: the first {listed} documents, no random sample if they are sorted (--until_ci draws one)"
+        listed = (
+            f"the first {next(iter(numbers))} documents" if len(numbers) == 1 else "the first documents of each task"
+        )
+        yield f"limit: {listed}, no random sample if they are sorted (--until_ci draws one)"
 
 
-def _ending_notes(results: Results) -> Iterator[str]:
+def _ending_notes(results: ResultsData) -> Iterator[str]:
     """Completions that did not end by themselves, of which a score alone says only that they are wrong."""
     words = {"refused": "refused", "filtered": "filtered", "cut off": "cut off at a limit", "other": "ended otherwise"}
     for entry in noted_forms(results):
@@ -126,7 +228,7 @@ def _ending_notes(results: Results) -> Iterator[str]:
             yield f"{entry.name}: of the completions of {total} documents, {listed}; they are scored as they are"
 
 
-def _tie_notes(results: Results) -> Iterator[str]:
+def _tie_notes(results: ResultsData) -> Iterator[str]:
     for entry in noted_forms(results):
         if number := sum(form.ties for form in entry.forms):
             total = sum(form.n for form in entry.forms)
@@ -134,27 +236,135 @@ def _tie_notes(results: Results) -> Iterator[str]:
             yield f"{entry.name}: {note}; the first of them is picked"
 
 
-def _version_notes(results: Results) -> Iterator[str]:
+def _version_notes(results: ResultsData) -> Iterator[str]:
     for key, counts in (results.run.get("server_versions") or {}).items():
         listed = ", ".join(f"{value} ({number} responses)" for value, number in counts.items())
         yield f"the server's {key} changed during the run: {listed}"
 
 
-def _ended(status: str) -> str:
+def _status_words(status: str) -> str:
     return "was stopped" if status == "stopped" else "failed"
 
 
-def _failed(form: FormResult) -> str:
+def _failure_note(form: FormResult) -> str:
     named = [f"doc {doc.doc_id}: {doc.reason}" for doc in form.failed[:_NAMED]]
     more = [f"and {len(form.failed) - _NAMED} more"] if len(form.failed) > _NAMED else []
     counted = any(sample.failure is not None for sample in form.samples)
     total = form.n if counted else form.n + len(form.failed)
     treatment = "count as wrong" if counted else "are left out"
     line = f"{form.name}: {len(form.failed)} of {total} documents failed and {treatment} ({'; '.join([*named, *more])})"
-    return line + _spans(form)
+    return line + _bounds_words(form)
 
 
-def _spans(entry: FormResult | GroupResult) -> str:
+def _bounds_words(entry: FormResult | GroupResult) -> str:
     """The bounds of each score in words."""
     spans = [f"{key.partition(',')[0]} is {low:.4f} to {high:.4f}" for key, (low, high) in entry.bounds.items()]
     return f"; with these all wrong or all right, {', '.join(spans)}" if spans else ""
+
+
+def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The report of a budgeted run, from the plain values of `TaskStops` in the results."""
+    lines = []
+    for task in stops:
+        forms = task["forms"]
+        evaluated, total = (sum(form[key] for form in forms.values()) for key in ("evaluated", "documents"))
+        lines.append(
+            f"{task['task']}: {evaluated} of {total} evaluations, by {task['metric']}, documents in random order"
+        )
+        lines += [_candidates(which, task[which]) for which in ("best", "worst") if task[which]]
+        if task.get("picked") and task.get("spread") is not None:
+            best, worst = task["picked"]
+            lines.append(f"  {best} looks best and {worst} worst, {task['spread']:.4f} apart on documents of their own")
+        for name, form in forms.items():
+            may_be = [which for which in ("best", "worst") if len(task[which]) > 1 and name in task[which]]
+            candidate = f"; it may be the {' or the '.join(may_be)}" if may_be else ""
+            lines.append(f"  {name}: {form['evaluated']} documents, {form['why']}{candidate}")
+        lines.append(f"  {task['guarantee']}")
+    return lines
+
+
+def _candidates(which: str, names: Sequence[str]) -> str:
+    return f"  {which}: {names[0] if len(names) == 1 else f'not known yet, one of {len(names)} forms'}"
+
+
+def closing_lines(
+    results: ResultsData, *, output_path: str | Path | None = None, report: Path | None = None
+) -> list[str]:
+    """The closing lines; `output_path` is where the results were written, `report` the path of the report."""
+    lines = [*_findings(results), *_time_line(results)]
+    if report is not None:
+        lines.append(f"next: open {report} in a browser")
+    elif output_path is not None:
+        lines.append(f"next: multiform report {shlex.quote(str(output_path))}")
+    else:
+        lines.append("next: --output_path results --log_samples keeps the results; multiform report results shows them")
+    return lines
+
+
+def _findings(results: ResultsData) -> Iterator[str]:
+    """The clearest difference between two forms, and the form of which the most could not be extracted."""
+    shown = [comparison for comparison in shown_comparisons(results) if comparison.spread is not None]
+    pairs = [(comparison, pair) for comparison in shown for pair in comparison.differences]
+    if pairs:
+        yield clearest_difference(*min(pairs, key=lambda entry: entry[1].p), pairs=len(pairs), tasks=len(shown))
+    yield from _wording_lines(shown)
+    shares = [(extraction.missing.value, name) for name, extraction in extractions(results)]
+    share, name = max(shares, default=(0.0, ""))
+    if share:
+        yield f"not extracted: {share:.1%} of the completions of {name} name no answer that could be read"
+
+
+def clearest_difference(comparison: FormComparison, pair: Difference, *, pairs: int, tasks: int) -> str:
+    """The difference with the smallest p value, corrected for all pairs of all tasks.
+
+    The interval is the one that belongs to the corrected p value.
+    """
+    p = min(1.0, pair.p * pairs)
+    among = (
+        f"{pairs:,} pairs of forms" + (f" in {tasks} comparisons" if tasks > 1 else "")
+        if pairs > 1
+        else "the two forms"
+    )
+    if p >= ALPHA:
+        verb = "differ" if pairs > 1 else "do not differ"
+        who = f"none of {among} {verb} significantly" if pairs > 1 else f"the two forms {verb} significantly"
+        return f"differences: {who} (smallest {p_words(p)}{' after correction' if pairs > 1 else ''})"
+    from multiform.statistics.paired import simultaneous_bounds
+
+    sign = 1 if pair.estimate.value >= 0 else -1
+    first, second = (pair.first, pair.second)[::sign]
+    low, high = sorted(sign * bound for bound in simultaneous_bounds(pair.estimate, pairs))
+    corrected = f", corrected for {among}" if pairs > 1 else ""
+    return (
+        f"clearest difference: {comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}: "
+        f"{abs(pair.estimate.value):.4f} ({low:.4f} to {high:.4f}), {p_words(p)}{corrected}"
+    )
+
+
+def _wording_lines(shown: Sequence[FormComparison]) -> Iterator[str]:
+    """The score over the wordings of each format, for the first few."""
+    entries = [(comparison, entry) for comparison in shown for entry in comparison.populations]
+    for comparison, entry in entries[:_POPULATIONS]:
+        population, mean = entry.population, entry.population.mean
+        low, high = mean.interval
+        below, above = population.predicted.interval
+        yield (
+            f"over {population.wordings} wordings of {comparison.name}@{entry.label}: {comparison.metric} "
+            f"{mean.value:.4f} ± {population.observed_deviation:.4f} SD ({low:.4f} to {high:.4f} for the mean; "
+            f"another wording would score {below:.4f} to {above:.4f})"
+        )
+    if len(entries) > _POPULATIONS:
+        yield f"{len(entries) - _POPULATIONS} more formats with several wordings are in the results file (across_forms)"
+
+
+def _time_line(results: ResultsData) -> Iterator[str]:
+    seconds = results.provenance.get("total_evaluation_time_seconds")
+    usage = results.provenance.get("usage")
+    if seconds is None:
+        return
+    loading = float((usage or {}).get("model_loading_seconds") or 0)
+    words = f"took {duration(float(seconds))}"
+    if loading >= 1:
+        words += f", {duration(loading)} of it to load the model"
+    usage_text = usage_words(usage)
+    yield f"{words}: {usage_text}" if usage_text else words

@@ -1,4 +1,7 @@
-"""The pivot table: a row for each task, a column for each form, and the difference between the best and the worst."""
+"""The pivot table: the first score of every form of every task, and the difference between the best and the worst.
+
+Tasks are rows and forms columns, or the other way round where there are more forms than tasks.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multiform.results.results import FormResult, GroupResult, Results
+from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import ALPHA
 from multiform.terminal import latex_text, one_line
 
 if TYPE_CHECKING:
     from multiform.results.form_comparison import FormComparison
 
-#: The longest name of a form that heads a column; longer ones are numbered, and listed below the table.
+#: The longest names of forms that head a column and a row; longer ones are numbered, and listed below the table.
 _LONGEST_HEADING = 14
+_LONGEST_ROW = 40
 _LONGEST_METRIC = 24
 BEST = "*"
 LEGEND = f"{BEST} cannot be told from the best form (at 5 %, corrected for all pairs of forms)"
 SPREAD_LEGEND = (
-    "best − worst: its interval accounts for choosing the two forms after seeing the scores; p is how often forms that "
-    "are equally good would be as far apart"
+    "best − worst: the interval accounts for choosing the best and worst form after seeing the scores; p is how often "
+    "equally good forms would be this far apart"
 )
 
 
@@ -32,6 +36,8 @@ class PivotRow:
     n: str
     #: The score of each form, with a mark on the best; empty where there is none.
     scores: Sequence[str]
+    #: The standard error of each score; empty where there is none.
+    errors: Sequence[str]
     #: How much better the best form is than the worst, with interval and p value: a line for each kind of scoring.
     differences: Sequence[str]
 
@@ -44,28 +50,44 @@ class Pivot:
     headings: Sequence[tuple[str, str]]
     rows: Sequence[PivotRow]
     notes: Sequence[str]
+    #: Whether forms are shown as rows.
+    turned: bool
+
+    def cells(self, row: PivotRow) -> list[str]:
+        """The scores of a row with their standard errors, aligned whether they are marked or not."""
+        blank = " " if any(score.endswith(BEST) for line in self.rows for score in line.scores) else ""
+        cells = []
+        for score, error in zip(row.scores, row.errors, strict=True):
+            mark = BEST if score.endswith(BEST) else blank
+            cells.append(f"{score.removesuffix(BEST)}{f' ± {error}' if error else ''}{mark}" if score else "")
+        return cells
 
 
-def has_several_forms(results: Results) -> bool:
+def has_several_forms(results: ResultsData) -> bool:
     """Whether any task was run under more than one form, so that there is something to compare."""
     return len({form.task for form in results.forms}) < len(results.forms)
 
 
-def pivot(results: Results) -> Pivot:
-    """Arrange the first score of every form; the tasks of a group with scores are folded into one row."""
-    entries = list(_folded(results))
+def pivot(results: ResultsData, *, turned: bool | None = None) -> Pivot:
+    """Arrange the first score of every form; the tasks of a group with scores are folded into one row.
+
+    Forms are rows where `turned` is true; by default, where there are more forms than tasks.
+    """
+    entries = list(_row_entries(results))
     labels = list(dict.fromkeys(_label(entry) for members in entries for entry in members))
     comparisons: dict[str, list[FormComparison]] = {}
     for comparison in shown_comparisons(results):
         comparisons.setdefault(comparison.name, []).append(comparison)
     rows = [_row(members, labels, comparisons.get(_base(members[0]), ())) for members in entries]
     metrics = {label: _shown_metrics(label, entries) for label in labels}
-    long = [label for label in labels if len(label) > _LONGEST_HEADING]
+    turned = len(labels) > len(rows) if turned is None else turned
+    long = [label for label in labels if len(label) > (_LONGEST_ROW if turned else _LONGEST_HEADING)]
     short = {label: f"[{long.index(label) + 1}]" if label in long else label for label in labels}
     legend = [f"{short[label]} {label}" for label in long]
     return Pivot(
         headings=[(short[label], metrics[label]) for label in labels],
         rows=rows,
+        turned=turned,
         notes=[
             *legend,
             *([LEGEND] if any(score.endswith(BEST) for row in rows for score in row.scores) else []),
@@ -83,12 +105,12 @@ def pivot(results: Results) -> Pivot:
     )
 
 
-def _folded(results: Results) -> Iterator[list[FormResult | GroupResult]]:
+def _row_entries(results: ResultsData) -> Iterator[list[FormResult | GroupResult]]:
     """The entries of each row: all forms of a task, or of a group whose scores stand for its tasks."""
     scored = {group.path for group in results.groups if group.estimates}
     outer = [group for group in results.groups if group.path in scored]
     inside = {name for group in outer for name in group.forms}
-    below = {name for group in outer for other in outer if group is not other for name in _inner(group, other)}
+    below = {name for group in outer for other in outer if group is not other for name in _inner_names(group, other)}
     shown = [group for group in outer if group.name not in below]
     for path in dict.fromkeys(group.path for group in shown):
         yield [group for group in shown if group.path == path]
@@ -97,7 +119,7 @@ def _folded(results: Results) -> Iterator[list[FormResult | GroupResult]]:
         yield [form for form in alone if form.task == task]
 
 
-def _inner(group: GroupResult, other: GroupResult) -> Iterator[str]:
+def _inner_names(group: GroupResult, other: GroupResult) -> Iterator[str]:
     """The name of the other group, where it is part of the first."""
     if other.depth > group.depth and set(other.forms) <= set(group.forms):
         yield other.name
@@ -117,15 +139,17 @@ def _row(
 ) -> PivotRow:
     by_label = {_label(entry): entry for entry in members}
     best = {name for comparison in comparisons for name in _best(comparison)}
-    scores = []
+    scores, errors = [], []
     for label in labels:
         entry = by_label.get(label)
-        value = f"{next(iter(entry.estimates.values())).value:.4f}" if entry is not None and entry.estimates else ""
+        estimate = next(iter(entry.estimates.values())) if entry is not None and entry.estimates else None
+        value = "" if estimate is None else f"{estimate.value:.4f}"
         scores.append(value + (BEST if entry is not None and entry.name in best else ""))
+        errors.append("" if estimate is None or estimate.stderr is None else f"{estimate.stderr:.3f}")
     counts = dict.fromkeys(str(next(iter(entry.estimates.values())).n) for entry in members if entry.estimates)
     compared = [comparison for comparison in comparisons if comparison.spread is not None]
     differences = [_difference(comparison, named=len(compared) > 1) for comparison in compared]
-    return PivotRow(name=_name(members[0]), n="/".join(counts), scores=scores, differences=differences)
+    return PivotRow(name=_name(members[0]), n="/".join(counts), scores=scores, errors=errors, differences=differences)
 
 
 def _best(comparison: FormComparison) -> list[str]:
@@ -178,18 +202,18 @@ def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResu
     return shown if len(shown) <= _LONGEST_METRIC else f"{shown[: _LONGEST_METRIC - 1]}…"
 
 
-def shown_comparisons(results: Results) -> list[FormComparison]:
+def shown_comparisons(results: ResultsData) -> list[FormComparison]:
     """The comparisons of the rows: those of groups, and those of tasks that are not folded into one.
 
     Ranked choices and generated answers are compared with each other in the results file alone.
     """
-    shown = {_base(members[0]) for members in _folded(results)}
+    shown = {_base(members[0]) for members in _row_entries(results)}
     return [
         comparison for comparison in results.comparisons if comparison.name in shown and comparison.scoring != "any"
     ]
 
 
-def _names(results: Results) -> Iterator[tuple[str, FormComparison]]:
+def _names(results: ResultsData) -> Iterator[tuple[str, FormComparison]]:
     """The comparisons of the rows by their names, with the kind of scoring where a row has several."""
     shown = shown_comparisons(results)
     for comparison in shown:
@@ -197,7 +221,7 @@ def _names(results: Results) -> Iterator[tuple[str, FormComparison]]:
         yield f"{comparison.name} ({comparison.scoring})" if several else comparison.name, comparison
 
 
-def _shared_notes(results: Results) -> Iterator[str]:
+def _shared_notes(results: ResultsData) -> Iterator[str]:
     """Where forms have different numbers of documents, over how many of them they are compared."""
     numbers = {entry.name: entry.n for entry in results.entries}
     for name, comparison in _names(results):
@@ -206,7 +230,7 @@ def _shared_notes(results: Results) -> Iterator[str]:
             yield f"{name}: best minus worst is over the {comparison.n} documents that all forms have"
 
 
-def _chance_notes(results: Results, short: Mapping[str, str]) -> Iterator[str]:
+def _chance_notes(results: ResultsData, short: Mapping[str, str]) -> Iterator[str]:
     """What equal forms and a random choice would show, so that noise is not read as a finding.
 
     `short` has the headings of the columns.
@@ -215,8 +239,8 @@ def _chance_notes(results: Results, short: Mapping[str, str]) -> Iterator[str]:
         spread = comparison.spread
         if spread is not None and spread.p >= ALPHA:
             yield (
-                f"{name}: forms that are equally good would show best − worst of "
-                f"{spread.by_chance:.3f} by chance, so that {spread.spread.value:.3f} is no finding"
+                f"{name}: equally good forms would be {spread.by_chance:.3f} apart by chance, so "
+                f"{spread.spread.value:.3f} is no finding"
             )
         guessed = [
             form
@@ -228,10 +252,10 @@ def _chance_notes(results: Results, short: Mapping[str, str]) -> Iterator[str]:
             labels = [form.removeprefix(comparison.name).removeprefix("@") or "as written" for form in guessed]
             named = ", ".join(short.get(label, label) for label in labels)
             which = "all forms" if len(guessed) == len(comparison.forms) else named
-            yield f"{name}: a random choice is right in {level:.3f}; not told from that: {which}"
+            yield f"{name}: a random choice scores {level:.3f}; not distinguishable from that: {which}"
 
 
-def _right_notes(results: Results) -> Iterator[str]:
+def _right_notes(results: ResultsData) -> Iterator[str]:
     """How the forms of each row get single documents right."""
     for name, comparison in _names(results):
         right = comparison.rightness
@@ -243,9 +267,9 @@ def _right_notes(results: Results) -> Iterator[str]:
             )
 
 
-def latex(results: Results) -> str:
+def latex(results: ResultsData) -> str:
     """The pivot table in LaTeX, for the package booktabs."""
-    table = pivot(results)
+    table = pivot(results, turned=False)
     columns = "lr" + "r" * len(table.headings) + ("l" if any(row.differences for row in table.rows) else "")
     heads = ["", "", *(latex_text(heading) for heading, _ in table.headings)]
     metrics = ["Task", "$n$", *(latex_text(metric) for _, metric in table.headings)]

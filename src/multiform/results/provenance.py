@@ -1,4 +1,4 @@
-"""Provenance: when, where and with which software a run was done."""
+"""Provenance: when, where and with which software and settings a run was done."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
+from multiform.forms import Form
 from multiform.hashing import sha256
 from multiform.models import Model
 from multiform.models.usage import Usage
-from multiform.paths import sanitized
+from multiform.paths import safe_name
+from multiform.tasks.fewshot import FewshotConfig
+from multiform.tasks.keys import plain
+from multiform.tasks.source import display
 
 #: The version of lm-eval that prompts, scores and files agree with.
 LM_EVAL_VERSION = "0.4.13"
@@ -54,7 +60,7 @@ def provenance(
         **model.tokenizer_info(),
         "model_source": source,
         "model_name": name,
-        "model_name_sanitized": sanitized(name),
+        "model_name_sanitized": safe_name(name),
         "system_instruction": system_instruction,
         "system_instruction_sha": sha256(system_instruction) if system_instruction else None,
         "fewshot_as_multiturn": fewshot_as_multiturn,
@@ -141,3 +147,65 @@ def usage_words(entry: Mapping[str, Any] | None) -> str | None:
     computed = prompt + entry["completion_tokens_computed"]
     shared = max(0, entry["prompt_tokens_without_sharing"] - prompt)
     return f"{words}; {computed:,} tokens computed, {shared:,} shared"
+
+
+#: The order in which lm-eval writes the keys of a task's configuration.
+_ORDER = (
+    *("task", "task_alias", "tag", "custom_dataset", "dataset_path", "dataset_name", "dataset_kwargs"),
+    *("training_split", "validation_split", "test_split", "fewshot_split", "process_docs", "doc_to_text"),
+    *("doc_to_target", "doc_to_image", "doc_to_audio", "unsafe_code", "doc_to_choice", "process_results", "use_prompt"),
+    *("description", "target_delimiter", "fewshot_delimiter", "fewshot_config", "num_fewshot", "metric_list"),
+    *("output_type", "generation_kwargs", "repeats", "filter_list", "should_decontaminate"),
+    *("doc_to_decontamination_query", "gen_prefix", "metadata"),
+)
+#: Keys that are left out where they are empty or false, as lm-eval does.
+_ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filter_list",
+             "multiple_inputs", "multiple_targets", "keep_description", "lint_ignore", "known_errors")  # fmt: skip
+
+#: Arguments of `datasets.load_dataset` that hold keys.
+_SECRETS = ("token", "use_auth_token", "storage_options")
+
+
+def described_config(form: Form, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a form as it was run: its exact templates, its few-shot settings, and its metadata.
+
+    `arguments` are the model arguments, which lm-eval adds to the metadata.
+    """
+    values = {**form.to_dict(), **form.templates()}
+    values |= {key: _source_code(function) for key, function in form.functions.items() if key in values}
+    functions = form.metric_functions
+    values["metric_list"] = [
+        {**entry, "metric": _source_code(functions[name])} if (name := entry["metric"]) in functions else entry
+        for entry in values.get("metric_list", ())
+    ]
+    values["dataset_kwargs"] = _without_secrets(values.get("dataset_kwargs"))
+    values["fewshot_config"] = _fewshot(form.fewshot)
+    values["metadata"] = plain({**form.metadata, **arguments, **_source(form)})
+    described = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
+    first = {key: described.pop(key) for key in _ORDER if key in described}
+    return {**first, **described}
+
+
+def _without_secrets(kwargs: Any) -> Any:
+    """The arguments of a dataset, with keys and tokens hidden."""
+    if not isinstance(kwargs, Mapping):
+        return kwargs
+    return {key: "***" if key in _SECRETS and not isinstance(value, bool) else value for key, value in kwargs.items()}
+
+
+def _fewshot(config: FewshotConfig) -> dict[str, Any]:
+    """All keys of lm-eval, also those that are not set, and Multiform's own where they are set."""
+    values = {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
+    return {key: value for key, value in values.items() if value is not None or key != "doc_to_rationale"}
+
+
+def _source_code(function: Any) -> str:
+    """The source code of a function, or its name where the source cannot be read."""
+    try:
+        return getsource(function)
+    except (OSError, TypeError):
+        return str(plain(function))
+
+
+def _source(form: Form) -> dict[str, str]:
+    return {} if form.file is None else {"config_source": display(form.file)}

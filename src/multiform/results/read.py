@@ -2,18 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, TypeVar
 
-from multiform.errors import DataError, reason, shorten
+from multiform.errors import DataError, UsageError, nearest, reason, shorten
 from multiform.forms import Sample, ScoredSample
-from multiform.forms.sample import Step
-from multiform.requests import LLOutput, LoglikelihoodRequest, Output
-from multiform.results.failures import FailedDoc
-from multiform.results.recorded import MALFORMED, RecordedRun, newest_run, recorded_doc
-from multiform.results.results import FormResult, GroupResult, Results
+from multiform.paths import open_file, read_file, safe_name
+from multiform.results.results import Results
+from multiform.results.samples import RecordedDoc, recorded_doc, scored_sample
+from multiform.results.values import FailedDoc, FormResult, GroupResult
 from multiform.statistics.estimates import Estimate, recorded_estimate
+
+logger = logging.getLogger("multiform")
+
+T = TypeVar("T")
+
+_PARTIAL = "partial_results_"
+#: The end of the name of a results file, and of the samples files that belong to it: when the run ended.
+#: What code raises on files of any content.
+MALFORMED = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError),
+)
+#: The most bytes of a results file: those of thousands of forms have some megabytes.
+_LARGEST = 1 << 30
+#: The keys of a results file that have an entry for each form or group, and the types of the entries.
+_ENTRIES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("results", "configs"), (dict,)),
+    **dict.fromkeys(("forms", "n-samples", "failures", "intervals", "higher_is_better"), (dict, NoneType)),
+    **dict.fromkeys(("versions", "n-shot"), (str, int, float, NoneType)),
+    "group_subtasks": (list, NoneType),
+    "task_hashes": (str, NoneType),
+    "weight_by_size": (bool,),
+}
+_STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d[.\d]*)\.json$")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A results file of Multiform or lm-eval, with the samples files that belong to it."""
+
+    file: Path
+    results: Mapping[str, Any]
+
+    @property
+    def forms(self) -> list[str]:
+        """The names of all forms, in the order of the run."""
+        return [name for name in self.results["results"] if name in self.results["configs"]]
+
+    def docs(self, form: str) -> Iterator[RecordedDoc] | None:
+        """The documents of a form, each once; None where the run did not log samples."""
+        docs = self.samples(form, recorded_doc)
+        return None if docs is None else _distinct_docs(docs)
+
+    def samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T] | None:
+        """The result of `read` for each line of a form's samples file; None where the run did not log samples."""
+        file = self._samples_file(form)
+        return None if file is None else self._samples(form, file, read)
+
+    def _samples(self, form: str, file: Path, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+        with open_file(file) as lines:
+            for number, text in enumerate(lines, start=1):
+                try:
+                    line = json.loads(text)
+                    sample = read(line) if line.get("form", form) == form else None
+                except MALFORMED as error:
+                    message = f"the line is no sample: {reason(error)}"
+                    raise UsageError(message, where=f"{file}:{number}", hint="run the task again") from error
+                if sample is not None:
+                    yield sample
+
+    def _samples_file(self, form: str) -> Path | None:
+        """The samples of a form: of its own, or of all forms where the run was not finished."""
+        folder, stamp = self.file.parent, self.file.stem.rpartition("_")[2]
+        if self.file.name.startswith(_PARTIAL):
+            names = [f"partial_samples_{stamp}.jsonl"]
+        else:
+            identity = self.results.get("forms", {}).get(form, {}).get("identity")
+            names = [f"samples_{safe_name(form)}_{identity}_{stamp}.jsonl", f"samples_{safe_name(form)}_{stamp}.jsonl"]
+        return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def results_files(path: Path) -> list[Path]:
+    """The results files in a folder and its subfolders, the newest last; a file is itself.
+
+    Both harnesses name them ``results_<date>.json`` or, where ``FILE.json`` was given, ``FILE_<date>.json``. Where
+    there are none, those of runs that were not finished.
+    """
+    if not path.exists():
+        names = [entry.name for entry in path.parent.glob("*")] if path.parent.is_dir() else []
+        hint = nearest(path.name, names, listed="there are") if names else "name the --output_path of a run"
+        raise UsageError("there is no such file or folder", where=str(path), hint=hint)
+    if path.is_file():
+        return [path]
+    files = [(_STAMP.search(file.name), file) for file in path.rglob("*.json")]
+    dated = sorted((match.group(1), str(file), file) for match, file in files if match)
+    return [file for _, _, file in dated] or partial_results_files(path)
+
+
+def partial_results_files(folder: Path) -> list[Path]:
+    """The results files of runs that were stopped or failed, the newest last."""
+    return sorted(folder.rglob(f"{_PARTIAL}*.json"), key=_modification_time)
+
+
+def _modification_time(file: Path) -> float:
+    """When a file was last written; a link to nothing is the oldest."""
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def newest_run(path: Path) -> RecordedRun:
+    """The run of a results file, or the newest one in a folder; that there are others is logged."""
+    files = results_files(path)
+    if not files:
+        samples = next(path.rglob("partial_samples_*.jsonl"), None)
+        hint = "name the --output_path of a run, of Multiform or of lm-eval"
+        if samples is not None:
+            hint = f"{samples} has the documents that are scored so far; run the same command again to go on from there"
+        raise UsageError("there is no results_<date>.json in this folder", where=str(path), hint=hint)
+    if len(files) > 1:
+        logger.warning("%s holds %d runs; the newest is read: %s", path, len(files), files[-1])
+    return recorded_run(files[-1])
+
+
+def read_json(file: Path) -> Any:
+    """The value in a JSON file; an error of any of the kinds in `MALFORMED` where it cannot be read."""
+    if file.stat().st_size > _LARGEST:
+        raise ValueError("it is too large")
+    return json.loads(read_file(file))
+
+
+def recorded_run(file: Path) -> RecordedRun:
+    """The run of a results file."""
+    hint = "name a results_<date>.json of Multiform or of lm-eval"
+    try:
+        results = read_json(file)
+    except MALFORMED as error:
+        raise DataError(f"is no results file: {reason(error)}", where=str(file), hint=hint) from error
+    if not isinstance(results, dict) or not all(isinstance(results.get(key), dict) for key in ("configs", "results")):
+        raise DataError("is no results file: it has no 'results' and 'configs'", where=str(file), hint=hint)
+    for key, types in _ENTRIES.items():
+        entries = results.get(key)
+        if not isinstance(entries, dict | NoneType):
+            raise DataError(f"expected an object, got {shorten(entries)}", where=f"{file}: {key}", hint=hint)
+        for name, entry in (entries or {}).items():
+            if not isinstance(entry, types):
+                raise DataError(f"{shorten(entry)} cannot be there", where=f"{file}: {key}: {name}", hint=hint)
+    return RecordedRun(file, results)
+
+
+def _distinct_docs(docs: Iterator[RecordedDoc]) -> Iterator[RecordedDoc]:
+    """Each document once: the samples file has it once for each filter."""
+    ids: set[int] = set()
+    for doc in docs:
+        if doc.doc_id not in ids:
+            ids.add(doc.doc_id)
+            yield doc
 
 
 def read_results(path: str | Path, *, samples: bool = True) -> Results:
@@ -85,7 +236,7 @@ def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> F
         format_label=label,
         overridden=about.get("overridden") or (),
         samples=samples,
-        failed=[_failed(doc) for doc in failures.get("documents") or ()],
+        failed=[_failed_doc(doc) for doc in failures.get("documents") or ()],
         bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},
         cluster=(config.get("metadata") or {}).get("cluster"),
     )
@@ -103,7 +254,7 @@ def _size(value: Any) -> int:
     return number
 
 
-def _failed(doc: Mapping[str, Any]) -> FailedDoc:
+def _failed_doc(doc: Mapping[str, Any]) -> FailedDoc:
     """A failed document, of which the file has the number alone."""
     sample = Sample(doc_id=int(doc["doc_id"]), doc={})
     return FailedDoc(sample=sample, reason=doc["reason"], retried=doc["retried"], requests=doc["requests"])
@@ -128,12 +279,12 @@ def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
         failed=int(failures.get("failed") or 0),
         bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},
         path=name.partition("@")[0],
-        forms=list(_below(name, nested)),
-        weight_by_size=_weighted(saved, name),
+        forms=list(_forms_below(name, nested)),
+        weight_by_size=_weighs_by_size(saved, name),
     )
 
 
-def _below(name: str, nested: Mapping[str, Any]) -> Iterator[str]:
+def _forms_below(name: str, nested: Mapping[str, Any]) -> Iterator[str]:
     """The forms in a group and in the groups that it holds, each once."""
     seen, waiting = {name}, list(reversed(nested.get(name) or ()))
     while waiting:
@@ -147,13 +298,13 @@ def _below(name: str, nested: Mapping[str, Any]) -> Iterator[str]:
             yield member
 
 
-def _weighted(saved: Mapping[str, Any], group: str) -> bool:
+def _weighs_by_size(saved: Mapping[str, Any], group: str) -> bool:
     """Whether a group weighs its tasks by their numbers of documents; a file of lm-eval says so by its score alone."""
     if group in (known := saved.get("weight_by_size") or {}):
         return bool(known[group])
     scores = saved["results"]
     key = next((key for key, _ in _values(scores[group])), None)
-    members = [name for name in _below(group, saved["group_subtasks"]) if key in scores.get(name, {})]
+    members = [name for name in _forms_below(group, saved["group_subtasks"]) if key in scores.get(name, {})]
     values = [(float(scores[name][key]), _count(saved, name)) for name in members]
     total = sum(n for _, n in values)
     if not total or key is None:
@@ -203,53 +354,3 @@ def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         metric, comma, _ = key.partition(",")
         if comma and not metric.endswith("_stderr") and isinstance(value, int | float) and not isinstance(value, bool):
             yield key, float(value)
-
-
-def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
-    """The sample of one line of a samples file, as far as the line has its fields."""
-    doc = recorded_doc(line)
-    ranked = [item.request.continuation for item in doc.instances if isinstance(item.request, LoglikelihoodRequest)]
-    choices = tuple(text.strip() for text in ranked) if len(ranked) > 1 else ()
-    sample = Sample(
-        doc_id=doc.doc_id,
-        doc=doc.doc,
-        target=line.get("target"),
-        choices=choices,
-        gold=_gold(line, choices),
-        texts=tuple(map(str, line.get("choices") or ())),
-        labels=tuple(line.get("labels") or ()),
-        permutation=None if line.get("choice_order") is None else tuple(line["choice_order"]),
-        instances=doc.instances,
-    )
-    filtered = tuple(line.get("filtered_resps") or ())
-    known = "prediction" in line
-    return ScoredSample(
-        sample=sample,
-        outputs=doc.outputs,
-        scorer=str(line.get("filter", "none")),
-        filtered=filtered,
-        values={name: line[name] for name in line.get("metrics") or () if name in line},
-        prediction=line["prediction"] if known else _prediction(choices, doc.outputs, filtered),
-        steps=tuple(Step(name=step["step"], value=step["value"]) for step in line.get("steps") or ()),
-        failure=doc.failure,
-    )
-
-
-def _gold(line: Mapping[str, Any], choices: Sequence[str]) -> tuple[int, ...]:
-    """The indexes of the right choices: as the line says, or by its target."""
-    gold = line.get("gold", line.get("target"))
-    indexes = []
-    for value in gold if isinstance(gold, list) else [gold]:
-        if isinstance(value, int) or (isinstance(value, str) and value.isdigit()):
-            indexes.append(int(value))
-        elif isinstance(value, str) and value.strip() in choices:
-            indexes.append(choices.index(value.strip()))
-    return tuple(index for index in indexes if index < len(choices))
-
-
-def _prediction(choices: Sequence[str], outputs: Sequence[Output], filtered: Sequence[Any]) -> Any:
-    """What the model picked or said, where the line has no such key."""
-    scores = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
-    if choices and scores:
-        return max(range(len(scores)), key=scores.__getitem__)
-    return filtered[0] if filtered and not scores else None

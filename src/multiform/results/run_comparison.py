@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import combinations
 
-from multiform.errors import DataError, UsageError
+from multiform.errors import DataError, MultiformError, UsageError
 from multiform.forms import ScoredSample
-from multiform.results.compare import can_be_compared, is_mean, metric_family
-from multiform.results.results import FormResult, GroupResult, Results
+from multiform.results.compare import can_be_compared, clusters_of, document_values, is_mean, metric_family
+from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import ALPHA, Estimate, normal_estimate
 from multiform.statistics.means import form_means
 from multiform.statistics.paired import holm, paired_difference, simultaneous_bounds
@@ -69,16 +71,32 @@ class FormChange:
         return self.difference.value if self.higher_is_better else -self.difference.value
 
 
-def compare_runs(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
+def compare_runs(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[FormChange]:
     """Every form that both runs have, on its first metric or on `metric`; two single forms are matched by their task.
 
     Scores are compared document by document. A document that differs between the runs is refused, as its scores do not
     belong together, and so are metrics of which a difference means nothing.
     """
-    return _corrected([compare_form(form, counterpart, metric) for form, counterpart in _pairs(first, second)])
+    return _correct([compare_form(form, counterpart, metric) for form, counterpart in _pairs(first, second)])
 
 
-def compare_groups(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
+def compare_all_runs(runs: Sequence[ResultsData]) -> list[tuple[int, int, FormChange]]:
+    """Every form that two of the runs have, with the numbers of the two runs; corrected for all of these at once.
+
+    For two runs, these are the changes of `compare_runs`. What cannot be compared is left out.
+    """
+    pairs, changes = [], []
+    for first, second in combinations(range(len(runs)), 2):
+        counterparts = {form.name: form for form in runs[second].forms}
+        for form in runs[first].forms:
+            with suppress(MultiformError):
+                if form.name in counterparts:
+                    changes.append(compare_form(form, counterparts[form.name]))
+                    pairs.append((first, second))
+    return [(*pair, change) for pair, change in zip(pairs, _correct(changes), strict=True)]
+
+
+def compare_groups(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[FormChange]:
     """Every group with a score that both runs have: over the documents of its tasks, weighted as the group says.
 
     A group whose score is no mean, or whose tasks differ, is compared by its scores alone; a group without the score
@@ -91,10 +109,10 @@ def compare_groups(first: Results, second: Results, *, metric: str | None = None
         keys = [_group_key(side, metric) for side in (group, counterpart) if side is not None]
         if counterpart is not None and None not in keys and len(set(keys)) == 1:
             changes.append(_compare_group((first, group), (second, counterpart), str(keys[0])))
-    return _corrected(changes)
+    return _correct(changes)
 
 
-def _corrected(changes: Sequence[FormChange]) -> list[FormChange]:
+def _correct(changes: Sequence[FormChange]) -> list[FormChange]:
     """The changes with p values after Holm's correction."""
     tests = [change.p for change in changes if change.p is not None]
     adjusted = iter(holm(tests) if tests else ())
@@ -144,7 +162,7 @@ class WordingChange:
     reversal: float
 
 
-def compare_wordings(first: Results, second: Results, *, metric: str | None = None) -> list[WordingChange]:
+def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[WordingChange]:
     """The difference between two runs over the wordings of each format of which both have three or more."""
     by_format: dict[tuple[str, str], list[tuple[FormResult, FormResult]]] = {}
     for form, counterpart in _pairs(first, second):
@@ -179,13 +197,13 @@ def _wording_differences(pairs: Sequence[tuple[FormResult, FormResult]], metric:
     return document_scores([[column[doc] for column in columns] for doc in shared], _clusters(pairs[0][0], shared))
 
 
-def only_in(first: Results, second: Results) -> list[str]:
+def only_in(first: ResultsData, second: ResultsData) -> list[str]:
     """The forms of the first run that have no counterpart in the second."""
     paired = {form.name for form, _ in _pairs(first, second)}
     return [form.name for form in first.forms if form.name not in paired]
 
 
-def _pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult]]:
+def _pairs(first: ResultsData, second: ResultsData) -> list[tuple[FormResult, FormResult]]:
     named = {form.name: form for form in second.forms}
     pairs = [(form, named[form.name]) for form in first.forms if form.name in named]
     if pairs:
@@ -207,7 +225,7 @@ def compare_form(first: FormResult, second: FormResult, metric: str | None = Non
     if not can_be_compared(*names):
         message = f"{names[0]} of {first.name} and {names[1]} of {second.name} are no scores of one kind"
         raise UsageError(message, where="compare", hint="name a score that both have with --metric")
-    common = _by_scores(
+    common = _change_of_scores(
         name,
         names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
         *estimates,
@@ -216,7 +234,7 @@ def compare_form(first: FormResult, second: FormResult, metric: str | None = Non
     common = replace(common, settings=tuple(_differing_settings(first, second)))
     if not all(scores):
         return common
-    shared, table = _shared(first, second, *scores)
+    shared, table = _shared_documents(first, second, *scores)
     difference = paired_difference(table)
     means = table.values.mean(axis=0).tolist()
     return replace(
@@ -246,7 +264,7 @@ def _differing_settings(first: FormResult, second: FormResult) -> Iterator[str]:
     yield from (key for key in _SETTINGS if first.config.get(key) != second.config.get(key))
 
 
-def _shared(
+def _shared_documents(
     first: FormResult, second: FormResult, before: Mapping[int, float], after: Mapping[int, float]
 ) -> tuple[list[int], DocumentScores]:
     """The documents that both runs have, with the scores of the second and of the first run."""
@@ -264,18 +282,22 @@ def _group_key(group: GroupResult, metric: str | None) -> str | None:
     return next((key for key in group.estimates if metric in (None, key, key.partition(",")[0])), None)
 
 
-def _compare_group(first: tuple[Results, GroupResult], second: tuple[Results, GroupResult], key: str) -> FormChange:
+def _compare_group(
+    first: tuple[ResultsData, GroupResult], second: tuple[ResultsData, GroupResult], key: str
+) -> FormChange:
     sides = [(g, {form.name: form for form in run.forms if form.name in g.forms}) for run, g in (first, second)]
     (group, before), (other, after) = sides
     metric = key.partition(",")[0]
     estimates = [group.estimates[key], other.estimates[key]]
-    common = _by_scores(group.name, metric, *estimates, higher_is_better=group.higher_is_better.get(metric, True))
+    common = _change_of_scores(
+        group.name, metric, *estimates, higher_is_better=group.higher_is_better.get(metric, True)
+    )
     scores = {name: [_by_document(side[name], key) for side in (before, after) if name in side] for name in before}
     if set(before) != set(after) or not all(all(pair) for pair in scores.values()):
         return common
     if not all(is_mean(side, list(forms.values()), key) for side, forms in sides):
         return common
-    members = {name: _shared(before[name], after[name], *scores[name]) for name in before}
+    members = {name: _shared_documents(before[name], after[name], *scores[name]) for name in before}
     tables = [table for _, table in members.values()]
     table = pooled(tables, [part.n if group.weight_by_size else 1 for part in tables])
     difference = paired_difference(table)
@@ -312,21 +334,14 @@ def _key(form: FormResult, metric: str | None) -> str:
 
 def _by_document(form: FormResult, key: str) -> dict[int, float]:
     """The score of each document, where the metric has one; perplexities and the like are of all documents."""
-    metric, _, scorer = key.partition(",")
-    scores: dict[int, float] = {}
-    for sample in form.samples:
-        value = sample.values.get(metric)
-        if sample.scorer == scorer and isinstance(value, int | float) and math.isfinite(value):
-            scores[sample.doc_id] = float(value)
-    return scores
+    values = document_values(form, key).items()
+    return {doc: float(value) for doc, value in values if isinstance(value, int | float) and math.isfinite(value)}
 
 
 def _clusters(form: FormResult, documents: Sequence[int]) -> list[str] | None:
-    """What documents belong together by, such as their passage; None where they are independent."""
-    if form.cluster is None:
-        return None
-    by_document = {sample.doc_id: str(sample.doc.get(form.cluster)) for sample in form.samples}
-    return [by_document[doc_id] for doc_id in documents]
+    """The cluster of each document, such as its passage; None where they are independent."""
+    samples = {sample.doc_id: sample for sample in form.samples}
+    return clusters_of(form, [samples[doc_id] for doc_id in documents])
 
 
 def _check_documents(first: FormResult, second: FormResult) -> None:
@@ -343,14 +358,16 @@ def _text(sample: ScoredSample) -> Mapping[str, str]:
     return {key: str(value) for key, value in sample.doc.items() if isinstance(value, str | int | bool)}
 
 
-def _by_scores(name: str, metric: str, first: Estimate, second: Estimate, *, higher_is_better: bool) -> FormChange:
+def _change_of_scores(
+    name: str, metric: str, first: Estimate, second: Estimate, *, higher_is_better: bool
+) -> FormChange:
     """The change of a score whose documents are not known."""
     return FormChange(
         name=name,
         metric=metric,
         first=first,
         second=second,
-        difference=_unpaired(first, second),
+        difference=_unpaired_difference(first, second),
         paired=False,
         p=None,
         p_holm=None,
@@ -358,7 +375,7 @@ def _by_scores(name: str, metric: str, first: Estimate, second: Estimate, *, hig
     )
 
 
-def _unpaired(first: Estimate, second: Estimate) -> Estimate:
+def _unpaired_difference(first: Estimate, second: Estimate) -> Estimate:
     """The difference of two scores as if their documents were different ones, which is too wide an interval."""
     errors = [estimate.stderr for estimate in (first, second) if estimate.stderr is not None]
     error = math.hypot(*errors) if len(errors) == 2 else None

@@ -1,17 +1,42 @@
-"""Samples in the layout of lm-eval: a line for each document and filter, with its prompts, responses and values."""
+"""Samples in the layout of lm-eval: a line for each document and filter, with its prompts, responses and values.
+
+`sample_line` writes a line; `scored_sample` and `recorded_doc` read one, of Multiform or of lm-eval.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, groupby
 from typing import Any
 
 from multiform.forms import Sample, ScoredSample
+from multiform.forms.sample import Step
 from multiform.hashing import sha256
 from multiform.prompts.media import Media, named
-from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
-from multiform.results.results import FormResult, metrics_in_order
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    Instance,
+    LLOutput,
+    LoglikelihoodRequest,
+    Output,
+    Request,
+    RollingRequest,
+)
+from multiform.results.values import FormResult, metrics_in_order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedDoc:
+    """A document of a samples file with its requests and the model's outputs; `failure` says why there are none."""
+
+    doc_id: int
+    doc: Mapping[str, Any]
+    instances: tuple[Instance, ...]
+    outputs: tuple[Output, ...]
+    failure: str | None = None
 
 
 def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
@@ -23,8 +48,8 @@ def sample_line(sample: ScoredSample, metrics: Sequence[str] | None = None) -> d
     """A document by one scorer: lm-eval's keys, then those that Multiform adds; `metrics` orders the values."""
     values = sample.values if metrics is None else {name: sample.values[name] for name in metrics}
     named = [name for name, value in values.items() if not isinstance(value, str)]
-    line = {**_asked(sample), "metrics": named, **_hashes(sample), **values}
-    return {**line, **{key: value for key, value in _plain(sample).items() if key not in line}}
+    line = {**_request_fields(sample), "metrics": named, **_hashes(sample), **values}
+    return {**line, **{key: value for key, value in _added_fields(sample).items() if key not in line}}
 
 
 def task_hash(form: FormResult) -> str:
@@ -37,7 +62,7 @@ def _in_order(form: FormResult) -> list[ScoredSample]:
     return sorted(form.samples, key=lambda sample: scorers.index(sample.scorer))
 
 
-def _asked(sample: ScoredSample) -> dict[str, Any]:
+def _request_fields(sample: ScoredSample) -> dict[str, Any]:
     by_request = [list(repeats) for _, repeats in groupby(_pairs(sample), key=lambda pair: _once(pair[0]))]
     return {
         "doc_id": sample.doc_id,
@@ -59,7 +84,7 @@ def _pairs(sample: ScoredSample) -> list[tuple[Instance, Output | None]]:
     return list(zip(sample.instances, outputs, strict=True))
 
 
-def _plain(sample: ScoredSample) -> dict[str, Any]:
+def _added_fields(sample: ScoredSample) -> dict[str, Any]:
     """The keys that Multiform adds to a line: prediction, gold, and all that `resps` does not say of the outputs."""
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
     written = [output for output in sample.outputs if isinstance(output, Completion)]
@@ -130,3 +155,104 @@ def _response(output: Any, request: Request | None = None) -> Any:
     if isinstance(output, list | tuple):
         return [_response(part) for part in output]
     return output.text if isinstance(output, Completion) else str(output)
+
+
+def recorded_doc(line: Mapping[str, Any]) -> RecordedDoc:
+    """The document of a line of a samples file."""
+    instances: list[Instance] = []
+    outputs: list[Output] = []
+    places, completions = count(), count()
+    for argument, responses in zip(_arguments(line["arguments"]), line["resps"], strict=True):
+        for repeat, response in enumerate(responses or [None]):
+            request = _request(argument, repeat)
+            instances.append(Instance(line["doc_id"], len(instances), request))
+            if response is not None:
+                outputs.append(_output(line, request, response, next(places), completions))
+    return RecordedDoc(
+        doc_id=line["doc_id"],
+        doc=line["doc"],
+        instances=tuple(instances),
+        outputs=tuple(outputs),
+        failure=line.get("failure") if not outputs else None,
+    )
+
+
+def _arguments(recorded: Any) -> list[tuple[Any, Any]]:
+    """The first two arguments of all requests; older files of lm-eval have lists where newer ones have objects."""
+    listed = list(recorded.values()) if isinstance(recorded, Mapping) else list(recorded)
+    values = [[*item.values()] if isinstance(item, Mapping) else [*item] for item in listed]
+    return [(item[0], item[1] if len(item) > 1 else None) for item in values]
+
+
+def _request(argument: tuple[Any, Any], repeat: int) -> Request:
+    context, second = argument
+    if isinstance(second, str):
+        return LoglikelihoodRequest(context, second)
+    return RollingRequest(context) if second is None else GenerationRequest.of(context, second, repeat)
+
+
+def _output(line: Mapping[str, Any], request: Request, response: Any, place: int, completions: Iterator[int]) -> Output:
+    """What `results/samples.py` wrote as a response, with what it added beside."""
+    cut = bool(_at(line, "contexts_truncated", place))
+    if isinstance(request, GenerationRequest):
+        number = next(completions)
+        truncated = bool(_at(line, "completions_truncated", number))
+        return Completion(str(response), truncated, cut, _at(line, "finish_reasons", number))
+    loglikelihood, greedy = response if isinstance(response, list) else (response, False)  # a rolling one has no flag
+    tokens = _at(line, "num_tokens", place)
+    return LLOutput(float(loglikelihood), str(greedy) == "True", tokens, context_truncated=cut)
+
+
+def _at(line: Mapping[str, Any], key: str, place: int) -> Any:
+    values = line.get(key) or ()
+    return values[place] if place < len(values) else None
+
+
+def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
+    """The sample of one line of a samples file, as far as the line has its fields."""
+    doc = recorded_doc(line)
+    ranked = [item.request.continuation for item in doc.instances if isinstance(item.request, LoglikelihoodRequest)]
+    choices = tuple(text.strip() for text in ranked) if len(ranked) > 1 else ()
+    sample = Sample(
+        doc_id=doc.doc_id,
+        doc=doc.doc,
+        target=line.get("target"),
+        choices=choices,
+        gold=_gold(line, choices),
+        texts=tuple(map(str, line.get("choices") or ())),
+        labels=tuple(line.get("labels") or ()),
+        permutation=None if line.get("choice_order") is None else tuple(line["choice_order"]),
+        instances=doc.instances,
+    )
+    filtered = tuple(line.get("filtered_resps") or ())
+    known = "prediction" in line
+    return ScoredSample(
+        sample=sample,
+        outputs=doc.outputs,
+        scorer=str(line.get("filter", "none")),
+        filtered=filtered,
+        values={name: line[name] for name in line.get("metrics") or () if name in line},
+        prediction=line["prediction"] if known else _prediction(choices, doc.outputs, filtered),
+        steps=tuple(Step(name=step["step"], value=step["value"]) for step in line.get("steps") or ()),
+        failure=doc.failure,
+    )
+
+
+def _gold(line: Mapping[str, Any], choices: Sequence[str]) -> tuple[int, ...]:
+    """The indexes of the right choices: as the line says, or by its target."""
+    gold = line.get("gold", line.get("target"))
+    indexes = []
+    for value in gold if isinstance(gold, list) else [gold]:
+        if isinstance(value, int) or (isinstance(value, str) and value.isdigit()):
+            indexes.append(int(value))
+        elif isinstance(value, str) and value.strip() in choices:
+            indexes.append(choices.index(value.strip()))
+    return tuple(index for index in indexes if index < len(choices))
+
+
+def _prediction(choices: Sequence[str], outputs: Sequence[Output], filtered: Sequence[Any]) -> Any:
+    """What the model picked or said, where the line has no such key."""
+    scores = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
+    if choices and scores:
+        return max(range(len(scores)), key=scores.__getitem__)
+    return filtered[0] if filtered and not scores else None

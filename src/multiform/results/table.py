@@ -6,7 +6,9 @@ import csv
 import io
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, Literal, get_args
 
 from rich import box
@@ -14,11 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from multiform.errors import UsageError, shorten
-from multiform.results.frame import COLUMNS as FRAME_COLUMNS
-from multiform.results.frame import frame_rows
+from multiform.results.export import SCORE_COLUMNS, frame_rows
 from multiform.results.notes import form_notes, result_notes
 from multiform.results.pivot import Pivot, has_several_forms, latex, pivot
-from multiform.results.results import FormResult, GroupResult, Results
+from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate
 from multiform.terminal import csv_cell, markdown_text, visible
 
@@ -27,7 +28,7 @@ _RIGHT = (1, 3, 6)
 _ARROWS: Mapping[bool | None, str] = {True: "↑", False: "↓", None: ""}
 
 
-def markdown(results: Results) -> str:
+def markdown(results: ResultsData) -> str:
     """A line about the run and a table of tasks, then a table of groups where there are any.
 
     |Tasks|Version|Filter|n-shot|Metric|   |Value |   |Stderr|
@@ -43,26 +44,26 @@ def markdown(results: Results) -> str:
     return "\n".join([markdown_text(line), *tables, *map(markdown_text, result_notes(results))])
 
 
-def _tasks(results: Results) -> Iterator[Sequence[str]]:
+def _tasks(results: ResultsData) -> Iterator[Sequence[str]]:
     """The rows of all groups by name, each with its members below it, and then of all other tasks."""
     by_name: dict[str, FormResult | GroupResult] = {form.name: form for form in results.forms}
     by_name |= {group.name: group for group in results.groups}
     shown: set[str] = set()
 
-    def below(name: str, depth: int) -> Iterator[Sequence[str]]:
+    def member_rows(name: str, depth: int) -> Iterator[Sequence[str]]:
         entry = by_name.get(name)
         if entry is None or name in shown:
             return
         shown.add(name)
         yield from _rows(entry, depth)
         for member in sorted(entry.members) if isinstance(entry, GroupResult) else ():
-            yield from below(member, depth + 1)
+            yield from member_rows(member, depth + 1)
 
     inside = {member for group in results.groups for member in group.members}
     for name in sorted({group.name for group in results.groups} - inside):
-        yield from below(name, 0)
+        yield from member_rows(name, 0)
     for name in sorted(form.name for form in results.forms):
-        yield from below(name, 0)
+        yield from member_rows(name, 0)
 
 
 def _rows(entry: FormResult | GroupResult, depth: int) -> Iterator[Sequence[str]]:
@@ -99,37 +100,43 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"|{'|'.join(padded)}|"
 
 
-#: long has a row for each form, pivot one for each task and a column for each form; markdown is lm-eval's table.
+#: long has a row for each form, pivot one for each task and a column for each form, or the other way round where there
+#: are more forms than tasks; markdown is lm-eval's table.
 TableStyle = Literal["long", "pivot", "markdown", "csv", "latex"]
 
-#: The default maximum width of a table.
-WIDTH = 80
-_DIFFERENCE = "Best − worst"
+#: The width of what is not limited: in a file or pipe nothing is wrapped or split.
+_UNLIMITED = 100_000
+#: The widest column of names, and the widest name of a task that heads a column; longer names are folded.
+_WIDEST_NAME, _WIDEST_HEADING = 30, 24
+#: What a column takes beside its text.
+_GAP = 3
 
 COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval")
-_METRIC, _STDERR = COLUMNS.index("Metric"), COLUMNS.index("± SE")
-#: The fewest columns that names of metrics get; longer ones are wrapped.
-_SHORTEST_METRIC = 16
+_METRIC = COLUMNS.index("Metric")
+#: The columns that a narrow table leaves out, in this order; intervals say the same as standard errors.
+_DISPENSABLE = tuple(map(COLUMNS.index, ("± SE", "Shots", "n")))
+#: The fewest characters that names of forms and of metrics get; longer ones are wrapped.
+_SHORTEST_NAME, _SHORTEST_METRIC = 12, 16
 
 
-def results_table(results: Results, width: int = WIDTH) -> Table:
+def results_table(results: ResultsData, width: int = _UNLIMITED) -> Table:
     """The table of forms: every metric with its uncertainty."""
     return _long_table([list(rows(form)) for form in results.forms if form.estimates], "Form", width)
 
 
-def groups_table(results: Results, width: int = WIDTH) -> Table:
+def groups_table(results: ResultsData, width: int = _UNLIMITED) -> Table:
     """The table of groups with scores, indented by their depth."""
     groups = [group for group in results.groups if group.estimates]
     return _long_table([list(rows(group, indent="  " * group.depth)) for group in groups], "Group", width)
 
 
-def default_style(results: Results) -> TableStyle:
+def default_style(results: ResultsData) -> TableStyle:
     """The pivot where tasks have several forms, else a row for each metric of each task."""
     return "pivot" if has_several_forms(results) else "long"
 
 
-def table_text(results: Results, style: str | None = None, *, width: int = WIDTH, color: bool = False) -> str:
-    """The results as a table that fits the width: names in a long table are folded, a pivot is split."""
+def table_text(results: ResultsData, style: str | None = None, *, width: int | None = None, color: bool = False) -> str:
+    """The results as a table; with a `width`, a long table or pivot folds names and moves columns, so that it fits."""
     style = default_style(results) if style is None else style
     if style not in get_args(TableStyle):
         hint = f"give one of {', '.join(get_args(TableStyle))}"
@@ -140,53 +147,58 @@ def table_text(results: Results, style: str | None = None, *, width: int = WIDTH
         return _csv(results)
     if style == "latex":
         return latex(results) + "\n"
-    # In a file or pipe nothing is wrapped; brackets and colons in names are not taken for markup.
-    wide = width if style == "pivot" else max(width, WIDTH) if color else 1000
-    console = Console(
-        file=io.StringIO(), width=wide, markup=False, emoji=False, highlight=False, force_terminal=color or None
+    arranged = pivot(results) if style == "pivot" else None
+    limit = width or _UNLIMITED
+    tables = (
+        list(_long_tables(results, limit))
+        if arranged is None
+        else [_part_table(part, limit) for part in _pivot_parts(arranged, limit)]
     )
+    measure = _console(_UNLIMITED, color=False)
+    # A terminal that is narrower than the numbers wraps them; nothing is cut.
+    widest = max((table.__rich_measure__(measure, measure.options).minimum for table in tables), default=0)
+    console = _console(max(limit, widest), color=color)
     with console.capture() as captured:
-        if style == "pivot":
-            _print_pivot(pivot(results), console)
-        else:
-            _print_long(results, console)
-        for note in form_notes(results):
-            console.print(_note_lines(note, console.width), style="dim")
+        for table in tables:
+            console.print(table)
+        for note in [*([] if arranged is None else arranged.notes), *form_notes(results)]:
+            console.print(_note_lines(note, width), style="dim")
         for note in result_notes(results):
-            console.print(_note_lines(note, console.width), style="yellow")
+            console.print(_note_lines(note, width), style="yellow")
     return captured.get()
 
 
-def _print_long(results: Results, console: Console) -> None:
-    console.print(results_table(results, console.width))
+def _console(width: int, *, color: bool) -> Console:
+    """A console that takes no brackets and colons in names for markup."""
+    return Console(
+        file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False, force_terminal=color or None
+    )
+
+
+def _long_tables(results: ResultsData, width: int) -> Iterator[Table]:
+    yield results_table(results, width)
     if any(group.estimates for group in results.groups):
-        console.print(groups_table(results, console.width))
+        yield groups_table(results, width)
 
 
-def _csv(results: Results) -> str:
+def _csv(results: ResultsData) -> str:
     """A line for each metric and filter of each form and group, with the columns of the data frame."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, FRAME_COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, SCORE_COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in frame_rows(results))
     return text.getvalue()
 
 
-def _print_pivot(table: Pivot, console: Console) -> None:
-    """Print the table in as many parts as it takes to show every column whole, then its notes."""
-    for start, stop, last in _parts(table, console.width):
-        console.print(_part(table, start, stop, last))
-    for note in table.notes:
-        console.print(_note_lines(note, console.width), style="dim")
-
-
-def _note_lines(note: str, width: int) -> str:
+def _note_lines(note: str, width: int | None) -> str:
     """The note in lines of that width, broken at spaces and after the commas in the name of a variation.
 
     >>> print(_note_lines("[1] mcqa[labels=roman,wrap=(x),sep=space]", 30))
     [1] mcqa[labels=roman,
         wrap=(x),sep=space]
     """
+    if width is None:
+        return visible(note)
     lines = [""]
     for part in re.split(r"(?<= )|(?<=,)(?=[a-z])", visible(note)):
         if lines[-1].strip() and len(lines[-1] + part.rstrip()) > width:
@@ -195,47 +207,81 @@ def _note_lines(note: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _part(table: Pivot, start: int, stop: int, last: bool) -> Table:
-    """The table with the forms from `start` to `stop`, and in the last part with the differences."""
-    part = _plain_table()
-    part.add_column("Task", overflow="fold", max_width=_longest_name(table))
-    part.add_column("n", justify="right", no_wrap=True)
-    for heading, metric in table.headings[start:stop]:
-        part.add_column(f"{visible(heading)}\n{metric}", justify="right", no_wrap=True)
-    if last:
-        part.add_column(f"{_DIFFERENCE}\n95 % interval, p", justify="left", no_wrap=True)
-    for row in table.rows:
-        # Scores line up whether they are marked or not.
-        scores = [score if score.endswith("*") else f"{score} " for score in row.scores[start:stop]]
-        part.add_row(visible(row.name), row.n, *scores, *(["\n".join(row.differences)] if last else []))
-    return part
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the pivot: the lines of its heading, and its cells."""
+
+    heading: str
+    cells: Sequence[str]
+    justify: Literal["left", "right"] = "left"
+
+    @property
+    def width(self) -> int:
+        return max(len(line) for text in (self.heading, *self.cells) for line in text.split("\n"))
+
+    def of_rows(self, indexes: Sequence[int]) -> _Column:
+        """The column with these rows alone."""
+        return replace(self, cells=[self.cells[index] for index in indexes])
 
 
-def _longest_name(table: Pivot) -> int:
-    """The width of the names; longer ones are folded, never a score."""
-    return min(30, max([len("Task"), *(len(visible(row.name)) for row in table.rows)]))
+def _pivot_parts(table: Pivot, width: int) -> Iterator[list[_Column]]:
+    """The pivot in as many parts as it takes to show every column whole; the first column of each has the names."""
+    tasks = _Column("Task", [visible(row.name) for row in table.rows])
+    numbers = _Column("n", [row.n for row in table.rows], "right")
+    spread = _Column("Best − worst\n95 % interval, p", ["\n".join(row.differences) for row in table.rows])
+    compared = [index for index, row in enumerate(table.rows) if row.differences]
+    by_task = [table.cells(row) for row in table.rows]
+    if table.turned:
+        about = [
+            _Column("Form", [visible(heading) for heading, _ in table.headings]),
+            _Column("Metric", [metric for _, metric in table.headings]),
+        ]
+        heads = [f"{_fold(visible(row.name))}\nn = {row.n}" for row in table.rows]
+        columns = [_Column(head, cells, "right") for head, cells in zip(heads, by_task, strict=True)]
+    else:
+        about = [tasks, numbers]
+        heads = [f"{visible(heading)}\n{metric}" for heading, metric in table.headings]
+        columns = [_Column(head, [cells[index] for cells in by_task], "right") for index, head in enumerate(heads)]
+    room = width - min(about[0].width, _WIDEST_NAME) - about[1].width - 2 * _GAP + 1
+    *parts, last = _split(columns, room)
+    yield from ([*about, *part] for part in parts)
+    if not table.turned and compared and _total_width([*last, spread]) <= room:
+        last, compared = [*last, spread], []
+    yield [*about, *last]
+    if compared:
+        yield [column.of_rows(compared) for column in (tasks, numbers, spread)]
 
 
-def _parts(table: Pivot, width: int) -> Iterator[tuple[int, int, bool]]:
-    """The first and last column of each part, and whether it is the last part, such that each part fits."""
-    gap = 3  # what a column of the table takes beside its text
-    names = _longest_name(table) + gap + max((len(row.n) for row in table.rows), default=1) + gap
-    widths = [
-        max(len(heading), len(metric), *(len(row.scores[i].rstrip("*")) + 1 for row in table.rows)) + gap
-        for i, (heading, metric) in enumerate(table.headings)
-    ]
-    differences = max((len(line) for row in table.rows for line in row.differences), default=0)
-    room, start, used = width - names + 1, 0, 0  # the last column has one space after it instead of three
-    for index, column in enumerate(widths):
-        if index > start and used + column > room:
-            yield start, index, False
-            start, used = index, 0
-        used += column
-    if differences and used + max(differences, len("95 % interval, p")) + gap > room and start < len(widths):
-        yield start, len(widths), False
-        start = len(widths)
-    if start < len(widths) or differences:
-        yield start, len(widths), bool(differences)
+def _fold(name: str) -> str:
+    """A name in lines that are no wider than the heading of a column."""
+    return "\n".join(name[start : start + _WIDEST_HEADING] for start in range(0, len(name), _WIDEST_HEADING))
+
+
+def _total_width(columns: Sequence[_Column]) -> int:
+    return sum(column.width + _GAP for column in columns)
+
+
+def _split(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
+    """The columns of each part, such that each part fits."""
+    parts: list[list[_Column]] = [[]]
+    for column in columns:
+        if parts[-1] and _total_width([*parts[-1], column]) > room:
+            parts.append([])
+        parts[-1].append(column)
+    return parts
+
+
+def _part_table(columns: Sequence[_Column], width: int) -> Table:
+    """A part of the pivot; names are folded where they do not fit, never a score."""
+    names, *others = columns
+    name_width = min(names.width, max(_SHORTEST_NAME, width - _total_width(others) - 2))
+    table = _plain_table()
+    table.add_column(names.heading, overflow="fold", min_width=name_width, max_width=name_width)
+    for column in others:
+        table.add_column(column.heading, justify=column.justify, min_width=column.width)
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*cells)
+    return table
 
 
 def _plain_table() -> Table:
@@ -245,24 +291,29 @@ def _plain_table() -> Table:
 def _long_table(entries: Sequence[Sequence[Sequence[str]]], first: str, width: int) -> Table:
     """The table of some entries, each the rows of its metrics.
 
-    Where it does not fit, standard errors are left out, as intervals say the same, and names are wrapped.
+    Where it does not fit, standard errors are left out, then the numbers of few-shot examples and of documents, and
+    names are wrapped.
     """
     headings = [first, *COLUMNS[1:]]
     columns = list(zip(headings, *(row for rows in entries for row in rows), strict=True))
     widths = [max(map(len, column)) for column in columns]
+    smallest = [min(widths[0], _SHORTEST_NAME), *widths[1:]]
     shown = list(range(len(headings)))
-    if _width(widths) > width:
-        shown.remove(_STDERR)
+    for index, enough in zip(_DISPENSABLE, (widths, smallest, smallest), strict=True):
+        if _width([enough[place] for place in shown]) > width:
+            shown.remove(index)
     surplus = max(0, _width([widths[index] for index in shown]) - width)
     metric_width = max(min(widths[_METRIC], _SHORTEST_METRIC), widths[_METRIC] - surplus)
+    surplus -= widths[_METRIC] - metric_width
+    widths[0], widths[_METRIC] = max(smallest[0], widths[0] - surplus), metric_width
     table = _plain_table()
     for index in shown:
-        is_name = index in (0, _METRIC)
+        justify: Literal["left", "right"] = "left" if index in (0, _METRIC) else "right"
         table.add_column(
-            headings[index], justify="left" if is_name else "right", no_wrap=index != 0, overflow="fold", min_width=1
+            headings[index], justify=justify, overflow="fold", min_width=widths[index], max_width=widths[index]
         )
     for rows in entries:
-        lines = [line for row in rows for line in _wrapped(row, metric_width)]
+        lines = [line for row in rows for line in _row_lines(row, metric_width)]
         cells = ["\n".join(column).rstrip("\n") for column in zip(*lines, strict=True)]
         table.add_row(*(cells[index] for index in shown))
     return table
@@ -273,7 +324,7 @@ def _width(columns: Sequence[int]) -> int:
     return sum(columns) + 3 * (len(columns) - 1) + 2
 
 
-def _wrapped(row: Sequence[str], metric_width: int) -> Iterator[Sequence[str]]:
+def _row_lines(row: Sequence[str], metric_width: int) -> Iterator[Sequence[str]]:
     """A row as one line, and further ones for a metric's name that is longer than its column."""
     first, *further_lines = textwrap.wrap(row[_METRIC], metric_width, break_on_hyphens=False)
     yield [*row[:_METRIC], first, *row[_METRIC + 1 :]]
@@ -307,3 +358,27 @@ def _interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{estimate.low:.4f} to {estimate.high:.4f}"
+
+
+def html_text(results: ResultsData) -> str:
+    """The results for a notebook: the table, the spread over forms, and the notes."""
+    if default_style(results) == "pivot":
+        arranged = pivot(results)
+        tables = [
+            _html_table([column.heading for column in part], zip(*(column.cells for column in part), strict=True))
+            for part in _pivot_parts(arranged, _UNLIMITED)
+        ]
+        notes = list(arranged.notes)
+    else:
+        tables = [_html_table(COLUMNS, (row for entry in results.entries for row in rows(entry)))]
+        notes = []
+    notes += [*form_notes(results), *result_notes(results)]
+    return "".join([*tables, *(f"<p>{escape(note)}</p>" for note in notes)])
+
+
+def _html_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        return "".join(f"<{tag}>{escape(text).replace(chr(10), '<br>')}</{tag}>" for text in texts)
+
+    body = "".join(f"<tr>{cells('td', line)}</tr>" for line in lines)
+    return f"<table><thead><tr>{cells('th', headings)}</tr></thead><tbody>{body}</tbody></table>"

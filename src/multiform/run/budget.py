@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from multiform.errors import UsageError
 from multiform.forms import Form
-from multiform.results.failures import ErrorPolicy
-from multiform.results.stops import TaskStops
+from multiform.results.groups import TaskStops
 from multiform.run.contests import Contest
+from multiform.run.failures import ErrorPolicy
 from multiform.run.pending import PendingSample, by_form
 from multiform.run.progress import Progress
 from multiform.run.rounds import Ask, EndedError, RoundLog, Rounds

@@ -15,8 +15,8 @@ from multiform.errors import ConfigError, UsageError, shorten
 from multiform.forms import Form
 from multiform.models import Model, models
 from multiform.models.model import no_loglikelihoods
-from multiform.results.failures import ON_ERROR
 from multiform.run.executors.cluster import EXECUTORS
+from multiform.run.failures import ON_ERROR
 from multiform.run.setup import create_model
 from multiform.sandbox import SANDBOXES, is_sandbox
 from multiform.tasks.generation import generation_overrides

@@ -17,11 +17,11 @@ from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings,
 from multiform.models import Model
 from multiform.requests import ChatText
 from multiform.results import Results
-from multiform.results.failures import OnError
-from multiform.results.stops import TaskStops
+from multiform.results.groups import TaskStops
 from multiform.run.budget import check_budget, run_budgeted
 from multiform.run.checks import check_model_fits
 from multiform.run.contests import Contest, contests
+from multiform.run.failures import OnError
 from multiform.run.hosts import Host, chosen_host
 from multiform.run.options import RunOptions
 from multiform.run.outcome import (

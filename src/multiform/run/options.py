@@ -14,10 +14,10 @@ from multiform.errors import UsageError, shorten
 from multiform.forms import RunSettings
 from multiform.models import models
 from multiform.results.export import prepare_output
-from multiform.results.failures import ErrorPolicy, OnError, is_limit
 from multiform.run.budget import Budget
 from multiform.run.checks import check_settings, generation_arguments
 from multiform.run.executors.cluster import ClusterOptions
+from multiform.run.failures import ErrorPolicy, OnError, is_limit
 from multiform.run.progress import Progress
 from multiform.run.setup import DEFAULT_SEEDS, check_selection
 from multiform.scoring.scorers.judge_model import JudgeChoice

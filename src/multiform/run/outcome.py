@@ -13,15 +13,13 @@ from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
 from multiform.forms import Form
 from multiform.hashing import short_hash
 from multiform.models import Model
-from multiform.paths import sanitized
+from multiform.paths import safe_name
 from multiform.results import FormResult, GroupResult, Results
-from multiform.results.export import described_config, output_folder, write_results
-from multiform.results.failures import described
-from multiform.results.intervals import with_intervals
-from multiform.results.journal import Journal
-from multiform.results.provenance import model_name, provenance, usage_entry
-from multiform.results.results import group_results
-from multiform.results.stops import TaskStops
+from multiform.results.export import output_folder, write_results
+from multiform.results.groups import TaskStops, group_results, with_intervals
+from multiform.results.provenance import described_config, model_name, provenance, usage_entry
+from multiform.run.failures import failure_summary
+from multiform.run.journal import Journal
 from multiform.run.options import RunOptions
 from multiform.run.pending import PendingSample
 from multiform.run.samples import RunOutcome
@@ -209,7 +207,7 @@ def journal_of(options: RunOptions, model: Model, pending: Sequence[PendingSampl
     identities = sorted([name, form.identity(template)] for name, form in forms.items())
     name = model_name(model, options.model_arguments)
     return Journal(
-        output_folder(Path(options.output_path), sanitized(name)),
+        output_folder(Path(options.output_path), safe_name(name)),
         short_hash([model.identity, identities, options.limit, options.samples]),
         about={"model": options.model_label, "model_name": name},
         documents=documents,
@@ -281,7 +279,7 @@ def _problem(
     empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
     if outcome.state == "complete" and not empty:
         return None
-    message, hint = described(outcome.failed, outcome.documents), how_to_go_on(store, fresh=options.fresh)
+    message, hint = failure_summary(outcome.failed, outcome.documents), how_to_go_on(store, fresh=options.fresh)
     if options.policy.is_exceeded(sum(map(len, outcome.failed.values())), outcome.documents):
         message += ", more than max_failures allows"
     elif options.on_error != "stop":

@@ -13,12 +13,11 @@ from multiform.errors import MultiformError, UsageError, locating, nearest
 from multiform.forms import Form, RunSettings, Sample, ScoredSample, Task
 from multiform.paths import mirror_path
 from multiform.results import FormResult, Results
-from multiform.results.export import described_config
-from multiform.results.failures import FailedDoc
-from multiform.results.intervals import with_intervals
-from multiform.results.provenance import package_version
-from multiform.results.recorded import RecordedDoc, RecordedRun, newest_run
-from multiform.results.results import group_results
+from multiform.results.groups import group_results, with_intervals
+from multiform.results.provenance import described_config, package_version
+from multiform.results.read import RecordedRun, newest_run
+from multiform.results.samples import RecordedDoc
+from multiform.results.values import FailedDoc
 from multiform.run.checks import check_settings
 from multiform.run.outcome import form_comparisons, form_result
 from multiform.run.pending import pending_samples

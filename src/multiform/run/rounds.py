@@ -14,9 +14,10 @@ import numpy as np
 from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample
 from multiform.models.usage import Usage
-from multiform.results.failures import ErrorPolicy, FailedDoc
-from multiform.results.stops import FormStop, TaskStops
+from multiform.results.groups import FormStop, TaskStops
+from multiform.results.values import FailedDoc
 from multiform.run.contests import Contest
+from multiform.run.failures import ErrorPolicy
 from multiform.run.pending import PendingSample
 from multiform.run.progress import Progress, Silent, WatchingProgress
 from multiform.run.samples import RunOutcome

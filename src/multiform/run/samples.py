@@ -16,8 +16,9 @@ from multiform.forms import ScoredSample
 from multiform.models import Model
 from multiform.models.usage import Usage, Workload
 from multiform.requests import FailedRequest, Output, Request
-from multiform.results.failures import ErrorPolicy, FailedDoc
+from multiform.results.values import FailedDoc
 from multiform.run.executors import Executor, LocalExecutor, responses
+from multiform.run.failures import ErrorPolicy
 from multiform.run.pending import PendingSample, by_form
 from multiform.run.progress import Progress, WatchingProgress
 from multiform.run.status import RunningScore, RunStatus

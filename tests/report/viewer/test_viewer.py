@@ -20,7 +20,7 @@ import pytest
 from multiform import Results, evaluate
 from multiform.cli.main import main
 from multiform.report import server
-from multiform.report.leaderboard import leaderboard
+from multiform.report.runs import leaderboard
 from multiform.report.server import Viewer
 from multiform.results.export import to_json, write_json
 from multiform.statistics.estimates import mean_estimate

@@ -13,7 +13,7 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.compat.lm_eval.utils import handle_non_serializable, hash_string, sanitize_list
-from multiform.paths import replace_output, sanitized
+from multiform.paths import replace_output, safe_name
 from multiform.results.export import json_line, plain_json
 
 logger = logging.getLogger("multiform")
@@ -50,7 +50,7 @@ class GeneralConfigTracker:
         arguments = parse_arguments(model_args or None, where="model_args")
         self.model_source = model_source
         self.model_name = next((str(arguments[key]) for key in _NAMING if arguments.get(key)), "")
-        self.model_name_sanitized = sanitized(self.model_name) if self.model_name else ""
+        self.model_name_sanitized = safe_name(self.model_name) if self.model_name else ""
         self.system_instruction, self.chat_template = system_instruction, chat_template
         self.system_instruction_sha = hash_string(system_instruction) if system_instruction else None
         self.chat_template_sha = hash_string(chat_template) if chat_template else None
@@ -95,7 +95,7 @@ class EvaluationTracker:
         """Write a line for each document and filter."""
         if self.output_path:
             lines = [json_line(_plain(sample)) + "\n" for sample in samples]
-            self._write(f"samples_{sanitized(task_name)}_{self.date_id}.jsonl", "".join(lines))
+            self._write(f"samples_{safe_name(task_name)}_{self.date_id}.jsonl", "".join(lines))
 
     def _write(self, name: str, text: str) -> None:
         path = Path(str(self.output_path))

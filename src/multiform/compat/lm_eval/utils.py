@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from multiform.arguments import parse_arguments, parse_value
 from multiform.compat.lm_eval.table import make_table as make_table
 from multiform.fields import Field
-from multiform.paths import sanitized
+from multiform.paths import safe_name
 
 T = TypeVar("T")
 Tokens = list[int]
@@ -61,7 +61,7 @@ def sanitize_list(sub: Any) -> Any:
 
 def sanitize_model_name(model_name: str) -> str:
     """A model's name as part of a path."""
-    return sanitized(model_name)
+    return safe_name(model_name)
 
 
 def sanitize_task_name(task_name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, get_args
 from multiform.errors import ModelError, MultiformError, reason
 from multiform.models.model import Model
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, RollingRequest
-from multiform.results.failures import checked
+from multiform.run.failures import validate_output
 from multiform.run.store import Store
 from multiform.stopping import stop_requested
 
@@ -41,7 +41,7 @@ def responses(
     """
     with nullcontext(_forget) if store is None else store.recording(identity) as record:
         for request, output in executor.run(units(requests)):
-            response = checked(request, output)
+            response = validate_output(request, output)
             if not isinstance(response, FailedRequest):
                 record(request, response)
             yield request, response

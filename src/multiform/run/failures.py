@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from multiform.errors import shorten
-from multiform.forms import Sample
 from multiform.requests import Completion, FailedRequest, GenerationRequest, LLOutput, Output, Request
+from multiform.results.values import FailedDoc
 
 #: How a run treats failed documents: it ends without results, leaves them out, or counts them as wrong.
 OnError = Literal["stop", "skip", "count"]
@@ -49,34 +49,11 @@ class ErrorPolicy:
         return failed > (self.max_failures if self.max_failures >= 1 else self.max_failures * documents)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedDoc:
-    """A document that has no scores, because one of its requests failed; `reason` is that of the first."""
-
-    sample: Sample
-    reason: str
-    retried: int = 0
-    #: How many of its requests failed.
-    requests: int = 1
-
-    @property
-    def doc_id(self) -> int:
-        return self.sample.doc_id
-
-    @classmethod
-    def of(cls, sample: Sample, outputs: Iterable[Output | FailedRequest]) -> FailedDoc | None:
-        """The document as failed; None where all its requests have responses."""
-        failed = [output for output in outputs if isinstance(output, FailedRequest)]
-        if not failed:
-            return None
-        return cls(sample=sample, reason=failed[0].reason, retried=failed[0].retried, requests=len(failed))
-
-
-def checked(request: Request, output: Any) -> Output | FailedRequest:
+def validate_output(request: Request, output: Any) -> Output | FailedRequest:
     """The output, or a failed request where it is invalid, such as a log-likelihood of NaN.
 
     >>> from multiform.requests import LoglikelihoodRequest
-    >>> checked(LoglikelihoodRequest("a", "b"), LLOutput(float("nan")))
+    >>> validate_output(LoglikelihoodRequest("a", "b"), LLOutput(float("nan")))
     FailedRequest(reason='the log-likelihood is nan', retried=0)
     """
     if isinstance(output, FailedRequest):
@@ -95,7 +72,7 @@ def checked(request: Request, output: Any) -> Output | FailedRequest:
     return output if type(output.loglikelihood) is float else replace(output, loglikelihood=loglikelihood)
 
 
-def described(failed: Mapping[str, Sequence[FailedDoc]], documents: int) -> str:
+def failure_summary(failed: Mapping[str, Sequence[FailedDoc]], documents: int) -> str:
     """How many documents failed, and which and why for the first of them."""
     docs = [(form, doc) for form, docs in failed.items() for doc in docs]
     named = [f"{form} doc {doc.doc_id} ({doc.reason})" for form, doc in docs[:_NAMED]]

@@ -24,9 +24,9 @@ from typing import Any, TextIO
 from multiform.errors import MultiformError
 from multiform.forms import ScoredSample
 from multiform.results.export import json_line, to_json, write_json
-from multiform.results.failures import FailedDoc
 from multiform.results.results import Results
 from multiform.results.samples import sample_line
+from multiform.results.values import FailedDoc
 
 logger = logging.getLogger("multiform")
 

@@ -1,4 +1,4 @@
-"""The intervals of a run, computed once: the table, files, report, comparisons and gates all show these.
+"""The scores of groups, and the intervals of a run: computed once, for tables, files, reports, comparisons and gates.
 
 A score that is a mean over documents has the interval of `FormMeans`, which counts clusters instead of documents and
 pools the subjects of a group as the group weighs them. Where a run stopped early, the interval accounts for that.
@@ -8,16 +8,115 @@ Standard errors stay those of lm-eval.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from multiform.results.results import FormResult, GroupResult
+from multiform.results.values import FormResult, GroupResult
+from multiform.scoring.groups import group_scores
 from multiform.statistics.estimates import LEVEL, STOPPED_LEVEL, Estimate, recorded_estimate
+from multiform.tasks import Group, node_name
 
 if TYPE_CHECKING:  # it needs numpy, which a run of one form does not
     from multiform.statistics.scores import DocumentScores
 
 _Result = TypeVar("_Result", FormResult, GroupResult)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormStop:
+    """How many documents of a form were evaluated, and why no more.
+
+    The interval of a form under a budget is that of a confidence sequence, which holds wherever the run stops.
+    """
+
+    evaluated: int
+    documents: int
+    why: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStops:
+    """Where a budgeted run stopped each form of a task or group, and what it guarantees."""
+
+    task: str
+    metric: str
+    forms: Mapping[str, FormStop]
+    guarantee: str
+    #: What stopped it: a budget of evaluations, or intervals that are narrow enough.
+    rule: Literal["budget", "until_ci"] = "budget"
+    #: The best and the worst form as far as can be told within the budget, and the best minus the worst, measured on
+    #: documents that took no part in picking the two.
+    picked: tuple[str, str] | None = None
+    spread: float | None = None
+    #: The forms that may be the best and the worst, where they were searched.
+    best: tuple[str, ...] = ()
+    worst: tuple[str, ...] = ()
+    #: The forms of a group's tasks.
+    members: Mapping[str, FormStop] = field(default_factory=dict)
+
+
+def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0) -> list[GroupResult]:
+    """The result of a group, followed by the results of the groups in it; `forms` has the results of all forms."""
+    inside = [forms[task.form_name] for task in group.tasks() if task.form_name in forms]
+    shots = {form.num_fewshot for form in inside}
+    config = group.config
+    result = GroupResult(
+        name=group.name,
+        alias=config.group_alias or group.name,
+        depth=depth,
+        members=[node_name(member) for member in group.members],
+        version=str((config.metadata or {}).get("version", "N/A")),
+        num_fewshot=shots.pop() if len(shots) == 1 else "mixed",
+        estimates=group_scores(_aggregates(group, inside), [form.estimates for form in inside]),
+        higher_is_better={key: value for form in inside for key, value in form.higher_is_better.items()},
+        n=sum(form.n for form in inside),
+        path=group.path,
+        forms=[form.name for form in inside],
+        weight_by_size=all(entry.get("weight_by_size", True) for entry in config.aggregates()[:1]),
+        failed=sum(len(form.failed) for form in inside),
+        bounds=_group_bounds(group, inside) if any(form.failed for form in inside) else {},
+    )
+    below = [
+        inner
+        for member in group.members
+        if isinstance(member, Group)
+        for inner in group_results(member, forms, depth + 1)
+    ]
+    return [result, *below]
+
+
+def _aggregates(group: Group, forms: Sequence[FormResult]) -> list[dict[str, Any]]:
+    """How a group's scores are aggregated: by its `aggregate_metric_list`.
+
+    Where the format that was selected for the group has replaced all of these metrics, by the first of its forms.
+    """
+    aggregates = group.config.aggregates()
+    metrics = {form.primary.partition(",")[0] for form in forms if form.estimates}
+    known = group_scores(aggregates, [form.estimates for form in forms])
+    if known or not aggregates or group.label is None or len(metrics) != 1:
+        return aggregates
+    return [{**{key: value for key, value in aggregates[0].items() if key != "filter_list"}, "metric": metrics.pop()}]
+
+
+def _group_bounds(group: Group, forms: Sequence[FormResult]) -> dict[str, tuple[float, float]]:
+    """The bounds of a group's scores, aggregated from those of its forms; where one has none, neither has the group."""
+    unknown = {key for form in forms if form.failed for key in form.estimates if key not in form.bounds}
+    low, high = (
+        group_scores(_aggregates(group, forms), [_bounding(form, side, unknown) for form in forms]) for side in (0, 1)
+    )
+    return {key: (low[key].value, high[key].value) for key in low}
+
+
+def _bounding(form: FormResult, side: int, unknown: set[str]) -> dict[str, Estimate]:
+    """The scores of a form with all failed documents wrong (side 0) or right (side 1)."""
+    evaluated = len({sample.doc_id for sample in form.samples} | {doc.doc_id for doc in form.failed})
+    return {
+        key: Estimate(value=form.bounds[key][side] if key in form.bounds else estimate.value, n=evaluated)
+        for key, estimate in form.estimates.items()
+        if key not in unknown
+    }
 
 
 def with_intervals(

@@ -1,0 +1,185 @@
+"""Charts drawn with Altair: they show themselves in a notebook and save as SVG, PNG or HTML, offline."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import io
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multiform.errors import MultiformError, UsageError
+from multiform.paths import replace_output
+from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec
+from multiform.results.values import ResultsData
+
+if TYPE_CHECKING:
+    from altair import Chart
+
+_SUFFIXES = (".svg", ".png", ".html")
+
+
+class Charts:
+    """The charts of a run: ``results.chart.scores()`` and so on."""
+
+    def __init__(self, results: ResultsData) -> None:
+        self._results = results
+
+    def __repr__(self) -> str:
+        return f"<Charts: {', '.join(f'{name}()' for name in CHARTS)}>"
+
+    def scores(self) -> Chart:
+        """The first score of every form with its 95 % interval."""
+        return self._draw("scores")
+
+    def heatmap(self) -> Chart:
+        """Scores by task and format, darker where they are higher; of the metric that most forms have."""
+        return self._draw("heatmap")
+
+    def spread(self) -> Chart:
+        """How much better the best form of each task is than the worst."""
+        return self._draw("spread")
+
+    def differences(self) -> Chart:
+        """The paired differences between the forms of each task or group, with 95 % intervals; of many, the largest."""
+        return self._draw("differences")
+
+    def flips(self) -> Chart:
+        """The share of documents that are right under one form and wrong under the other, for each pair of forms."""
+        return self._draw("flips")
+
+    def position_bias(self) -> Chart:
+        """How often each position among the choices is picked (bars), and how often it is right (ticks)."""
+        return self._draw("position_bias")
+
+    def calibration(self) -> Chart:
+        """How often the picked choice is right, by how sure the model is of it."""
+        return self._draw("calibration")
+
+    def _draw(self, name: str) -> Chart:
+        return draw(CHARTS[name](self._results))
+
+
+def save_chart(results: ResultsData, name: str, path: str | Path) -> Path:
+    """Draw one of the charts into an SVG, PNG or HTML file; returns its path."""
+    path = Path(path)
+    if name not in CHARTS:
+        raise UsageError(f"no chart '{name}'", where="--chart", hint=f"there are: {', '.join(CHARTS)}")
+    if path.suffix not in _SUFFIXES:
+        message = f"'{path.suffix}' is no kind of picture that can be written"
+        raise UsageError(message, where=str(path), hint=f"name a file that ends with {', '.join(_SUFFIXES)}")
+    chart = draw(CHARTS[name](results))
+    with replace_output(path) as file:
+        chart.save(str(file), **({"inline": True} if path.suffix == ".html" else {}))
+    return path
+
+
+def chart_image(results: ResultsData) -> str:
+    """The chart of the scores as an HTML image with a text alternative; empty where it cannot be drawn."""
+    if not all(importlib.util.find_spec(package) for package in ("altair", "vl_convert")):
+        return ""
+    try:
+        spec = CHARTS["scores"](results)
+    except MultiformError:  # there are no scores
+        return ""
+    picture = io.StringIO()
+    draw(spec).save(picture, format="svg")
+    data = base64.b64encode(picture.getvalue().encode()).decode()
+    return f'<img alt="{escape(spec.text)}" src="data:image/svg+xml;base64,{data}">'
+
+
+def draw(spec: ChartSpec) -> Chart:
+    """An Altair chart of a description."""
+    alt = _altair()
+    marks = {"interval": _intervals, "cell": _cells, "bar": _bars, "line": _lines}
+    panels = []
+    for panel in spec.panels:
+        chart = marks[panel.mark](alt, panel)
+        panels.append(chart.properties(title=panel.title) if panel.title else chart)
+    chart = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=spec.columns)
+    return chart.properties(description=spec.text)
+
+
+def _altair() -> Any:
+    try:
+        import altair
+    except ImportError as error:
+        raise UsageError("charts need the package altair", hint="pip install 'multiform[charts]'") from error
+    return altair
+
+
+def _rows_chart(alt: Any, panel: ChartPanel) -> Any:
+    return alt.Chart(alt.Data(values=[dict(row) for row in panel.rows]))
+
+
+def _encoding(alt: Any, axis: ChartAxis, channel: str, **options: Any) -> Any:
+    """An axis of numbers with its fixed range, or one of names, which are never cut."""
+    if axis.low is None:
+        names = {
+            "sort": None if axis.names is None else list(axis.names),
+            "axis": alt.Axis(labelLimit=0, labelAngle=0 if channel == "Y" else -45),
+        }
+        return getattr(alt, channel)(f"{axis.field}:N", title=axis.title, **names)
+    scale = alt.Scale(domain=[axis.low, axis.high], nice=False, zero=False)
+    return getattr(alt, channel)(f"{axis.field}:Q", title=axis.title, scale=scale, **options)
+
+
+def _color(alt: Any, panel: ChartPanel) -> dict[str, Any]:
+    if panel.color is None:
+        return {}
+    shown = list(dict.fromkeys(row[panel.color] for row in panel.rows))
+    scale = alt.Scale(domain=shown, range=[PALETTE[index % len(PALETTE)] for index in range(len(shown))])
+    legend = alt.Legend(labelLimit=0, title=None) if len(shown) > 1 else None
+    return {"color": alt.Color(f"{panel.color}:N", scale=scale, legend=legend)}
+
+
+def _intervals(alt: Any, panel: ChartPanel) -> Any:
+    """Points with intervals, a line for each row, and the reference lines."""
+    base, y, color = _rows_chart(alt, panel), _encoding(alt, panel.y, "Y"), _color(alt, panel)
+    tips = [f"{name}:{'N' if isinstance(value, str) else 'Q'}" for name, value in panel.rows[0].items()]
+    x = _encoding(alt, panel.x, "X")
+    low = _encoding(alt, ChartAxis(field="low", title=panel.x.title, low=panel.x.low, high=panel.x.high), "X")
+    default = {} if color else {"color": PALETTE[0]}
+    layers = [
+        base.mark_rule(clip=True, **default).encode(x=low, x2="high:Q", y=y, **color),
+        base.mark_circle(size=70, opacity=1, **default).encode(x=x, y=y, tooltip=tips, **color),
+    ]
+    if panel.tick is not None:
+        layers.append(base.mark_tick(color="black", thickness=2).encode(x=f"{panel.tick}:Q", y=y))
+    for name, value in (panel.lines or {}).items():
+        line = alt.Chart(alt.Data(values=[{"line": name, "at": value}]))
+        layers.append(line.mark_rule(strokeDash=[4, 4], color="gray").encode(x="at:Q", tooltip="line:N"))
+    return alt.layer(*layers).properties(width=420, height=alt.Step(20))
+
+
+def _cells(alt: Any, panel: ChartPanel) -> Any:
+    """A map of cells that are wide enough for their numbers, in a colour that can be read on them."""
+    value = panel.value or panel.x
+    base = _rows_chart(alt, panel).encode(x=_encoding(alt, panel.x, "X"), y=_encoding(alt, panel.y, "Y"))
+    low, high = value.low or 0.0, 1.0 if value.high is None else value.high
+    scale = alt.Scale(domain=[low, high], range=list(CELLS))
+    cells = base.mark_rect().encode(color=alt.Color(f"{value.field}:Q", title=value.title, scale=scale))
+    dark = f"datum[{value.field!r}] > {(low + high) / 2}"
+    texts = base.mark_text().encode(
+        text=alt.Text(f"{value.field}:Q", format=".3f"),
+        color=alt.condition(dark, alt.value("white"), alt.value("black")),
+    )
+    return (cells + texts).properties(width=alt.Step(64), height=alt.Step(30))
+
+
+def _bars(alt: Any, panel: ChartPanel) -> Any:
+    base = _rows_chart(alt, panel).encode(x=alt.X(f"{panel.x.field}:O", title=panel.x.title))
+    bars = base.mark_bar(opacity=0.6, color=PALETTE[0]).encode(y=_encoding(alt, panel.y, "Y"))
+    ticks = base.mark_tick(color="black", thickness=2).encode(y=f"{panel.tick}:Q")
+    return (bars + ticks).properties(width=140, height=140)
+
+
+def _lines(alt: Any, panel: ChartPanel) -> Any:
+    """Lines through points, and the diagonal on which both axes agree."""
+    base = _rows_chart(alt, panel).encode(
+        x=_encoding(alt, panel.x, "X"), y=_encoding(alt, panel.y, "Y"), **_color(alt, panel)
+    )
+    ideal = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
+    diagonal = ideal.mark_line(strokeDash=[4, 4], color="gray").encode(x="x:Q", y="y:Q")
+    return base.mark_line() + base.mark_circle().encode(size="n:Q") + diagonal

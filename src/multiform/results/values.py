@@ -1,0 +1,289 @@
+"""The values of results: the scores of forms and groups, failed documents, and all that a run found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from multiform.errors import UsageError, nearest
+from multiform.forms import Sample, ScoredSample
+from multiform.requests import Ending, FailedRequest, Output
+from multiform.statistics.estimates import Estimate
+
+if TYPE_CHECKING:
+    from multiform.results.form_comparison import FormComparison
+
+#: The order in which lm-eval writes the metrics of an output type, whatever that of `metric_list`.
+_METRIC_ORDER = {
+    "multiple_choice": ("acc", "f1", "mcc", "acc_norm", "acc_bytes", "exact_match", "brier_score", "likelihood",
+                        "acc_mutual_info"),
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedDoc:
+    """A document that has no scores, because one of its requests failed; `reason` is that of the first."""
+
+    sample: Sample
+    reason: str
+    retried: int = 0
+    #: How many of its requests failed.
+    requests: int = 1
+
+    @property
+    def doc_id(self) -> int:
+        return self.sample.doc_id
+
+    @classmethod
+    def of(cls, sample: Sample, outputs: Iterable[Output | FailedRequest]) -> FailedDoc | None:
+        """The document as failed; None where all its requests have responses."""
+        failed = [output for output in outputs if isinstance(output, FailedRequest)]
+        if not failed:
+            return None
+        return cls(sample=sample, reason=failed[0].reason, retried=failed[0].retried, requests=len(failed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormResult:
+    """The scores and samples of one form: a task under one format."""
+
+    form: str
+    task: str
+    alias: str
+    #: Short hash of the resolved format, few-shot setting and overrides.
+    identity: str
+    version: Any
+    #: The number of few-shot examples as shown, which the task's metadata may override.
+    num_fewshot: Any
+    total_docs: int
+    estimates: Mapping[str, Estimate]
+    higher_is_better: Mapping[str, bool]
+    #: The task's configuration with the exact templates of its prompts.
+    config: Mapping[str, Any]
+    #: The fields of the question, choices and answer, before any format.
+    mapping: Mapping[str, Any]
+    format: Mapping[str, Any] | None
+    #: The name of the format after ``@``, or in the task's `formats`.
+    format_label: str | None
+    overridden: Sequence[str]
+    samples: Sequence[ScoredSample]
+    #: The column whose equal values make documents dependent, such as the passage of several questions.
+    cluster: str | None = None
+    #: The documents whose requests failed.
+    failed: Sequence[FailedDoc] = ()
+    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of the form, which results are keyed by."""
+        return self.form
+
+    @property
+    def n(self) -> int:
+        """The number of documents that were evaluated."""
+        if not self.samples:  # read from a results file without its samples
+            return max((estimate.n for estimate in self.estimates.values()), default=0)
+        return len({sample.doc_id for sample in self.samples})
+
+    @property
+    def truncated_contexts(self) -> int:
+        """The number of documents whose prompts lost their beginning, as they do not fit into the model's context."""
+        return len({sample.doc_id for sample in self.samples if sample.context_truncated})
+
+    @property
+    def ties(self) -> int:
+        """The number of documents in which several choices share the best log-likelihood."""
+        return len({sample.doc_id for sample in self.samples if sample.tied_choices})
+
+    @property
+    def endings(self) -> dict[str, int]:
+        """The number of documents with a completion that was refused, filtered, cut off, or ended in another way."""
+        by_doc = {sample.doc_id: sample.endings for sample in self.samples}
+        counts = {ending: sum(ending in endings for endings in by_doc.values()) for ending in get_args(Ending)}
+        return {ending: number for ending, number in counts.items() if number}
+
+    @property
+    def primary(self) -> str:
+        """The key of the form's first metric, which tables show first."""
+        return next(iter(self.estimates))
+
+    def __repr__(self) -> str:
+        return f"<FormResult of {_line(self)}>"
+
+    def scores(self) -> dict[str, Any]:
+        """The scores as lm-eval writes them."""
+        estimates = {key: self.estimates[key] for key in metrics_in_order(self.estimates, self.config)}
+        return {"name": self.name, "alias": self.alias, "sample_len": self.n, **_scores(estimates)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupResult:
+    """The scores of a group of forms."""
+
+    name: str
+    alias: str
+    #: How many groups this one is nested in.
+    depth: int
+    #: Names of the tasks and groups in the group.
+    members: Sequence[str]
+    version: Any
+    num_fewshot: Any
+    estimates: Mapping[str, Estimate]
+    higher_is_better: Mapping[str, bool]
+    n: int
+    #: The name without the format.
+    path: str = ""
+    #: Names of all forms below the group.
+    forms: Sequence[str] = ()
+    #: Whether the group's first metric weighs tasks by their numbers of documents.
+    weight_by_size: bool = True
+    #: How many documents of its forms failed.
+    failed: int = 0
+    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<GroupResult of {_line(self)}>"
+
+    def scores(self) -> dict[str, Any]:
+        """The scores as lm-eval writes them."""
+        named = {"alias": self.alias, "name": self.name}
+        if not self.estimates:
+            return named
+        counts = {key: estimate.n for key, estimate in self.estimates.items()}
+        return {**named, "sample_len": self.n, **_scores(self.estimates), "sample_count": counts}
+
+
+def metrics_in_order(keys: Iterable[str], config: Mapping[str, Any]) -> list[str]:
+    """Names of metrics, or ``metric,scorer``, in the order in which lm-eval writes them for a task's configuration.
+
+    >>> metrics_in_order(["exact_match", "acc_norm", "acc"], {"output_type": "multiple_choice"})
+    ['acc', 'acc_norm', 'exact_match']
+    """
+    order = () if config.get("process_results") else _METRIC_ORDER.get(str(config.get("output_type")), ())
+    scorers: dict[str, int] = {}
+
+    def place(key: str) -> tuple[int, int]:
+        metric, _, scorer = key.partition(",")
+        return scorers.setdefault(scorer, len(scorers)), order.index(metric) if metric in order else len(order)
+
+    return sorted(keys, key=place)
+
+
+def _scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, estimate in estimates.items():
+        metric, _, scorer = key.partition(",")
+        values[key] = estimate.value
+        values[f"{metric}_stderr,{scorer}"] = "N/A" if estimate.stderr is None else estimate.stderr
+    return values
+
+
+#: The largest number of lines of a `repr`.
+class NoSuchResultError(UsageError, KeyError):
+    """There is no form, group or metric of that name; also a KeyError, as for any mapping."""
+
+
+class Scores(dict[str, Any]):
+    """The scores of a form or group, keyed ``metric,filter``; ``metric`` is enough where there is one filter.
+
+    >>> scores = Scores("quiz@mcqa", {"alias": "quiz", "acc,none": 0.5, "acc_stderr,none": 0.1})
+    >>> scores["acc"], scores["acc_stderr"], scores.get("f1"), "acc" in scores
+    (0.5, 0.1, None, True)
+    >>> scores["accuracy"]
+    Traceback (most recent call last):
+    multiform.results.values.NoSuchResultError: quiz@mcqa: no score 'accuracy'; there are: acc
+    """
+
+    def __init__(self, name: str, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.name = name
+
+    def __missing__(self, key: str) -> Any:
+        keys = self._keys_of(key)
+        if len(keys) == 1:
+            return self[keys[0]]
+        if keys:
+            message, hint = f"'{key}' has several filters", f"ask for {' or '.join(map(repr, keys))}"
+            raise NoSuchResultError(message, where=self.name, hint=hint)
+        metrics = [name.partition(",")[0] for name in self if "," in name]
+        listed = [name for name in dict.fromkeys(metrics) if not name.endswith("_stderr")]
+        raise NoSuchResultError(f"no score '{key}'", where=self.name, hint=f"there are: {', '.join(listed) or 'none'}")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (isinstance(key, str) and len(self._keys_of(key)) == 1)
+
+    def _keys_of(self, metric: str) -> list[str]:
+        return [key for key in self if key.partition(",")[0] == metric and "," in key]
+
+
+def no_such_form(name: str, names: Iterable[str]) -> NoSuchResultError:
+    """The error for a form or group that was not run, with those that were."""
+    known = list(names)
+    hint = f"there are: {', '.join(known)}" if len(known) <= 20 else nearest(str(name), known, listed="there are")
+    return NoSuchResultError(f"no form or group '{name}'", where="results", hint=hint)
+
+
+#: The largest number of lines of a `repr`.
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsData(Mapping[str, Scores]):
+    """All that a run found: a mapping of forms and groups to scores. `Results` adds what a user can do with it."""
+
+    forms: Sequence[FormResult]
+    #: The settings of the run: model, arguments, seeds and so on.
+    run: Mapping[str, Any]
+    #: When, where and with which software the run was done.
+    provenance: Mapping[str, Any]
+    groups: Sequence[GroupResult] = ()
+    #: The forms of each task and group that was run under several, compared on the same documents.
+    comparisons: Sequence[FormComparison] = ()
+    #: "complete", or why they are partial: "stopped" by a signal, or "failed".
+    status: Literal["complete", "stopped", "failed"] = "complete"
+
+    def __getitem__(self, name: str) -> Scores:
+        for entry in self.entries:
+            if entry.name == name:
+                return Scores(name, entry.scores())
+        raise no_such_form(name, self)
+
+    @property
+    def entries(self) -> list[FormResult | GroupResult]:
+        """All forms, then all groups."""
+        return [*self.forms, *self.groups]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (group.name for group in self.groups)
+        yield from (form.name for form in self.forms)
+
+    def __len__(self) -> int:
+        return len(self.forms) + len(self.groups)
+
+    def __repr__(self) -> str:
+        if "plan" in self.run:
+            return f"<Results: plan only; {self.run['plan']}>"
+        lines = [f"  {_line(entry)}" for entry in self.entries if entry.estimates]
+        more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        kind = "Results" if self.status == "complete" else f"Partial results ({self.status})"
+        return "\n".join([f"<{kind} of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
+
+
+def _line(entry: FormResult | GroupResult) -> str:
+    """A form or group on one line, with its first score."""
+    if not entry.estimates:
+        return f"{entry.name}: no scores"
+    key, estimate = next(iter(entry.estimates.items()))
+    error = "" if estimate.stderr is None else f" ± {estimate.stderr:.4f}"
+    return f"{entry.name}: {key.partition(',')[0]} {estimate.value:.4f}{error} (n={estimate.n})"
