@@ -15,13 +15,13 @@ from multiform.forms.form import Form
 from multiform.forms.kinds import KINDS, Kind
 from multiform.forms.sample import Responses, Sample, ScoredSample, Step
 from multiform.requests import Completion, LLOutput, Output
-from multiform.scoring.aggregations import Aggregation, aggregated, mean, plain_aggregation
+from multiform.scoring.aggregations import Aggregation, aggregate_values, mean, plain_aggregation
 from multiform.scoring.build import build_scoring, check_reductions
 from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers import ReadingScorer, Scorer
-from multiform.scoring.values import check_values, given_values, is_note
+from multiform.scoring.scorers.base import check_values, is_note, reduce_task_values
 from multiform.statistics.estimates import Estimate
 
 logger = logging.getLogger("multiform")
@@ -189,7 +189,7 @@ class FormScorer:
         if "values" in self.hooks:
             scores: Values = self.hooks["values"](values)
             return scores
-        return given_values(scorer, values, lambda key: self._aggregation(scorer, key))
+        return reduce_task_values(scorer, values, lambda key: self._aggregation(scorer, key))
 
     def _computing(self, scorer: Scorer) -> Scorer:
         """The scorer that computes metrics; of a task with `process_results`, one that does not wait for its values."""
@@ -224,14 +224,14 @@ class FormScorer:
                 if key == "bypass" or self._is_note(scorer, key, items):
                     continue
                 try:
-                    return key, aggregated(self._aggregation(scorer, key), items, 0, key)
+                    return key, aggregate_values(self._aggregation(scorer, key), items, 0, key)
                 except MultiformError:  # such as one that takes all documents; at the end of a run it is told
                     return None
         return None
 
     def _is_note(self, scorer: Scorer, key: str, items: Sequence[Any]) -> bool:
         """Whether values are text beside the scores, such as what a judge wrote: for the samples alone."""
-        unnamed = key not in self._own_aggregations and scorer.named(key) is None
+        unnamed = key not in self._own_aggregations and scorer.metric_named(key) is None
         return unnamed and all(is_note(item) for item in items)
 
     def _estimates(self, values: Mapping[str, Sequence[Values]], bootstrap_iters: int) -> dict[str, Estimate]:
@@ -247,7 +247,7 @@ class FormScorer:
                     self._warn_partial(key, len(items), len(docs))
                 with self._locating_scores():
                     aggregation = self._aggregation(scorer, key)
-                    estimates[f"{key},{scorer.name}"] = aggregated(aggregation, items, bootstrap_iters, key)
+                    estimates[f"{key},{scorer.name}"] = aggregate_values(aggregation, items, bootstrap_iters, key)
             if docs and self.form.scores_itself:
                 self._warn_missing(scorer, set(keys))
         return estimates
@@ -287,7 +287,7 @@ class FormScorer:
             for key in dict.fromkeys(key for doc in docs for key in doc):
                 values = [doc[key] for doc in docs if key in doc]
                 rated = all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)
-                metric = scorer.named(key)
+                metric = scorer.metric_named(key)
                 if rated and self._aggregation(scorer, key) is mean:
                     yield (scorer.name, key), metric is None or metric.higher_is_better
 
@@ -302,7 +302,7 @@ class FormScorer:
         """Say once that a metric of the task's list has no score."""
         specs = [spec["metric"] for spec in self.form.config.metric_list]
         listed = {name_of(metric) if callable(metric) else metric for metric in specs}
-        known = {metric.name for key in keys if (metric := scorer.named(key)) is not None}
+        known = {metric.name for key in keys if (metric := scorer.metric_named(key)) is not None}
         for name in sorted(listed - known - keys - self._warned):
             self._warned.add(name)
             message = "%s: metric '%s' has no score, as process_results gave no document a value of that name"
@@ -314,11 +314,11 @@ class FormScorer:
             return self._own_aggregations[key]
         if not self.form.scores_itself:
             return (scorer.metric(key) or value_metric(key)).aggregation
-        metric = scorer.named(key)
+        metric = scorer.metric_named(key)
         if metric is None and self._fallback is not None:
             computing = self._fallback[scorer.name]
             only = computing.metric(key)  # a function may give several numbers, each under a name of its own
-            metric = computing.named(key) or (only if only is not None and only.whole else None)
+            metric = computing.metric_named(key) or (only if only is not None and only.whole else None)
         return (metric or value_metric(key)).aggregation
 
     @cached_property

@@ -13,7 +13,7 @@ from multiform.lint.finding import Finding, Hit
 from multiform.lint.marks import literals
 from multiform.lint.prompts import Prompts, Shot
 from multiform.requests import Completion, GenerationRequest, Instance, LoglikelihoodRequest
-from multiform.scoring.filters.extraction import INVALID
+from multiform.scoring.filters import INVALID
 
 #: The least number of documents from which the text that all have in common is known.
 _LEAST = 5

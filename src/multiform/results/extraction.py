@@ -9,7 +9,7 @@ from typing import Any
 from multiform.forms import ScoredSample
 from multiform.requests import Completion
 from multiform.results.results import FormResult
-from multiform.scoring.filters.extraction import INVALID
+from multiform.scoring.filters import INVALID
 from multiform.scoring.lenient import is_leniently_right, names_an_answer
 from multiform.statistics.estimates import Estimate, mean_estimate
 

@@ -12,7 +12,7 @@ from multiform.forms import ScoredSample
 from multiform.requests import Ending
 from multiform.results.failures import FailedDoc
 from multiform.results.scores import Scores, no_such_form
-from multiform.scoring.groups import group_scores
+from multiform.scoring.aggregations import group_scores
 from multiform.statistics.estimates import Estimate
 from multiform.tasks import Group, node_name
 

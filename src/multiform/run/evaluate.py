@@ -57,8 +57,8 @@ from multiform.run.setup import (
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.decontamination import contaminated
-from multiform.scoring.scorers.judge_model import judging_by
+from multiform.scoring.decontamination import find_contaminated
+from multiform.scoring.scorers.ai_judge import judging_by
 from multiform.tasks import Group, PythonTask, TaskConfig
 
 logger = logging.getLogger("multiform")
@@ -317,5 +317,5 @@ def _contaminated_docs(
         if corpus and form.config.should_decontaminate:
             ids = [entry.sample.doc_id for entry in entries.get(form.name, ())]
             queries = {doc_id: form.doc_to_decontamination_query(form.eval_docs[doc_id]) for doc_id in ids}
-            dirty[form.name] = contaminated(queries, [Path(path) for path in corpus])
+            dirty[form.name] = find_contaminated(queries, [Path(path) for path in corpus])
     return dirty

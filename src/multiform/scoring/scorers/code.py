@@ -76,7 +76,7 @@ def _run(source, tests, name):
 
 
 @register_metric("passed", output_type="generate_until", reduction="mean")
-def passed(outcome: Outcome) -> float:
+def has_passed(outcome: Outcome) -> float:
     """Whether the program passed its tests, the mean of which is pass@1; computed by the scorer `code`."""
     raise ConfigError("metric 'passed' comes from running a program", hint="write scorer: {type: code, kwargs: ...}")
 
@@ -149,7 +149,7 @@ class Code(Scorer):
             for outcome, result in zip(outcomes, results, strict=True)
         ]
         texts = {"program_result" if not i else f"program_result_{i}": r.result for i, r in enumerate(results)}
-        return {**self.reduced(scored), **texts}
+        return {**self.reduce(scored), **texts}
 
 
 class _TextUnpickler(pickle.Unpickler):
