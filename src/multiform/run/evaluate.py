@@ -13,7 +13,15 @@ from typing import Any, TypeAlias
 
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
-from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
+from multiform.lint import (
+    Finding,
+    corpus_findings,
+    drop_silenced,
+    lint_tasks,
+    model_findings,
+    reference_findings,
+    summary,
+)
 from multiform.models import Model
 from multiform.requests import ChatText
 from multiform.results import Results
@@ -271,7 +279,7 @@ def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus
     docs = ((form, [(sample.doc_id, sample.doc) for sample in samples[form.name]]) for form in forms)
     findings = list(lint_tasks(docs))
     for form in forms:
-        findings += unsilenced(form.config, reference_findings(form, samples[form.name]))
+        findings += drop_silenced(form.config, reference_findings(form, samples[form.name]))
     return findings if corpus else [*findings, *corpus_findings(forms)]
 
 
