@@ -11,8 +11,7 @@ import pytest
 from multiform.results.stops import TaskStops
 from multiform.run.rounds import Rounds
 from multiform.statistics.estimates import STOPPED_LEVEL, Estimate
-from multiform.statistics.means import form_means
-from multiform.statistics.scores import document_scores
+from multiform.statistics.means import document_scores, form_means
 
 RATE = 0.7
 

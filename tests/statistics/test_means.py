@@ -8,8 +8,7 @@ import statsmodels.api as sm
 
 from multiform.errors import DataError
 from multiform.statistics.estimates import mean_estimate
-from multiform.statistics.means import form_means
-from multiform.statistics.scores import document_scores, pooled
+from multiform.statistics.means import document_scores, form_means, pool_subjects
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def test_a_group_weighs_its_subjects_as_it_says(rng):
     parts = [document_scores(rng.random((size, 2))) for size in (10, 40)]
     alone = [form_means(part) for part in parts]
     for weights in ([1, 1], [10, 40], [3, 1]):
-        together = form_means(pooled(parts, weights))
+        together = form_means(pool_subjects(parts, weights))
         shares = np.array(weights) / np.sum(weights)
         assert together.values == pytest.approx(shares[0] * alone[0].values + shares[1] * alone[1].values)
         expected = shares[0] ** 2 * alone[0].covariance + shares[1] ** 2 * alone[1].covariance
@@ -84,7 +83,7 @@ def test_95_percent_intervals_cover_95_percent(kind):
         elif kind == "group":
             rates = rng.uniform(0.2, 0.8, size=3)
             mean = rates.mean()
-            scores = pooled([document_scores(rng.random(50) < rate) for rate in rates], [1, 1, 1])
+            scores = pool_subjects([document_scores(rng.random(50) < rate) for rate in rates], [1, 1, 1])
         else:
             clusters = np.repeat(np.arange(50), rng.integers(1, 8, size=50))
             if kind == "clustered scores":
@@ -137,7 +136,7 @@ def test_a_small_subject_that_is_all_right_or_all_wrong_is_not_taken_for_certain
     covered = 0
     for _ in range(runs):
         parts = [document_scores(rng.random(size) < rate) for size, rate in zip(sizes, rates, strict=True)]
-        (estimate,) = form_means(pooled(parts, [1] * len(parts))).estimates()
+        (estimate,) = form_means(pool_subjects(parts, [1] * len(parts))).estimates()
         covered += estimate.covers(np.mean(rates))
     assert covered / runs >= 0.935
 
@@ -147,7 +146,7 @@ def test_many_small_subjects_cover_95_percent():
     rng, covered, runs = np.random.default_rng(5), 0, 400
     for _ in range(runs):
         parts = [document_scores(rng.random(10) < 0.9) for _ in range(57)]
-        (estimate,) = form_means(pooled(parts, [10] * 57)).estimates()
+        (estimate,) = form_means(pool_subjects(parts, [10] * 57)).estimates()
         covered += estimate.covers(0.9)
     assert 0.935 <= covered / runs <= 0.965
 
@@ -161,7 +160,7 @@ def test_a_group_of_small_subjects_that_are_nearly_all_right_is_covered(subjects
     counts = [sizes[index % len(sizes)] for index in range(subjects)]
     for _ in range(runs):
         parts = [document_scores(rng.random(count) < rate) for count in counts]
-        (estimate,) = form_means(pooled(parts, counts if by_size else [1] * subjects)).estimates()
+        (estimate,) = form_means(pool_subjects(parts, counts if by_size else [1] * subjects)).estimates()
         covered += estimate.covers(rate)
         low, high = estimate.interval
         assert 0 <= low <= estimate.value + 1e-12

@@ -25,7 +25,7 @@ from multiform.results.pivot import p_words
 from multiform.results.results import FormResult, GroupResult
 from multiform.results.samples import choices_and_labels
 from multiform.statistics.estimates import ALPHA, Estimate
-from multiform.statistics.position import PositionBias
+from multiform.statistics.predictions import PositionBias
 
 #: What can be said of a sample, as bits of a number.
 WRONG, UNREADABLE, TRUNCATED, FAILED, PROMPT_TRUNCATED = 1, 2, 4, 8, 16

@@ -10,7 +10,7 @@ from multiform.errors import MultiformError
 from multiform.report.command import arguments_text
 from multiform.results.results import FormResult, Results
 from multiform.results.run_comparison import compare_form
-from multiform.statistics.ranking import kendall_tau
+from multiform.statistics.spread import kendall_tau
 
 #: The level at which a lead is clear.
 _ALPHA = 0.05

@@ -15,7 +15,7 @@ from multiform.results.results import FormResult, GroupResult
 from multiform.statistics.estimates import LEVEL, STOPPED_LEVEL, Estimate, recorded_estimate
 
 if TYPE_CHECKING:  # it needs numpy, which a run of one form does not
-    from multiform.statistics.scores import DocumentScores
+    from multiform.statistics.means import DocumentScores
 
 _Result = TypeVar("_Result", FormResult, GroupResult)
 

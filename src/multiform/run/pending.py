@@ -12,7 +12,7 @@ from multiform.errors import DataError, nearest
 from multiform.forms import ChatTemplate, Sample, Task
 from multiform.requests import Instance, Output
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
-from multiform.statistics.power import FLIP_RATE, Detectable, detectable_difference
+from multiform.statistics.design import FLIP_RATE, Detectable, detectable_difference
 
 
 @dataclass(slots=True)

@@ -21,11 +21,10 @@ from multiform.run.pending import PendingSample
 from multiform.run.progress import Progress, Silent, WatchingProgress
 from multiform.run.samples import RunOutcome
 from multiform.run.status import EvaluationStatus, RunningScore
-from multiform.statistics.elimination import Search, search_forms
 from multiform.statistics.estimates import STOPPED_LEVEL, mean_estimate
-from multiform.statistics.means import form_means
-from multiform.statistics.scores import Array, document_scores
-from multiform.statistics.sequences import confidence_sequence, document_order
+from multiform.statistics.means import Array, document_scores, form_means
+from multiform.statistics.sampling import document_order
+from multiform.statistics.sequences import Search, confidence_sequence, search_forms
 
 #: Runs the samples of a round on a model, and reports the progress.
 Ask: TypeAlias = Callable[[Sequence[PendingSample], Progress], RunOutcome]
@@ -190,7 +189,7 @@ class Rounds:
         )
         guarantee = f"With probability {1 - DELTA:g} or more, the best and the worst form are among those named."
         stops = self._stops(self._reasons(search), guarantee, best=search.best, worst=search.worst)
-        best, worst = search.picked
+        best, worst = search.best_and_worst
         spread = None if search.spread is None else search.spread * self._scale
         return replace(stops, picked=(self.names[best], self.names[worst]), spread=spread)
 
@@ -255,7 +254,7 @@ class Rounds:
             self._scores[name] |= column
         if bounded:
             for name, values in zip(names, zip(*rows, strict=True), strict=False):
-                self._means[name] = self._means[name].updated(values)
+                self._means[name] = self._means[name].after(values)
         self._show()
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
@@ -300,7 +299,7 @@ class Rounds:
         return float(value)
 
     def _reasons(self, search: Search) -> dict[str, str]:
-        if not search.wanted:
+        if not search.undecided:
             last = "the best and the worst form are known"
         elif self._asked == len(self.units):
             last = self._no_more
@@ -311,7 +310,7 @@ class Rounds:
         def reason(index: int) -> str:
             if index not in candidates:
                 return "it is neither the best nor the worst form"
-            if search.counts[index] < most and search.wanted:
+            if search.counts[index] < most and search.undecided:
                 return "others looked better and others worse in an earlier round"
             return last
 
