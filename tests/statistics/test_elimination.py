@@ -111,5 +111,6 @@ def test_no_search_of_500_loses_the_best_or_the_worst_form():
     for _ in range(500):
         rates = np.clip(rng.normal(0.5, rng.choice([0.0, 0.03, 0.08]), 8), 0.02, 0.98)
         search = searched(rng, rates, 400, budget=1600, block=16)
-        missed += int(rates.argmax()) not in search.best or int(rates.argmin()) not in search.worst
+        best, worst = (set(np.flatnonzero(rates == end)) for end in (rates.max(), rates.min()))  # several in a tie
+        missed += not best & set(search.best) or not worst & set(search.worst)
     assert missed == 0

@@ -8,7 +8,7 @@ import statsmodels.api as sm
 
 from multiform.errors import DataError
 from multiform.statistics.estimates import mean_estimate
-from multiform.statistics.means import document_scores, form_means, pool_subjects
+from multiform.statistics.means import dataset_estimates, document_scores, form_means, pool_subjects
 
 
 @pytest.fixture
@@ -166,3 +166,57 @@ def test_a_group_of_small_subjects_that_are_nearly_all_right_is_covered(subjects
         assert 0 <= low <= estimate.value + 1e-12
         assert estimate.value - 1e-12 <= high <= 1
     assert covered / runs >= 0.93
+
+
+def covered_share(rng, population, n, total, *, clusters=1, runs=400):
+    """How often the interval of the whole dataset has its mean, where a random part of it was evaluated."""
+    covered, narrower = 0, 0.0
+    for _ in range(runs):
+        values = population(total // clusters).reshape(-1, clusters)
+        rows = rng.permutation(len(values))[: n // clusters]
+        scores = document_scores(values[rows].ravel(), np.repeat(rows, clusters).tolist())
+        (estimate,), (of_all,) = dataset_estimates(scores, total), form_means(scores).estimates()
+        covered += estimate.interval[0] - 1e-9 <= values.mean() <= estimate.interval[1] + 1e-9
+        narrower += np.ptp(estimate.interval) / np.ptp(of_all.interval) / runs
+    return covered / runs, narrower
+
+
+@pytest.mark.parametrize(("n", "total"), [(20, 40), (50, 60), (50, 100), (100, 110), (100, 1000), (144, 200)])
+@pytest.mark.parametrize("rate", [0.02, 0.5, 0.7, 0.98])
+def test_the_score_of_the_whole_dataset_is_covered(n, total, rate):
+    rng = np.random.default_rng(n)
+    share, narrower = covered_share(rng, lambda count: (rng.random(count) < rate).astype(float), n, total)
+    assert share >= 0.93
+    assert narrower < 1.05
+    if rate in (0.5, 0.7):
+        assert narrower < 1.25 * np.sqrt(1 - n / total) + 0.1
+
+
+@pytest.mark.parametrize(("n", "total"), [(200, 400), (200, 1000), (300, 400)])
+def test_the_score_of_the_whole_dataset_is_covered_with_whole_clusters(n, total):
+    rng = np.random.default_rng(n + total)
+
+    def clusters(count):
+        return rng.random((count, 10)) < rng.beta(1.4, 0.6, size=(count, 1))
+
+    assert covered_share(rng, lambda count: clusters(count).astype(float), n, total, clusters=10)[0] >= 0.93
+
+
+@pytest.mark.parametrize(("n", "total"), [(20, 40), (50, 60), (100, 110), (40, 400)])
+def test_the_score_of_the_whole_dataset_is_covered_by_shares_with_many_zeros(n, total):
+    rng = np.random.default_rng(n)
+    share, _ = covered_share(rng, lambda count: np.where(rng.random(count) < 0.6, 0, rng.random(count)), n, total)
+    assert share >= 0.92
+
+
+def test_a_dataset_that_was_evaluated_as_a_whole_has_one_score():
+    scores = document_scores([1, 0, 1, 1])
+    assert [estimate.interval for estimate in dataset_estimates(scores, 4)] == [(0.75, 0.75)]
+    low, high = dataset_estimates(scores, 5)[0].interval
+    assert (low, high) == pytest.approx((0.6, 0.8))  # the fifth document is wrong or right
+
+
+def test_a_small_part_of_a_dataset_has_nearly_the_interval_of_all_questions():
+    scores = document_scores([1, 0, 1, 1] * 20)
+    (estimate,), (of_all,) = dataset_estimates(scores, 10**6), form_means(scores).estimates()
+    assert estimate.interval == pytest.approx(of_all.interval, abs=1e-3)

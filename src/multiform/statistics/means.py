@@ -11,6 +11,7 @@ varies as if a few documents more were otherwise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -230,6 +231,48 @@ def _satterthwaite(variances: Array, freedoms: Array) -> float:
     if not variances.any():
         return float(freedoms.sum())
     return float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
+
+
+def dataset_estimates(scores: DocumentScores, total: int, *, level: float = LEVEL) -> list[Estimate]:
+    """The mean of every form over a whole dataset of `total` documents, of which a random sample was evaluated.
+
+    Documents, or whole clusters of them, were drawn without replacement. The mean of the dataset is known as far as it
+    was evaluated, and only that of the other documents is uncertain: the variance is that of `form_means` times their
+    share (finite-population correction), and the bounds stay within what they can add. Rates of them are whole numbers
+    of documents, so that their bounds are rounded outwards. Where few documents are left, their own mean is what is
+    uncertain, and their number limits the degrees of freedom. With all documents evaluated, the interval is a point.
+
+    >>> right = [1] * 70 + [0] * 30
+    >>> for total in (100_000, 200, 100):
+    ...     (estimate,) = dataset_estimates(document_scores(right), total)
+    ...     print(round(estimate.low, 3), round(estimate.high, 3))
+    0.604 0.781
+    0.63 0.755
+    0.7 0.7
+    """
+    means, number = form_means(scores), total - scores.n
+    if number <= 0:
+        return [Estimate(value=v, n=means.n, stderr=0.0, low=v, high=v) for v in means.values.tolist()]
+    left = number / total
+    freedom = np.inf if np.isinf(means.freedom) else max(1.0, means.equivalent * left / (1 - left) - 1)
+    others = replace(
+        means,
+        covariance=means.covariance / left,
+        unseen=means.unseen / left,
+        equivalent=means.equivalent * left,
+        skewness=means.skewness * (2 * left - 1) / math.sqrt(left),
+        freedoms=np.minimum(means.freedoms, freedom),
+    )
+    estimates = []
+    for estimate in others.estimates(level):
+        low, high = estimate.interval
+        if means.rates:
+            low, high = math.floor(low * number + 1e-9) / number, math.ceil(high * number - 1e-9) / number
+        known = (1 - left) * estimate.value
+        stderr = left * (estimate.stderr or 0.0)
+        low, high = known + left * low, known + left * high
+        estimates.append(Estimate(value=estimate.value, n=means.n, stderr=stderr, low=low, high=high))
+    return estimates
 
 
 def mean_of(scores: DocumentScores, column: Array) -> Estimate:

@@ -1,9 +1,14 @@
-"""Random orders and samples of documents."""
+"""Random orders and samples of documents, without replacement.
+
+A sample of 200 documents contains that of 100 with the same seed, so that a larger run reuses cached responses.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+
+from multiform.errors import UsageError
 
 
 def document_order(
@@ -31,3 +36,36 @@ def document_order(
     while remaining[subject := generator.choice(names)]:
         order.append((subject, remaining[subject].pop()))
     return order
+
+
+def draw_documents(
+    documents: Sequence[int], number: int, *, strata: Sequence[Hashable] | None = None, seed: int | None = 0
+) -> list[int]:
+    """A random sample of documents, in their own order.
+
+    Every document has the same chance. `strata` holds the stratum of each document, such as its subject or the column
+    of its cluster: each stratum then has its share of the sample, to within about one document.
+
+    >>> draw_documents(range(1000), 5)
+    [394, 430, 776, 864, 911]
+    >>> sample = draw_documents(range(1000), 100, strata=["rare"] * 50 + ["common"] * 950)
+    >>> sum(document < 50 for document in sample)
+    5
+    """
+    if number < 1:
+        raise UsageError(f"cannot draw {number} documents", where="--limit", hint="give a number of 1 or more")
+    if strata is not None and len(strata) != len(documents):
+        message = f"{len(strata)} strata for {len(documents)} documents"
+        raise UsageError(message, where="--sample", hint="give the stratum of every document")
+    names = [None] * len(documents) if strata is None else strata
+    by_stratum: dict[Hashable, list[int]] = {}
+    for document, name in zip(documents, names, strict=True):
+        by_stratum.setdefault(name, []).append(document)
+    generator = random.Random(seed)
+    places: list[tuple[float, int]] = []
+    for members in by_stratum.values():
+        shuffled = generator.sample(members, len(members))
+        start = generator.random()
+        places += [((start + rank) / len(members), document) for rank, document in enumerate(shuffled)]
+    chosen = {document for _, document in sorted(places)[:number]}
+    return [document for document in documents if document in chosen]
