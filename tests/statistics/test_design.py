@@ -21,6 +21,7 @@ from multiform.statistics.design import (
     form_variance,
     mcnemar_power,
     needed_documents,
+    repeat_variance,
     variance_split,
 )
 from multiform.statistics.means import document_scores, form_means, pool_subjects
@@ -157,9 +158,51 @@ def test_wordings_are_needed_where_documents_do_not_help():
 
 
 def test_repeats_pay_only_without_further_documents():
-    noisy = Components(document=0.05, wording=0.0, rest=0.2)
-    assert advise(noisy, 0.05, documents=1000, repeats=True).repeats == 1
-    assert advise(noisy, 0.05, documents=120, repeats=True).evaluations > 120
+    noisy = Components(document=0.05, wording=0.0, rest=0.0, repeat=0.2)
+    assert advise(noisy, 0.05, documents=1000).repeats == 1
+    scarce = advise(noisy, 0.05, documents=120)
+    assert scarce.evaluations > 120
+    assert scarce.wordings * scarce.repeats > 1
+
+
+def test_repeats_do_not_help_against_wordings_that_suit_some_documents_only():
+    suited = Components(document=0.05, wording=0.0005, rest=0.2, repeat=0.001)
+    assert advise(suited, 0.06, documents=120).repeats == 1
+    assert suited.variance(RunDesign(documents=100, repeats=16)) > 0.99 * suited.variance(RunDesign(documents=100))
+
+
+def test_the_variance_of_repeats_is_recovered_from_the_shares_of_right_repeats():
+    """Documents differ in how often they are right, and wordings suit some of them; repeats are coin flips."""
+    rng, repeats, splits = np.random.default_rng(4), 5, []
+    for _ in range(60):
+        rates = np.clip(0.6 + 0.15 * rng.normal(size=(300, 1)) + 0.1 * rng.normal(size=(300, 8)), 0.02, 0.98)
+        shares = rng.binomial(repeats, rates) / repeats
+        components = wording_population(form_means(document_scores(shares))).components
+        variance = repeat_variance(shares, repeats)
+        assert variance is not None
+        splits.append((variance, components.split_repeats(variance, repeats).rest, (rates * (1 - rates)).mean()))
+    measured, rest, true = np.mean(splits, axis=0)
+    assert measured == pytest.approx(true, rel=0.01)
+    assert rest == pytest.approx(0.01, rel=0.15)
+
+
+def test_a_run_with_more_repeats_has_the_promised_interval():
+    rng, repeats = np.random.default_rng(5), 4
+    rates = np.clip(0.6 + 0.1 * rng.normal(size=(4000, 1)) + 0.05 * rng.normal(size=(4000, 6)), 0.02, 0.98)
+    pilot = rng.binomial(repeats, rates[:400]) / repeats
+    variance = repeat_variance(pilot, repeats)
+    assert variance is not None
+    components = wording_population(form_means(document_scores(pilot))).components.split_repeats(variance, repeats)
+    for number in (1, 4, 16):
+        means = [(rng.binomial(number, rates[rng.integers(0, 4000, 100)]) / number).mean() for _ in range(600)]
+        design = RunDesign(documents=100, wordings=6, repeats=number)
+        without_wordings = components.variance(design) - components.wording / 6  # here the wordings are the same ones
+        assert np.std(means) == pytest.approx(np.sqrt(without_wordings), rel=0.12)
+
+
+@pytest.mark.parametrize(("values", "repeats"), [([0.0, 1.0], 1), ([0.3, 0.9], 2), ([2.0, 4.0], 2)])
+def test_values_that_are_no_shares_of_repeats_say_nothing_of_them(values, repeats):
+    assert repeat_variance(values, repeats) is None
 
 
 def test_what_cannot_be_reached_is_not_promised():

@@ -7,7 +7,7 @@ some documents only, and noise are the rest. Few-shot examples are nested in doc
 
 The mean over wordings and documents has the variance
 
-    document / D + wording / W + shots / (D · S) + rest / (D · W · S · R)
+    document / D + wording / W + shots / (D · S) + rest / (D · W · S) + repeat / (D · W · S · R)
 
 for D documents, W wordings, S draws of examples and R repeats. Draws and repeats cost as much as further documents and
 help less, so that they pay only where there are no more documents.
@@ -150,12 +150,21 @@ _DRAWS = _REPEATS = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """The variances of a single score: between documents, wordings and draws of examples, and what is left."""
+    """The variances of a single score: between documents, wordings, draws of examples and repeats, and what is left.
+
+    The rest is what suits some documents only, such as a wording. Where a pilot has no repeats, their variance is not
+    known, and is a part of the rest.
+    """
 
     document: float
     wording: float
     rest: float
     shots: float = 0.0
+    repeat: float = 0.0
+
+    def split_repeats(self, variance: float, repeats: int) -> Components:
+        """The components of a pilot with this number of repeats, whose variance was in the rest so far."""
+        return replace(self, rest=max(0.0, self.rest - variance / repeats), repeat=variance)
 
     def variance(self, design: RunDesign) -> float:
         """The variance of the mean over a design."""
@@ -164,7 +173,7 @@ class Components:
             self.document / documents
             + self.wording / wordings
             + self.shots / (documents * draws)
-            + self.rest / (documents * wordings * draws * design.repeats)
+            + (self.rest + self.repeat / design.repeats) / (documents * wordings * draws)
         )
 
     def half_width(self, design: RunDesign, level: float = LEVEL) -> float:
@@ -186,13 +195,25 @@ class RunDesign:
         return self.documents * self.wordings * self.draws * self.repeats
 
 
-def cheapest_design(
-    components: Components, half_width: float, *, documents: int, shots: bool = False, repeats: bool = False
-) -> RunDesign | None:
+def repeat_variance(values: ArrayLike, repeats: int) -> float | None:
+    """The variance between repeats of a document, from the share of its repeats that are right.
+
+    None where that is not known: there is one repeat, or the values are not such shares.
+
+    >>> repeat_variance([0.5, 1.0, 0.0, 0.5], repeats=2)
+    0.25
+    """
+    shares = np.asarray(values, dtype=np.float64)
+    counts = shares * repeats
+    if repeats < 2 or not np.allclose(counts, counts.round()) or ((shares < 0) | (shares > 1)).any():
+        return None
+    return float((shares * (1 - shares)).mean()) * repeats / (repeats - 1)
+
+
+def cheapest_design(components: Components, half_width: float, *, documents: int) -> RunDesign | None:
     """The design with the fewest evaluations whose interval is no wider than ± `half_width`; None where none is.
 
-    There are `documents` at the most. `shots` and `repeats` say whether examples can be drawn anew and whether repeated
-    evaluations differ.
+    There are `documents` at the most. Draws of examples and repeats are varied where their variance is known.
 
     >>> pilot = Components(document=0.16, wording=0.0009, rest=0.06)
     >>> cheapest_design(pilot, 0.03, documents=2000)
@@ -203,7 +224,8 @@ def cheapest_design(
     if not 0 < half_width < math.inf:
         raise DataError(f"expected a half width above 0, got {half_width}", hint="give e.g. 0.02 for ± 0.02")
     variance = (half_width / NormalDist().inv_cdf((1 + LEVEL) / 2)) ** 2
-    designs = list(_designs(components, variance, documents, _DRAWS if shots else (1,), _REPEATS if repeats else (1,)))
+    draws, repeats = _DRAWS if components.shots else (1,), _REPEATS if components.repeat else (1,)
+    designs = list(_designs(components, variance, documents, draws, repeats))
     return min(designs, key=lambda design: (design.evaluations, design.wordings), default=None)
 
 
@@ -217,7 +239,8 @@ def _designs(
             continue
         for draw in draws:
             for repeat in repeats:
-                single = components.document + components.shots / draw + components.rest / (wordings * draw * repeat)
+                rest = components.rest + components.repeat / repeat
+                single = components.document + components.shots / draw + rest / (wordings * draw)
                 needed = max(2, math.ceil(single / left))
                 if needed <= documents:
                     yield RunDesign(documents=needed, wordings=wordings, draws=draw, repeats=repeat)
