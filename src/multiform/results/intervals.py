@@ -43,6 +43,21 @@ def with_intervals(
     )
 
 
+def dataset_interval(
+    form: FormResult, key: str, total: int, *, level: float = LEVEL, whole_clusters: bool = True
+) -> Estimate | None:
+    """A score with the interval of what all `total` documents would give, of which a random part was evaluated.
+
+    None where the score is no mean over documents. `whole_clusters` says that whole clusters were drawn; documents that
+    were drawn one by one are independent draws, whatever cluster they are in.
+    """
+    from multiform.results.compare import form_table
+    from multiform.statistics.means import dataset_estimates
+
+    table = form_table([form if whole_clusters else replace(form, cluster=None)], key)
+    return None if table is None else dataset_estimates(table, total, level=level)[0]
+
+
 def _with_form_intervals(form: FormResult, level: float) -> FormResult:
     """The form with the intervals of its clusters or of another level; otherwise its scores have theirs already."""
     if form.cluster is None and level == LEVEL:

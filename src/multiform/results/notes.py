@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiform.results.extraction import Extraction, extraction_of, pooled_extraction
+from multiform.results.intervals import dataset_interval
 from multiform.results.results import FormResult, GroupResult, Results
+from multiform.statistics.estimates import STOPPED_LEVEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,8 @@ def result_notes(results: Results) -> list[str]:
         if number := sum(form.truncated_contexts for form in entry.forms):
             note = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
             notes.append(f"{entry.name}: {note}, as they do not fit into the model's context")
-    return [*notes, *_limit_notes(results), *_ending_notes(results), *_tie_notes(results), *_version_notes(results)]
+    kinds = (_limit_notes, _dataset_notes, _ending_notes, _tie_notes, _version_notes)
+    return [*notes, *(note for kind in kinds for note in kind(results))]
 
 
 def _limit_notes(results: Results) -> Iterator[str]:
@@ -111,6 +114,21 @@ def _limit_notes(results: Results) -> Iterator[str]:
         numbers = dict.fromkeys(f"{form.n:,} of {form.total_docs:,}" for form in partial)
         listed = next(iter(numbers)) if len(numbers) == 1 else "some"
         yield f"limit: the first {listed} documents, no random sample if they are sorted (--until_ci draws one)"
+
+
+def _dataset_notes(results: Results) -> Iterator[str]:
+    """What all documents would score, where `--until_ci` drew some of them at random."""
+    stops = [task["forms"] for task in results.run.get("budget") or () if task.get("rule") == "until_ci"]
+    for form in results.forms:
+        total = next((forms[form.name]["documents"] for forms in stops if form.name in forms), 0)
+        if form.n >= total or not form.samples:
+            continue
+        estimate = dataset_interval(form, form.primary, total, level=STOPPED_LEVEL)
+        if estimate is not None:
+            low, high = estimate.interval
+            scored = f"all {total:,} documents would score {low:.4f} to {high:.4f} ({form.primary.partition(',')[0]})"
+            drawn = f"{form.n:,} of them were drawn at random, and the table's interval is that of all such questions"
+            yield f"{form.name}: {scored}; {drawn}"
 
 
 def _ending_notes(results: Results) -> Iterator[str]:
