@@ -25,7 +25,7 @@ def test_the_best_of_32_forms_is_found_with_a_third_of_the_evaluations():
     for _ in range(runs):
         rates = rng.permutation([0.85, *np.linspace(0.45, 0.75, 30), 0.35])
         search = searched(rng, rates, documents)
-        assert not search.undecided
+        assert not search.undecided_forms
         found += search.best == [int(rates.argmax())] and search.worst == [int(rates.argmin())]
         evaluations.append(search.evaluations)
     assert found / runs >= 0.95
@@ -42,13 +42,13 @@ def test_a_budget_is_not_exceeded_and_what_is_not_known_is_not_claimed():
     search = searched(np.random.default_rng(2), np.linspace(0.5, 0.6, 8), 1000, budget=400)
     assert search.evaluations <= 400
     assert len(search.best) > 1
-    assert search.undecided
+    assert search.undecided_forms
 
 
 def test_wanted_forms_are_those_that_are_still_in_question():
     scores = np.tile([1.0, 0.5, 0.5, 0.0], (60, 1))
     search = new_search(4).after(scores)
-    assert (search.best, search.worst, search.undecided) == ([0], [3], [])
+    assert (search.best, search.worst, search.undecided_forms) == ([0], [3], [])
     assert search.evaluations == 240
 
 

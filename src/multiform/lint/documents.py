@@ -104,7 +104,7 @@ class _DocumentCheck:
     code: Code
     what: str
     hint: str
-    #: The attribute of `DocumentFields` that says where such a document is to be mended.
+    #: The attribute of `DocumentFields` that has the place in the task file to change.
     place: str = "where"
     #: Gets the index of a document and the document; returns what is shown of it, or None where it is right.
     problem: Callable[[int, Doc], str | None]

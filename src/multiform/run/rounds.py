@@ -306,7 +306,7 @@ class Rounds:
         return float(value)
 
     def _reasons(self, search: Search) -> dict[str, str]:
-        if not search.undecided:
+        if not search.undecided_forms:
             last = "the best and the worst form are known"
         elif self._asked == len(self.units):
             last = self._no_more
@@ -317,7 +317,7 @@ class Rounds:
         def reason(index: int) -> str:
             if index not in candidates:
                 return "it is neither the best nor the worst form"
-            if search.counts[index] < most and search.undecided:
+            if search.counts[index] < most and search.undecided_forms:
                 return "others looked better and others worse in an earlier round"
             return last
 

@@ -24,6 +24,10 @@ __all__ = [
     "register_filter",
 ]
 
+#: The result at the end of GSM8K's solutions.
+DEFAULT_PATTERN = r"#### (\-?[0-9\.\,]+)"
+INVALID = "[invalid]"
+_TAGGED_TOKEN = re.compile(r"\('([^']*)', '([^']*)'\)")
 #: What models call the kinds of entities, and the four tags of the benchmarks.
 _TAGS = {
     "person": "PER",
@@ -49,6 +53,12 @@ _TAGGED = re.compile(r"\b(PER|LOC|ORG|DATE):\s*([^$]+)")
 def each(function: Callable[[Any], Any]) -> Filter:
     """A filter that applies a function to each response."""
     return lambda outputs, doc: [function(output) for output in outputs]
+
+
+@register_filter("custom")
+def custom(filter_fn: Callable[..., Any], **kwargs: Any) -> Filter:
+    """Calls ``filter_fn(responses, docs)``, each a list over documents."""
+    return OverDocuments(function=filter_fn, kwargs=kwargs)
 
 
 @register_filter("remove_whitespace")
@@ -95,57 +105,6 @@ def span(text: str) -> str:
     joined = tagged.replace("$$", "$").rstrip("$").replace("\n", "$").strip()
     pairs = [(tag.lower(), entity.strip()) for tag, listed in _TAGGED.findall(joined) for entity in listed.split(",")]
     return " $ ".join(f"{tag}: {entity}" for tag, entity in pairs if entity != "none")
-
-
-@register_filter("custom")
-def custom(filter_fn: Callable[..., Any], **kwargs: Any) -> Filter:
-    """Calls ``filter_fn(responses, docs)``, each a list over documents."""
-    return OverDocuments(function=filter_fn, kwargs=kwargs)
-
-
-@register_filter("noop")
-def noop() -> Filter:
-    """Leaves the responses as they are."""
-    return lambda outputs, doc: list(outputs)
-
-
-@register_filter("take_first")
-def take_first() -> Filter:
-    """Keeps the first response."""
-    return lambda outputs, doc: list(outputs[:1])
-
-
-@register_filter("take_first_k")
-def take_first_k(k: int) -> Filter:
-    """Keeps the first k responses."""
-    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        raise ConfigError(f"take_first_k: k is {k!r}", hint="give a whole number of 1 or more")
-
-    def take(outputs: Sequence[Any], doc: Doc) -> list[Any]:
-        if len(outputs) < k:
-            message = f"take_first_k wants {k} outputs and there are {len(outputs)}"
-            raise ConfigError(message, hint=f"set repeats: {k} or more")
-        return list(outputs[:k])
-
-    return take
-
-
-@register_filter("majority_vote")
-def majority_vote() -> Filter:
-    """Keeps the most frequent response, the first of equals."""
-    return lambda outputs, doc: [Counter(outputs).most_common(1)[0][0]] if outputs else []
-
-
-@register_filter("decontaminate")
-def decontaminate(path: str) -> Filter:
-    """Refused: lm-eval's filter of this name returns nothing, so there is no result to agree with."""
-    raise ConfigError("filter 'decontaminate' is not supported", hint="remove it; lm-eval's does nothing either")
-
-
-#: The result at the end of GSM8K's solutions.
-DEFAULT_PATTERN = r"#### (\-?[0-9\.\,]+)"
-INVALID = "[invalid]"
-_TAGGED_TOKEN = re.compile(r"\('([^']*)', '([^']*)'\)")
 
 
 @register_filter("regex")
@@ -250,3 +209,42 @@ def _choices(doc: Doc) -> Sequence[str]:
     problem = f"it is {shorten(choices)}" if "choices" in doc else "there is none"
     message = f"multi_choice_regex needs a column 'choices' that lists the choices' texts; {problem}"
     raise DataError(message, hint="add the column in process_docs")
+
+
+@register_filter("noop")
+def noop() -> Filter:
+    """Leaves the responses as they are."""
+    return lambda outputs, doc: list(outputs)
+
+
+@register_filter("take_first")
+def take_first() -> Filter:
+    """Keeps the first response."""
+    return lambda outputs, doc: list(outputs[:1])
+
+
+@register_filter("take_first_k")
+def take_first_k(k: int) -> Filter:
+    """Keeps the first k responses."""
+    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+        raise ConfigError(f"take_first_k: k is {k!r}", hint="give a whole number of 1 or more")
+
+    def take(outputs: Sequence[Any], doc: Doc) -> list[Any]:
+        if len(outputs) < k:
+            message = f"take_first_k wants {k} outputs and there are {len(outputs)}"
+            raise ConfigError(message, hint=f"set repeats: {k} or more")
+        return list(outputs[:k])
+
+    return take
+
+
+@register_filter("majority_vote")
+def majority_vote() -> Filter:
+    """Keeps the most frequent response, the first of equals."""
+    return lambda outputs, doc: [Counter(outputs).most_common(1)[0][0]] if outputs else []
+
+
+@register_filter("decontaminate")
+def decontaminate(path: str) -> Filter:
+    """Refused: lm-eval's filter of this name returns nothing, so there is no result to agree with."""
+    raise ConfigError("filter 'decontaminate' is not supported", hint="remove it; lm-eval's does nothing either")

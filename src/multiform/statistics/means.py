@@ -173,7 +173,7 @@ class FormMeans:
             return rate_bounds(value, float(self.effective_n[form]), critical)
         low, high = skewed_bounds(value, float(self.stderrs[form]), critical, float(self.skewness[form]))
         shares = self.shares[form]
-        return (low, high) if shares is None else shares.widen(value, low, high, self.equivalent, critical)
+        return (low, high) if shares is None else shares.extend(value, low, high, self.equivalent, critical)
 
     @property
     def effective_n(self) -> Array:

@@ -152,7 +152,7 @@ class Search:
         return [int(form) for form in np.flatnonzero(self.maybe_worst)]
 
     @property
-    def undecided(self) -> list[int]:
+    def undecided_forms(self) -> list[int]:
         """The forms to evaluate on the next documents; none where the search is over."""
         races = np.zeros(len(self.counts), dtype=bool)
         for candidates in (self.maybe_best, self.maybe_worst):
@@ -183,12 +183,13 @@ class Search:
     def after(self, scores: ArrayLike, chosen: Sequence[int] | None = None) -> Search:
         """The state after more documents; `scores` has a row for each and a column for each of the `chosen` forms.
 
-        By default these are the `undecided` ones.
+        By default these are the `undecided_forms`.
         """
-        forms = np.array(self.undecided if chosen is None else chosen, dtype=np.int64)
+        forms = np.array(self.undecided_forms if chosen is None else chosen, dtype=np.int64)
         rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
         if rows.shape[1] != len(forms):
-            raise DataError(f"scores of {rows.shape[1]} forms, where {len(forms)} are wanted", hint="see `undecided`")
+            message = f"scores of {rows.shape[1]} forms, where {len(forms)} are wanted"
+            raise DataError(message, hint="see `undecided_forms`")
         if ((rows < 0) | (rows > 1)).any():
             raise DataError("a score is not between 0 and 1", hint="a search needs a bounded metric, such as acc")
         among = np.ix_(forms, forms)
@@ -282,7 +283,7 @@ def race_sizes(forms: int) -> list[int]:
 
 def _forms_to_measure(search: Search, race: Sequence[int]) -> list[int]:
     """The forms of the race that are not decided yet; with them the best or the worst, where that is known already."""
-    wanted = set(search.undecided)
+    wanted = set(search.undecided_forms)
     known = [end[0] for end in (search.best, search.worst) if len(end) == 1]
     return [form for form in race if form in wanted or (wanted and form in known)]
 

@@ -204,9 +204,10 @@ def callable_metric(function: Callable[..., Any], name: str) -> MetricFn:
     """
 
     def score(outcome: Outcome, **kwargs: Any) -> Any:
-        if not isinstance(outcome, TextOutcome):
-            return _guard(name, lambda: function(outcome, **kwargs))
-        scores = [_call_with_pair(function, name, ref, outcome.prediction, kwargs) for ref in outcome.references]
+        with running(f"metric '{name}'", hint="call it with this document's reference and prediction to debug it"):
+            if not isinstance(outcome, TextOutcome):
+                return function(outcome, **kwargs)
+            scores = [_call_with_pair(function, ref, outcome.prediction, kwargs) for ref in outcome.references]
         if len(scores) == 1:
             return scores[0]
         values = [value.get(name) if isinstance(value, Mapping) else value for value in scores]
@@ -260,21 +261,11 @@ def pair(outcome: Outcome, **kwargs: Any) -> Any:
     return [references[0] if len(references) == 1 else list(references), outcome.prediction]
 
 
-def _call_with_pair(
-    function: Callable[..., Any], name: str, reference: Any, prediction: Any, kwargs: Mapping[str, Any]
-) -> Any:
-    def attempt() -> Any:
+def _call_with_pair(function: Callable[..., Any], reference: Any, prediction: Any, kwargs: Mapping[str, Any]) -> Any:
+    try:
+        return function(references=[reference], predictions=[prediction], **kwargs)
+    except TypeError as first:
         try:
-            return function(references=[reference], predictions=[prediction], **kwargs)
-        except TypeError as first:
-            try:
-                return function([reference, prediction], **kwargs)
-            except TypeError:
-                raise first from None
-
-    return _guard(name, attempt)
-
-
-def _guard(name: str, call: Callable[[], Any]) -> Any:
-    with running(f"metric '{name}'", hint="call it with this document's reference and prediction to debug it"):
-        return call()
+            return function([reference, prediction], **kwargs)
+        except TypeError:
+            raise first from None

@@ -65,8 +65,7 @@ def acc_mutual_info(outcome: ChoiceOutcome) -> float:
 @register_metric("likelihood", output_type="multiple_choice")
 def likelihood(outcome: ChoiceOutcome) -> float:
     """The probability of the correct choices among all."""
-    chances = probabilities(outcome.loglikelihoods)
-    return math.fsum(chances[index] for index in outcome.gold)
+    return _mass(outcome, normalize=False)
 
 
 @register_metric("brier_score", output_type="multiple_choice", aggregation="brier_score", higher_is_better=False)

@@ -28,7 +28,7 @@ from multiform.prompts.template import compile_template, render
 from multiform.requests import FailedRequest, GenerationRequest
 from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
-from multiform.scoring.scorers.base import Scorer, compile_pattern, register_scorer
+from multiform.scoring.scorers.base import Scorer, as_completion, compile_pattern, register_scorer
 from multiform.tasks.generation import generation_overrides
 
 logger = logging.getLogger("multiform")
@@ -395,11 +395,9 @@ class AIJudge(Scorer):
         return str(render(self._rubric, names))
 
     def _request(self, outcome: Outcome, doc: Doc, index: int) -> GenerationRequest:
-        if not isinstance(outcome, TextOutcome):
-            message = "ai_judge scores generated completions"
-            raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
+        completion = as_completion(outcome, "ai_judge")
         try:
-            prompt = self.judge_prompt(outcome, doc)
+            prompt = self.judge_prompt(completion, doc)
         except DataError as error:
             raise error.at(f"scorer.kwargs.rubric: document {index} of those scored") from error
         return GenerationRequest.of(prompt, self._options)

@@ -177,10 +177,15 @@ class ReadingScorer(Scorer, ABC):
         return super().prediction(self.reading(outcome) if isinstance(outcome, TextOutcome) else outcome)
 
     def score(self, outcome: Outcome) -> dict[str, Any]:
-        if not isinstance(outcome, TextOutcome):
-            message = f"{type(self).__name__} scores generated completions"
-            raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
-        return super().score(self.reading(outcome))
+        return super().score(self.reading(as_completion(outcome, type(self).__name__)))
+
+
+def as_completion(outcome: Outcome, scorer: str) -> TextOutcome:
+    """The outcome of a completion; a ConfigError for any other."""
+    if isinstance(outcome, TextOutcome):
+        return outcome
+    message = f"{scorer} scores generated completions"
+    raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
 
 
 def compile_pattern(pattern: str, name: str) -> re.Pattern[str]:

@@ -18,8 +18,8 @@ from multiform.fields import Doc, Field, FieldSpec
 from multiform.prompts.template import compile_template, render
 from multiform.sandbox import run_program
 from multiform.scoring.metrics import register_metric
-from multiform.scoring.outcome import Outcome, TextOutcome
-from multiform.scoring.scorers.base import Scorer, register_scorer
+from multiform.scoring.outcome import Outcome
+from multiform.scoring.scorers.base import Scorer, as_completion, register_scorer
 
 _BLOCK = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\r?\n(.*?)(?:\r?\n```|\Z)", re.DOTALL | re.IGNORECASE)
 #: The most bytes of a document's packed tests.
@@ -120,10 +120,8 @@ class Code(Scorer):
 
     def source(self, outcome: Outcome, doc: Doc) -> str:
         """The program that is run for a completion."""
-        if not isinstance(outcome, TextOutcome):
-            message = "code scores generated completions"
-            raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
-        text = outcome.primed + str(outcome.prediction or "")
+        completion = as_completion(outcome, "code")
+        text = completion.primed + str(completion.prediction or "")
         blocks = _BLOCK.findall(text)
         code = text if not blocks else blocks[0 if self.block == "first" else -1]
         if self._program is not None:

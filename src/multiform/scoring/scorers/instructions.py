@@ -17,8 +17,8 @@ from multiform.errors import ConfigError, DataError, MultiformError, UsageError,
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.registry import Registry
 from multiform.scoring.metrics import register_metric
-from multiform.scoring.outcome import Outcome, TextOutcome
-from multiform.scoring.scorers.base import Scorer, register_scorer
+from multiform.scoring.outcome import Outcome
+from multiform.scoring.scorers.base import Scorer, as_completion, register_scorer
 
 #: Takes the response and the rule's arguments by name; `prompt` is the prompt, where a rule has such an argument.
 Rule = Callable[..., bool]
@@ -319,14 +319,12 @@ class Instructions(Scorer):
         ]
 
     def _values(self, outcome: Outcome, doc: Doc) -> dict[str, Any]:
-        if not isinstance(outcome, TextOutcome):
-            message = "instructions are checked on generated completions"
-            raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
+        completion = as_completion(outcome, "instructions")
         names, arguments = _parse(self._rules.read(doc)), _parse(self._arguments.read(doc))
         if not isinstance(names, list) or not isinstance(arguments, list) or len(names) != len(arguments):
             message = f"expected as many arguments as rules, got {shorten(names)} and {shorten(arguments)}"
             raise DataError(message, where="scorer.kwargs", hint="name the columns with rules: and arguments:")
-        text, prompt = outcome.primed + str(outcome.prediction or ""), str(self._prompt.read(doc))
+        text, prompt = completion.primed + str(completion.prediction or ""), str(self._prompt.read(doc))
         texts = loose_texts(text)
         pairs = [(str(name), _parse(options)) for name, options in zip(names, arguments, strict=True)]
         strict = [follows(name, text, options, prompt) for name, options in pairs]
