@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from multiform.errors import DataError, MultiformError, shorten
 from multiform.fields import Doc
 from multiform.formats.infer import about_choices
-from multiform.forms import Sample, Task
+from multiform.forms import Form, Sample
 from multiform.lint.documents import columns
 from multiform.lint.findings import Code, Finding, Hit
 from multiform.lint.prompts import Probe, Prompts, are_labels, values
@@ -30,15 +30,15 @@ _CLASS_SKEW = 0.6
 
 def gold_hits(prompts: Prompts) -> Iterator[Hit]:
     """Documents with more choices than labels, or whose answer is none of their choices."""
-    task, config = prompts.task, prompts.task.config
+    form = prompts.form
     for sample in prompts.samples:
         if sample.doubt is not None:
-            yield _hit("gold_not_a_choice", sample.doc_id, sample.doubt, config.where("doc_to_target"))
+            yield _hit("gold_not_a_choice", sample.doc_id, sample.doubt, form.where("doc_to_target"))
     for doc_id, error in prompts.failures.items():
-        code = _cause(task, prompts.docs[doc_id])
+        code = _cause(form, prompts.docs[doc_id])
         if code is None:
             raise error
-        place = config.where("doc_to_target" if code == "gold_not_a_choice" else "formats")
+        place = form.where("doc_to_target" if code == "gold_not_a_choice" else "formats")
         yield _hit(code, doc_id, error, place)
 
 
@@ -48,11 +48,11 @@ def _hit(code: Code, doc_id: int, error: DataError, where: str | None) -> Hit:
     return Hit(doc_id=doc_id, code=code, where=where, what=problem, hint=hint, example=error.what)
 
 
-def _cause(task: Task, doc: Doc) -> Code | None:
+def _cause(form: Form, doc: Doc) -> Code | None:
     """Why a document cannot be rendered; None for a reason that is none of these."""
-    format = task.config.format
+    format = form.format
     try:
-        fields = task.renderer.fields(doc)
+        fields = form.renderer.fields(doc)
         choices = fields.choices if format is None else fields.raw_choices
     except MultiformError:
         return None
@@ -61,7 +61,7 @@ def _cause(task: Task, doc: Doc) -> Code | None:
     if format is not None and isinstance(format.choice_labels, tuple) and len(choices) > len(format.choice_labels):
         return "too_few_labels"
     try:
-        _ = fields.target if format is not None else task.gold(doc)
+        _ = fields.target if format is not None else form.renderer.gold(doc)
     except DataError:
         return "gold_not_a_choice"
     return None
@@ -80,7 +80,7 @@ def _single_gold(prompts: Prompts) -> list[Sample]:
 def _lengths(prompts: Prompts) -> Iterator[Finding]:
     if prompts.shared_choices:  # yes and no have their lengths whatever the question
         return
-    config = prompts.task.config
+    form = prompts.form
     for name, extreme in (("longest", max), ("shortest", min)):
         right, chances = 0, []
         example = ""
@@ -96,9 +96,9 @@ def _lengths(prompts: Prompts) -> Iterator[Finding]:
             chance = sum(chances) / len(chances)
             yield Finding(
                 code="length_gives_answer_away",
-                task=config.base_name,
-                form=prompts.task.name,
-                where=config.where("doc_to_choice"),
+                task=form.task_name,
+                form=prompts.form.name,
+                where=form.where("doc_to_choice"),
                 what=f"the {name} choice is right in {right} of {len(chances)} documents ({right / len(chances):.0%}; "
                 f"chance is {chance:.0%})",
                 example=example,
@@ -119,7 +119,7 @@ def _is_biased(right: int, chances: list[float]) -> bool:
 
 def _positions(prompts: Prompts) -> Iterator[Finding]:
     samples = _single_gold(prompts)
-    if not samples or prompts.task.renderer.several_inputs:
+    if not samples or prompts.form.renderer.several_inputs:
         return
     classes = bool(prompts.shared_choices) and not are_labels(prompts.shared_choices)
     if not classes and not prompts.shows_choices:
@@ -134,14 +134,14 @@ def _positions(prompts: Prompts) -> Iterator[Finding]:
     skew = (most / len(golds) - 1 / number) / (1 - 1 / number)
     if skew < (_CLASS_SKEW if classes else _POSITION_SKEW) or not _is_uneven(counts, number):
         return
-    config = prompts.task.config
+    form = prompts.form
     name = shorten(prompts.shared_choices[position], 30) if classes else f"{position + 1} of {number}"
     share = f"{most / len(golds):.0%}; chance is {1 / number:.0%}"
     yield Finding(
         code="skewed_gold",
-        task=config.base_name,
-        form=prompts.task.name,
-        where=config.where("doc_to_target"),
+        task=form.task_name,
+        form=prompts.form.name,
+        where=form.where("doc_to_target"),
         what=f"choice {name} is right in {most} of {len(golds)} documents ({share})",
         example=f"right: {', '.join(str(counts[index]) for index in range(number))}",
         hint="report the score of always choosing it" if classes else "shuffle the choices of each document",
@@ -180,12 +180,11 @@ def refers(choice: str, *, by_place: bool) -> bool:
     return by_label or (by_place and _PLACE.search(choice) is not None)
 
 
-def reference_findings(task: Task, samples: Iterable[Sample]) -> list[Finding]:
+def reference_findings(form: Form, samples: Iterable[Sample]) -> list[Finding]:
     """Whether choices that speak of others are moved, or get labels that they do not mean."""
-    config = task.config
-    by_place = config.choice_order is not None
-    relabelled = config.format is not None and config.format.choice_labels not in (None, "letters")
-    if not by_place and not ("labels" in config.axes and relabelled):
+    by_place = form.choice_order is not None
+    relabelled = form.format is not None and form.format.choice_labels not in (None, "letters")
+    if not by_place and not ("labels" in form.axes and relabelled):
         return []
     referring = [
         (sample.doc_id, text)
@@ -199,8 +198,8 @@ def reference_findings(task: Task, samples: Iterable[Sample]) -> list[Finding]:
     return [
         Finding(
             code="choices_refer",
-            task=config.base_name,
-            where=config.where("doc_to_choice"),
+            task=form.task_name,
+            where=form.where("doc_to_choice"),
             what="choices speak of other choices, which the variation moves or gives other labels",
             example=f"doc {doc_id}: {shorten(text, 60)}; {len({doc for doc, _ in referring})} documents",
             hint="write variations: {order: null, labels: [letters]} in the task, or leave these documents out",
@@ -215,14 +214,14 @@ _SENTINEL = "\ue002answer\ue002"
 def answer_hits(prompts: Prompts) -> Iterator[Hit]:
     """Answers in their own prompts, and stop strings in answers or questions."""
     yield from _visible(prompts)
-    if prompts.task.config.output_type == "generate_until":
+    if prompts.form.output_type == "generate_until":
         yield from _stops(prompts)
 
 
 def _visible(prompts: Prompts) -> Iterator[Hit]:
     """Prompts that change with the answer alone, or that end in the answer."""
-    task = prompts.task
-    if task.renderer.several_inputs:  # the prompts of a document are its choices
+    form = prompts.form
+    if form.renderer.several_inputs:  # the prompts of a document are its choices
         return
     names = _answer_columns(prompts)
     golds = {sample.doc_id: _gold_text(sample) for sample in prompts.samples}
@@ -233,7 +232,7 @@ def _visible(prompts: Prompts) -> Iterator[Hit]:
             yield Hit(
                 doc_id=probe.doc_id,
                 code="answer_in_prompt",
-                where=task.config.where("doc_to_text"),
+                where=form.where("doc_to_text"),
                 what="the prompt has its answer",
                 hint="remove the answer's column from doc_to_text",
                 example=shorten(question[-60:], 90),
@@ -255,7 +254,7 @@ def _gold_text(sample: Sample) -> str:
 
 def _answer_columns(prompts: Prompts) -> list[str]:
     """The columns that only the answer reads, not the choices."""
-    mapping = prompts.task.config.mapping
+    mapping = prompts.form.mapping
     answer = columns(mapping.answer) if mapping.answer is not None else None
     choice_columns = columns(mapping.choices) if mapping.choices is not None else frozenset()
     return [] if answer is None or choice_columns is None else sorted(answer - choice_columns)
@@ -270,7 +269,7 @@ def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bo
     question, answer = _question(prompts, probe.doc), {name: probe.doc.get(name) for name in names}
     if question is None:
         return False
-    if prompts.task.config.mapping.choices is None:
+    if prompts.form.mapping.choices is None:
         texts = {name: value for name, value in answer.items() if isinstance(value, str) and value.strip()}
         changed = _question(prompts, {**probe.doc, **dict.fromkeys(texts, _SENTINEL)}) or ""
         return _SENTINEL in changed and question in [changed.replace(_SENTINEL, text) for text in texts.values()]
@@ -281,18 +280,18 @@ def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bo
 
 def _question(prompts: Prompts, doc: Doc) -> str | None:
     try:
-        return str(prompts.task.renderer.fields(doc).question)
+        return str(prompts.form.renderer.fields(doc).question)
     except Exception:  # noqa: BLE001  (a task's own code may raise anything about a changed document)
         return None
 
 
 def _stops(prompts: Prompts) -> Iterator[Hit]:
     """Stop strings in what a model is to write, and, but for white space, in the texts of questions."""
-    task = prompts.task
-    stops = [stop for stop in task.form.generation_kwargs.get("until") or () if isinstance(stop, str)]
-    place = task.config.where("generation_kwargs", "until")
+    form = prompts.form
+    stops = [stop for stop in form.generation_kwargs.get("until") or () if isinstance(stop, str)]
+    place = form.where("generation_kwargs", "until")
     hint = "choose a stop string that only the layout has"
-    compared = task.form.compares and not task.config.unsafe_code  # the reference of code may be its tests
+    compared = form.compares and not form.unsafe_code  # the reference of code may be its tests
     for sample in prompts.samples if compared else ():
         answers = [str(text).strip() for text in sample.references]
         stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
@@ -319,10 +318,10 @@ def _around(text: str, part: str) -> str:
 
 def stop_findings(prompts: Prompts) -> list[Finding]:
     """Stop strings in the answers of few-shot examples: a model that follows them is cut."""
-    task, config = prompts.task, prompts.task.config
-    if config.output_type != "generate_until":
+    form = prompts.form
+    if form.output_type != "generate_until":
         return []
-    stops = [stop for stop in task.form.generation_kwargs.get("until") or () if isinstance(stop, str)]
+    stops = [stop for stop in form.generation_kwargs.get("until") or () if isinstance(stop, str)]
     for shot in prompts.shots:
         written = shot.answer.content.rstrip() if prompts.chat else shot.question.after + shot.answer.content.rstrip()
         written = written.lstrip() if prompts.samples and prompts.samples[0].gen_prefix else written
@@ -331,9 +330,9 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
             return [
                 Finding(
                     code="stop_in_answer",
-                    task=config.base_name,
-                    form=task.name,
-                    where=config.where("generation_kwargs", "until"),
+                    task=form.task_name,
+                    form=form.name,
+                    where=form.where("generation_kwargs", "until"),
                     what=f"the stop string {shorten(stop, 30)} is in the answer of a few-shot example",
                     example=shorten(written[:80], 100),
                     hint="choose a stop string that only the layout has",
@@ -344,22 +343,22 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
 
 def description_findings(prompts: Prompts) -> list[Finding]:
     """A description or an instruction that speaks of choices, where prompts show none."""
-    config = prompts.task.config
+    form = prompts.form
     if prompts.shows_choices or not prompts.probes:
         return []
     system = [message.content for message in prompts.probes[0].turns if message.role == "system"]
     texts: Mapping[str, str | None] = {"description": "".join(system)}
-    if config.format is not None:
+    if form.format is not None:
         names = ("instruction", "answer_instruction", "answer_prompt")
-        texts = {**texts, **{name: getattr(config.format, name) for name in names}}
+        texts = {**texts, **{name: getattr(form.format, name) for name in names}}
     for key, text in texts.items():
         if text and about_choices(text):
-            place = config.where(key) if key == "description" else config.where(*config.format_key(key))
+            place = form.where(key) if key == "description" else form.where_format(key)
             return [
                 Finding(
                     code="description_about_choices",
-                    task=config.base_name,
-                    form=prompts.task.name,
+                    task=form.task_name,
+                    form=prompts.form.name,
                     where=place,
                     what="it speaks of choices, and the prompt shows none",
                     example=shorten(text.strip()[:120], 130),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from multiform.errors import ConfigError, UsageError, nearest
-from multiform.tasks import TaskConfig
+from multiform.forms import Form
 
 Code = Literal[
     # spaces and sections of the prompt
@@ -328,17 +328,17 @@ def _example(hit: Hit) -> str:
     return f"doc {hit.doc_id}: {hit.example}" if hit.example else f"doc {hit.doc_id}"
 
 
-def drop_silenced(config: TaskConfig, findings: Iterable[Finding]) -> list[Finding]:
+def drop_silenced(form: Form, findings: Iterable[Finding]) -> list[Finding]:
     """The findings without those whose codes the task silences."""
-    ignored = silenced_codes(config)
+    ignored = silenced_codes(form)
     return [finding for finding in findings if finding.code not in ignored]
 
 
-def silenced_codes(config: TaskConfig) -> Mapping[str, str]:
+def silenced_codes(form: Form) -> Mapping[str, str]:
     """The codes that a task silences, each with its reason."""
-    codes = config.lint_ignore or {}
+    codes = form.lint_ignore
     for code, reason in codes.items():
-        place = config.where("lint_ignore", code)
+        place = form.where("lint_ignore", code)
         if code not in CODES:
             raise ConfigError(f"no code '{code}'", where=place, hint=nearest(code, CODES, listed="codes"))
         if not reason.strip():
