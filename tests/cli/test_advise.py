@@ -48,3 +48,22 @@ def test_a_run_of_one_wording_says_what_to_run_first(tmp_path, capsys):
     assert main(["run", "quiz@mcqa", "--model", "dummy", "--limit", "4", "--output_path", str(tmp_path)]) == 0
     assert main(["advise", str(tmp_path)]) == 2
     assert "no task was run under three or more wordings of one format" in capsys.readouterr().err
+
+
+def test_repeats_that_a_metric_averages_are_a_part_of_the_variance(tmp_path, capsys):
+    rows = [{"q": f"Question {i}?", "choices": ["red", "green", "blue", "black"], "answer": i % 4} for i in range(40)]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "flips.yaml").write_text(
+        f"task: flips\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {tmp_path}/rows.jsonl}}}}\n"
+        "test_split: test\ndoc_to_text: q\ndoc_to_choice: choices\ndoc_to_target: answer\nrepeats: 4\n"
+        "metric_list: [{metric: exact_match, reduction: mean}]\n"
+    )
+    command = ["run", "flips@generate~4", "--include_path", str(tmp_path), "--model", "dummy", "--log_samples"]
+    assert main([*command, "--gen_kwargs", "temperature=1,do_sample=true", "--output_path", str(tmp_path / "out")]) == 0
+    capsys.readouterr()
+    assert main(["advise", str(tmp_path / "out"), "--half_width", "0.06", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert entry["now"]["repeats"] == 4
+    assert 0.03 < entry["variance"]["repeat"] < 0.14  # the dummy guesses among six texts, in most wordings in vain
+    assert main(["advise", str(tmp_path / "out"), "--half_width", "0.06"]) == 0
+    assert "wordings × 4 repeats, ±" in capsys.readouterr().out

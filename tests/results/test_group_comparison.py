@@ -12,8 +12,8 @@ import pytest
 from multiform import Results, evaluate, read_results
 from multiform.cli.main import main
 from multiform.results.run_comparison import compare_groups, compare_runs
+from multiform.statistics.means import document_scores, pool_subjects
 from multiform.statistics.paired import paired_difference
-from multiform.statistics.scores import document_scores, pooled
 
 SIZES = {"small": 12, "large": 48}
 TASK = """\
@@ -56,7 +56,7 @@ def expected(first: Results, second: Results, *, by_size: bool) -> Any:
         forms = [form for run in (second, first) for form in run.forms if form.name == f"{task}@mcqa"]
         columns = [[sample.values["acc"] for sample in form.samples] for form in forms]
         parts.append(document_scores(np.array(columns).T))
-    return paired_difference(pooled(parts, [part.n if by_size else 1 for part in parts]))
+    return paired_difference(pool_subjects(parts, [part.n if by_size else 1 for part in parts]))
 
 
 def test_a_group_is_compared_as_it_weighs_its_tasks(folder: Path, by_size: bool) -> None:

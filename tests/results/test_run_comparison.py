@@ -12,8 +12,8 @@ from multiform import Results, evaluate, read_results
 from multiform.cli.main import main
 from multiform.errors import DataError, UsageError
 from multiform.results.run_comparison import FormChange, compare_runs, compare_wordings, gate
+from multiform.statistics.means import document_scores
 from multiform.statistics.paired import paired_difference
-from multiform.statistics.scores import document_scores
 
 
 def run(seed: int, tasks: str = "quiz@mcqa+cloze", limit: int | None = 60) -> Results:

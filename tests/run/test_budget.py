@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -10,6 +11,7 @@ from multiform import IncompleteRunError, UsageError, evaluate, register_model
 from multiform.cli.main import main
 from multiform.models.dummy import DummyModel
 from multiform.requests import FailedRequest
+from multiform.results.notes import result_notes
 from tests.run.scripted import ScriptedModel
 
 #: How often the model is right, by the label wrapper of the prompt.
@@ -85,6 +87,17 @@ def test_a_form_stops_when_its_interval_is_narrow_enough(many):
     assert "narrow enough" in middle["why"]
     shared = f"many: best minus worst is over the {extreme['evaluated']} documents that all forms have"
     assert shared in " ".join(results.table().split())
+
+
+def test_a_note_says_what_the_whole_dataset_would_score(many):
+    results = evaluate(model=scripted(), tasks=f"{many}@mcqa", until_ci=0.1)
+    whole = evaluate(model=scripted(), tasks=f"{many}@mcqa")
+    [note] = [note for note in result_notes(results) if "all 400 documents would score" in note]
+    low, high = (float(number) for number in re.findall(r"0\.\d{4}", note))
+    estimate = results.forms[0].estimates["acc,none"]
+    assert low <= whole["many@mcqa"]["acc,none"] <= high
+    assert estimate.interval[0] < low < estimate.value < high < estimate.interval[1]
+    assert not any("would score" in note for note in result_notes(whole))
 
 
 def test_an_interval_that_stays_wide_takes_all_documents_and_says_so(many):

@@ -8,7 +8,7 @@ import pytest
 
 from multiform import ConfigError, OutputType, TaskConfig, UsageError
 from multiform.scoring.build import build_scoring
-from multiform.scoring.metrics.callables import HubMetric
+from multiform.scoring.metrics.base import HubMetric
 from multiform.scoring.outcome import TextOutcome
 
 

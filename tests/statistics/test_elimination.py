@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multiform.errors import DataError
-from multiform.statistics.elimination import new_search, search_forms
+from multiform.statistics.sequences import new_search, search_forms
 from tests.statistics.simulated import forms
 
 
@@ -25,7 +25,7 @@ def test_the_best_of_32_forms_is_found_with_a_third_of_the_evaluations():
     for _ in range(runs):
         rates = rng.permutation([0.85, *np.linspace(0.45, 0.75, 30), 0.35])
         search = searched(rng, rates, documents)
-        assert not search.wanted
+        assert not search.undecided_forms
         found += search.best == [int(rates.argmax())] and search.worst == [int(rates.argmin())]
         evaluations.append(search.evaluations)
     assert found / runs >= 0.95
@@ -42,21 +42,21 @@ def test_a_budget_is_not_exceeded_and_what_is_not_known_is_not_claimed():
     search = searched(np.random.default_rng(2), np.linspace(0.5, 0.6, 8), 1000, budget=400)
     assert search.evaluations <= 400
     assert len(search.best) > 1
-    assert search.wanted
+    assert search.undecided_forms
 
 
 def test_wanted_forms_are_those_that_are_still_in_question():
     scores = np.tile([1.0, 0.5, 0.5, 0.0], (60, 1))
-    search = new_search(4).updated(scores)
-    assert (search.best, search.worst, search.wanted) == ([0], [3], [])
+    search = new_search(4).after(scores)
+    assert (search.best, search.worst, search.undecided_forms) == ([0], [3], [])
     assert search.evaluations == 240
 
 
 def test_wrong_input_is_refused():
     with pytest.raises(DataError, match="scores of 3 forms, where 2 are wanted"):
-        new_search(2).updated([[1, 0, 1]])
+        new_search(2).after([[1, 0, 1]])
     with pytest.raises(DataError, match="not between 0 and 1"):
-        new_search(2).updated([[1, 2]])
+        new_search(2).after([[1, 2]])
     with pytest.raises(DataError, match="cannot search 1 forms"):
         new_search(1)
 
@@ -88,10 +88,14 @@ def test_a_budget_picks_better_than_equal_shares_and_halving_and_measures_withou
         search = search_scores(scores, budget=budget, block=16)
         assert search.evaluations <= budget
         equal = scores[: budget // count].mean(axis=0)
-        picks = {"equal": (equal.argmax(), equal.argmin()), "halving": halving(scores, budget), "search": search.picked}
+        picks = {
+            "equal": (equal.argmax(), equal.argmin()),
+            "halving": halving(scores, budget),
+            "search": search.best_and_worst,
+        }
         for name, (best, worst) in picks.items():
             regrets[name] += (rates.max() - rates[best] + rates[worst] - rates.min()) / runs
-        best, worst = search.picked
+        best, worst = search.best_and_worst
         biases.append((search.means[best] - search.means[worst] - rates[best] + rates[worst],
                        search.spread - rates[best] + rates[worst]))  # fmt: skip
     assert regrets["search"] <= regrets["halving"] + 0.003
@@ -107,5 +111,6 @@ def test_no_search_of_500_loses_the_best_or_the_worst_form():
     for _ in range(500):
         rates = np.clip(rng.normal(0.5, rng.choice([0.0, 0.03, 0.08]), 8), 0.02, 0.98)
         search = searched(rng, rates, 400, budget=1600, block=16)
-        missed += int(rates.argmax()) not in search.best or int(rates.argmin()) not in search.worst
+        best, worst = (set(np.flatnonzero(rates == end)) for end in (rates.max(), rates.min()))  # several in a tie
+        missed += not best & set(search.best) or not worst & set(search.worst)
     assert missed == 0

@@ -8,8 +8,7 @@ import statsmodels.api as sm
 
 from multiform.errors import DataError
 from multiform.statistics.estimates import mean_estimate
-from multiform.statistics.means import form_means
-from multiform.statistics.scores import document_scores, pooled
+from multiform.statistics.means import dataset_estimates, document_scores, form_means, pool_subjects
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def test_a_group_weighs_its_subjects_as_it_says(rng):
     parts = [document_scores(rng.random((size, 2))) for size in (10, 40)]
     alone = [form_means(part) for part in parts]
     for weights in ([1, 1], [10, 40], [3, 1]):
-        together = form_means(pooled(parts, weights))
+        together = form_means(pool_subjects(parts, weights))
         shares = np.array(weights) / np.sum(weights)
         assert together.values == pytest.approx(shares[0] * alone[0].values + shares[1] * alone[1].values)
         expected = shares[0] ** 2 * alone[0].covariance + shares[1] ** 2 * alone[1].covariance
@@ -84,7 +83,7 @@ def test_95_percent_intervals_cover_95_percent(kind):
         elif kind == "group":
             rates = rng.uniform(0.2, 0.8, size=3)
             mean = rates.mean()
-            scores = pooled([document_scores(rng.random(50) < rate) for rate in rates], [1, 1, 1])
+            scores = pool_subjects([document_scores(rng.random(50) < rate) for rate in rates], [1, 1, 1])
         else:
             clusters = np.repeat(np.arange(50), rng.integers(1, 8, size=50))
             if kind == "clustered scores":
@@ -137,7 +136,7 @@ def test_a_small_subject_that_is_all_right_or_all_wrong_is_not_taken_for_certain
     covered = 0
     for _ in range(runs):
         parts = [document_scores(rng.random(size) < rate) for size, rate in zip(sizes, rates, strict=True)]
-        (estimate,) = form_means(pooled(parts, [1] * len(parts))).estimates()
+        (estimate,) = form_means(pool_subjects(parts, [1] * len(parts))).estimates()
         covered += estimate.covers(np.mean(rates))
     assert covered / runs >= 0.935
 
@@ -147,7 +146,7 @@ def test_many_small_subjects_cover_95_percent():
     rng, covered, runs = np.random.default_rng(5), 0, 400
     for _ in range(runs):
         parts = [document_scores(rng.random(10) < 0.9) for _ in range(57)]
-        (estimate,) = form_means(pooled(parts, [10] * 57)).estimates()
+        (estimate,) = form_means(pool_subjects(parts, [10] * 57)).estimates()
         covered += estimate.covers(0.9)
     assert 0.935 <= covered / runs <= 0.965
 
@@ -161,9 +160,63 @@ def test_a_group_of_small_subjects_that_are_nearly_all_right_is_covered(subjects
     counts = [sizes[index % len(sizes)] for index in range(subjects)]
     for _ in range(runs):
         parts = [document_scores(rng.random(count) < rate) for count in counts]
-        (estimate,) = form_means(pooled(parts, counts if by_size else [1] * subjects)).estimates()
+        (estimate,) = form_means(pool_subjects(parts, counts if by_size else [1] * subjects)).estimates()
         covered += estimate.covers(rate)
         low, high = estimate.interval
         assert 0 <= low <= estimate.value + 1e-12
         assert estimate.value - 1e-12 <= high <= 1
     assert covered / runs >= 0.93
+
+
+def covered_share(rng, population, n, total, *, clusters=1, runs=400):
+    """How often the interval of the whole dataset has its mean, where a random part of it was evaluated."""
+    covered, narrower = 0, 0.0
+    for _ in range(runs):
+        values = population(total // clusters).reshape(-1, clusters)
+        rows = rng.permutation(len(values))[: n // clusters]
+        scores = document_scores(values[rows].ravel(), np.repeat(rows, clusters).tolist())
+        (estimate,), (of_all,) = dataset_estimates(scores, total), form_means(scores).estimates()
+        covered += estimate.interval[0] - 1e-9 <= values.mean() <= estimate.interval[1] + 1e-9
+        narrower += np.ptp(estimate.interval) / np.ptp(of_all.interval) / runs
+    return covered / runs, narrower
+
+
+@pytest.mark.parametrize(("n", "total"), [(20, 40), (50, 60), (50, 100), (100, 110), (100, 1000), (144, 200)])
+@pytest.mark.parametrize("rate", [0.02, 0.5, 0.7, 0.98])
+def test_the_score_of_the_whole_dataset_is_covered(n, total, rate):
+    rng = np.random.default_rng(n)
+    share, narrower = covered_share(rng, lambda count: (rng.random(count) < rate).astype(float), n, total)
+    assert share >= 0.93
+    assert narrower < 1.05
+    if rate in (0.5, 0.7):
+        assert narrower < 1.25 * np.sqrt(1 - n / total) + 0.1
+
+
+@pytest.mark.parametrize(("n", "total"), [(200, 400), (200, 1000), (300, 400)])
+def test_the_score_of_the_whole_dataset_is_covered_with_whole_clusters(n, total):
+    rng = np.random.default_rng(n + total)
+
+    def clusters(count):
+        return rng.random((count, 10)) < rng.beta(1.4, 0.6, size=(count, 1))
+
+    assert covered_share(rng, lambda count: clusters(count).astype(float), n, total, clusters=10)[0] >= 0.93
+
+
+@pytest.mark.parametrize(("n", "total"), [(20, 40), (50, 60), (100, 110), (40, 400)])
+def test_the_score_of_the_whole_dataset_is_covered_by_shares_with_many_zeros(n, total):
+    rng = np.random.default_rng(n)
+    share, _ = covered_share(rng, lambda count: np.where(rng.random(count) < 0.6, 0, rng.random(count)), n, total)
+    assert share >= 0.92
+
+
+def test_a_dataset_that_was_evaluated_as_a_whole_has_one_score():
+    scores = document_scores([1, 0, 1, 1])
+    assert [estimate.interval for estimate in dataset_estimates(scores, 4)] == [(0.75, 0.75)]
+    low, high = dataset_estimates(scores, 5)[0].interval
+    assert (low, high) == pytest.approx((0.6, 0.8))  # the fifth document is wrong or right
+
+
+def test_a_small_part_of_a_dataset_has_nearly_the_interval_of_all_questions():
+    scores = document_scores([1, 0, 1, 1] * 20)
+    (estimate,), (of_all,) = dataset_estimates(scores, 10**6), form_means(scores).estimates()
+    assert estimate.interval == pytest.approx(of_all.interval, abs=1e-3)

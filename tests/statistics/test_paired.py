@@ -8,7 +8,7 @@ import scipy.stats
 from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from multiform.statistics.means import form_means
+from multiform.statistics.means import document_scores, form_means, pool_subjects
 from multiform.statistics.paired import (
     difference_estimates,
     holm,
@@ -17,7 +17,6 @@ from multiform.statistics.paired import (
     paired_differences,
     sign_flip_test,
 )
-from multiform.statistics.scores import document_scores, pooled
 from multiform.statistics.spread import spread_of
 from tests.statistics.simulated import forms
 
@@ -91,7 +90,7 @@ def test_95_percent_intervals_of_differences_cover_95_percent(kind):
             truth, scores = 0.1, document_scores(shared + rng.exponential(0.2, size=(40, 2)) + [0.1, 0])
         elif kind == "group":
             parts = [document_scores(forms(rng, 60, rates)) for rates in ([0.7, 0.6], [0.4, 0.4])]
-            truth, scores = 0.05, pooled(parts, [1, 1])
+            truth, scores = 0.05, pool_subjects(parts, [1, 1])
         else:
             clusters = np.repeat(np.arange(40), rng.integers(1, 7, size=40))
             passage = rng.normal(size=(40, 2))[clusters]
@@ -162,6 +161,6 @@ def test_forms_that_never_differ_on_a_small_subject_may_do_so_on_others_of_its_d
         for size, flips in ((10, 0.1), (200, 0.3)):
             flipped, right = rng.random(size) < flips, rng.random(size) < 0.5
             parts.append(document_scores(np.stack([flipped | right, ~flipped & right], axis=1)))
-        (estimate,) = difference_estimates(form_means(pooled(parts, [1, 1])), 0, 1)
+        (estimate,) = difference_estimates(form_means(pool_subjects(parts, [1, 1])), 0, 1)
         covered += estimate.covers(0.2)
     assert covered / runs >= 0.935

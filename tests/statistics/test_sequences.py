@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from multiform.errors import DataError
-from multiform.statistics.elimination import search_forms
 from multiform.statistics.estimates import mean_estimate
-from multiform.statistics.sequences import confidence_sequence, document_order
+from multiform.statistics.sampling import document_order
+from multiform.statistics.sequences import confidence_sequence, search_forms
 
 SIZES = {"small": 300, "large": 2700}
 SUBJECTS = {name: range(size) for name, size in SIZES.items()}
@@ -22,7 +22,7 @@ def test_it_covers_at_every_moment_at_once(mean):
     for _ in range(runs):
         sequence = confidence_sequence()
         for _ in range(12):  # the intervals are nested, so that the last one covers only if all did
-            sequence = sequence.updated(rng.random(30) < mean)
+            sequence = sequence.after(rng.random(30) < mean)
         always += sequence.estimate.covers(mean)
     assert always / runs >= 0.95
 
@@ -51,7 +51,7 @@ def test_it_is_not_much_wider_than_an_ordinary_interval():
 
 def test_scores_may_come_in_parts():
     scores = np.random.default_rng(3).random(60)
-    whole, parts = confidence_sequence(scores), confidence_sequence(scores[:20]).updated(scores[20:])
+    whole, parts = confidence_sequence(scores), confidence_sequence(scores[:20]).after(scores[20:])
     assert whole.n == parts.n
     assert parts.low >= whole.low
     assert parts.high <= whole.high
@@ -83,7 +83,7 @@ def test_a_group_is_covered_at_every_moment_as_it_weighs_its_subjects(equal, tru
             order = document_order(SUBJECTS, equal_subjects=weighed, seed=seed)[:400]
             sequence = confidence_sequence()
             for start in range(0, 400, 50):
-                sequence = sequence.updated([right[subject][doc] for subject, doc in order[start : start + 50]])
+                sequence = sequence.after([right[subject][doc] for subject, doc in order[start : start + 50]])
             covers = sequence.estimate.covers(truth)
             covered, otherwise = covered + (covers and weighed == equal), otherwise + (covers and weighed != equal)
     assert covered / runs >= 0.95

@@ -11,9 +11,8 @@ import statsmodels.api as sm
 from scipy.special import expit
 
 from multiform.errors import DataError
-from multiform.statistics.means import form_means
-from multiform.statistics.scores import document_scores, pooled
-from multiform.statistics.variance import variance_split
+from multiform.statistics.design import variance_split
+from multiform.statistics.means import document_scores, form_means, pool_subjects
 from multiform.statistics.wordings import axis_effects, wording_population
 
 
@@ -111,8 +110,8 @@ def test_components_are_those_of_restricted_maximum_likelihood():
 def test_a_group_weighs_its_subjects():
     rng = np.random.default_rng(0)
     small, large = (document_scores(rng.random((n, 8)) < rate) for n, rate in ((50, 0.9), (500, 0.4)))
-    equal = wording_population(form_means(pooled([small, large], [1, 1])))
-    by_size = wording_population(form_means(pooled([small, large], [50, 500])))
+    equal = wording_population(form_means(pool_subjects([small, large], [1, 1])))
+    by_size = wording_population(form_means(pool_subjects([small, large], [50, 500])))
     assert equal.mean.value == pytest.approx(0.65, abs=0.03)
     assert by_size.mean.value == pytest.approx(0.445, abs=0.03)
 

@@ -1,9 +1,9 @@
-"""`multiform advise`: how many documents and wordings a wanted interval needs, from the variance of a run."""
+"""`multiform advise`: how many documents, wordings and repeats a wanted interval needs, from the variance of a run."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 HELP = "how many documents and wordings a wanted interval needs"
 DESCRIPTION = """\
-Split the variance of a run into documents, wordings and the rest, and say which number of each gives a wanted interval
-of the score over wordings with the fewest evaluations. The run is a pilot: any task under three or more wordings of a
-format, such as quiz@mcqa~8."""
+Split the variance of a run into documents, wordings, repeats and the rest, and say which number of each gives a wanted
+interval of the score over wordings with the fewest evaluations. The run is a pilot: any task under three or more
+wordings of a format, such as quiz@mcqa~8. Repeats count where a metric averages those of a document."""
 EXAMPLES = """\
 examples:
   multiform run --tasks arc_easy@mcqa~8 --limit 200 --output_path pilot --log_samples
@@ -65,20 +65,45 @@ def _advice(results: Results, half_width: float) -> Iterator[dict[str, Any]]:
         totals[group.path] = sum(form.total_docs for form in results.forms if form.name in group.forms)
     for comparison in results.comparisons:
         for entry in comparison.populations if comparison.scoring != "any" else ():
-            components = entry.population.components
+            components, repeats = entry.population.components, 1
+            known = _repeats(results, [comparison.forms[index] for index in entry.forms])
+            if known is not None:
+                variance, repeats = known
+                components = components.split_repeats(variance, repeats)
             available = totals.get(comparison.name, comparison.n)
             design = cheapest_design(components, half_width, documents=available)
-            now = RunDesign(documents=comparison.n, wordings=entry.population.wordings)
+            now = RunDesign(documents=comparison.n, wordings=entry.population.wordings, repeats=repeats)
+            best = RunDesign(documents=available, wordings=128, repeats=16 if components.repeat else 1)
             yield {
                 "task": comparison.name,
                 "format": entry.label,
                 "metric": comparison.metric,
-                "variance": {"document": components.document, "wording": components.wording, "rest": components.rest},
+                "variance": {
+                    "document": components.document,
+                    "wording": components.wording,
+                    **({} if known is None else {"repeat": components.repeat}),
+                    "rest": components.rest,
+                },
                 "now": {**asdict(now), "half_width": components.half_width(now)},
                 "available": available,
                 "advice": None if design is None else {**asdict(design), "evaluations": design.evaluations},
-                "best_possible": components.half_width(RunDesign(documents=available, wordings=128)),
+                "best_possible": components.half_width(best),
             }
+
+
+def _repeats(results: Results, names: Sequence[str]) -> tuple[float, int] | None:
+    """The variance between repeats under the forms of a task, and their number; None where they are not known."""
+    from multiform.results.compare import document_values
+    from multiform.statistics.design import repeat_variance
+
+    members = {name for group in results.groups if group.name in names for name in group.forms}
+    forms = [form for form in results.forms if form.name in {*names, *members}]
+    numbers = {int(form.config.get("repeats") or 1) for form in forms}
+    if len(numbers) != 1:
+        return None
+    (repeats,) = numbers
+    variance = repeat_variance([value for form in forms for value in document_values(form).values()], repeats)
+    return (variance, repeats) if variance else None  # without any variance, a metric may take the first repeat alone
 
 
 def _lines(entry: dict[str, Any], half_width: float) -> Iterator[str]:
@@ -88,10 +113,16 @@ def _lines(entry: dict[str, Any], half_width: float) -> Iterator[str]:
     now, advice = entry["now"], entry["advice"]
     name, rest = f"{entry['task']}@{entry['format']}", f"{variance['rest'] / total:.0%}"
     yield f"{name}, {entry['metric']}: a single score varies by {shares}, the rest {rest}"
-    yield f"  now: {now['documents']:,} documents × {now['wordings']} wordings, ± {now['half_width']:.4f}"
+    yield f"  now: {now['documents']:,} documents × {_times(now)}, ± {now['half_width']:.4f}"
     if advice is None:
-        reachable = f"{entry['available']:,} documents × 128 wordings would give ± {entry['best_possible']:.4f}"
+        most = _times({"wordings": 128, "repeats": 16 if "repeat" in variance else 1})
+        reachable = f"{entry['available']:,} documents × {most} would give ± {entry['best_possible']:.4f}"
         yield f"  ± {half_width:g} cannot be reached with this dataset: {reachable}"
     else:
-        needed = f"{advice['documents']:,} of {entry['available']:,} documents × {advice['wordings']} wordings"
+        needed = f"{advice['documents']:,} of {entry['available']:,} documents × {_times(advice)}"
         yield f"  for ± {half_width:g}: {needed}, {advice['evaluations']:,} evaluations"
+
+
+def _times(design: dict[str, Any]) -> str:
+    repeats = f" × {design['repeats']} repeats" if design["repeats"] > 1 else ""
+    return f"{design['wordings']} wordings{repeats}"

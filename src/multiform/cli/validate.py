@@ -94,7 +94,7 @@ def _rendered(
     config: TaskConfig, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
 ) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
-    from multiform.lint import lint_tasks, reference_findings, unsilenced
+    from multiform.lint import drop_silenced, lint_tasks, reference_findings
     from multiform.run.setup import check_output_types, load_tasks
 
     count = 0
@@ -110,7 +110,7 @@ def _rendered(
                 samples.append(form.sample(doc_id, doc))
                 count += 1
             notes += [*form.notes, *form.renderer.problems]
-            findings += unsilenced(form, reference_findings(form, samples))
+            findings += drop_silenced(form, reference_findings(form, samples))
         findings += lint_tasks((form, form.docs()) for form in forms)
         _log(findings, logged)
     except MultiformError as error:

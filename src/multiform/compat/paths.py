@@ -16,8 +16,8 @@ _SCORERS = {
     **_names("multiform.scoring.scorers", "Scorer"),
     "GenScorer": "multiform.scoring.scorers:Scorer",
     "LLScorer": "multiform.scoring.scorers:Scorer",
-    "FirstTokenScorer": "multiform.scoring.scorers.first_token:FirstToken",
-    "RegexExtractionScorer": "multiform.scoring.scorers.regex:Regex",
+    "FirstTokenScorer": "multiform.scoring.scorers.answers:FirstToken",
+    "RegexExtractionScorer": "multiform.scoring.scorers.answers:Regex",
     "ChoiceMatchScorer": "multiform.scoring.scorers.choice_match:ChoiceMatch",
     **_names(f"{_LM_EVAL}.registry", "get_scorer register_scorer"),
 }

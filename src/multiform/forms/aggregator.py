@@ -13,10 +13,10 @@ from multiform.calls import name_of
 from multiform.errors import ConfigError, DataError, MultiformError, UsageError, running, shorten
 from multiform.forms.sample import Sample, ScoredSample
 from multiform.forms.spec import FormSpec
-from multiform.scoring.aggregations import Aggregation, aggregated, mean, plain_aggregation
+from multiform.scoring.aggregations import Aggregation, aggregate_values, mean, plain_aggregation
 from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.scorers import Scorer
-from multiform.scoring.values import is_note
+from multiform.scoring.scorers.base import is_note
 from multiform.statistics.estimates import Estimate
 
 logger = logging.getLogger("multiform")
@@ -53,11 +53,11 @@ class FormAggregator:
             return self._own_aggregations[key]
         if not self.form.scores_itself:
             return (scorer.metric(key) or value_metric(key)).aggregation
-        metric = scorer.named(key)
+        metric = scorer.metric_named(key)
         if metric is None and scorer.name in self.fallback:
             computing = self.fallback[scorer.name]
             only = computing.metric(key)  # a function may give several numbers, each under a name of its own
-            metric = computing.named(key) or (only if only is not None and only.whole else None)
+            metric = computing.metric_named(key) or (only if only is not None and only.whole else None)
         return (metric or value_metric(key)).aggregation
 
     @cached_property
@@ -94,7 +94,7 @@ class FormAggregator:
                     self._warn_partial(key, len(items), len(docs))
                 with locating_scores(self.form):
                     aggregation = self.aggregation(scorer, key)
-                    estimates[f"{key},{scorer.name}"] = aggregated(aggregation, items, bootstrap_iters, key)
+                    estimates[f"{key},{scorer.name}"] = aggregate_values(aggregation, items, bootstrap_iters, key)
             if docs and self.form.scores_itself:
                 self._warn_missing(scorer, set(keys))
         return estimates
@@ -120,7 +120,7 @@ class FormAggregator:
                 if key == "bypass" or self._is_note(scorer, key, items):
                     continue
                 try:
-                    return key, aggregated(self.aggregation(scorer, key), items, 0, key)
+                    return key, aggregate_values(self.aggregation(scorer, key), items, 0, key)
                 except MultiformError:  # such as one that takes all documents; at the end of a run it is told
                     return None
         return None
@@ -160,13 +160,13 @@ class FormAggregator:
             for key in dict.fromkeys(key for doc in docs for key in doc):
                 values = [doc[key] for doc in docs if key in doc]
                 rated = all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)
-                metric = scorer.named(key)
+                metric = scorer.metric_named(key)
                 if rated and self.aggregation(scorer, key) is mean:
                     yield (scorer.name, key), metric is None or metric.higher_is_better
 
     def _is_note(self, scorer: Scorer, key: str, items: Sequence[Any]) -> bool:
         """Whether values are text beside the scores, such as what a judge wrote: for the samples alone."""
-        unnamed = key not in self._own_aggregations and scorer.named(key) is None
+        unnamed = key not in self._own_aggregations and scorer.metric_named(key) is None
         return unnamed and all(is_note(item) for item in items)
 
     def _warn_partial(self, key: str, number: int, total: int) -> None:
@@ -180,7 +180,7 @@ class FormAggregator:
         """Say once that a metric of the task's list has no score."""
         specs = [spec["metric"] for spec in self.form.config.metric_list]
         listed = {name_of(metric) if callable(metric) else metric for metric in specs}
-        known = {metric.name for key in keys if (metric := scorer.named(key)) is not None}
+        known = {metric.name for key in keys if (metric := scorer.metric_named(key)) is not None}
         for name in sorted(listed - known - keys - self._warned):
             self._warned.add(name)
             message = "%s: metric '%s' has no score, as process_results gave no document a value of that name"

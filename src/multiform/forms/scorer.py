@@ -16,7 +16,7 @@ from multiform.scoring.build import build_scoring, check_reductions
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers import ReadingScorer, Scorer
-from multiform.scoring.values import check_values, given_values
+from multiform.scoring.scorers.base import check_values, reduce_task_values
 
 
 class FormScorer:
@@ -163,7 +163,7 @@ class FormScorer:
         if "values" in self.hooks:
             scores: Values = self.hooks["values"](values)
             return scores
-        return given_values(scorer, values, lambda key: self._aggregator.aggregation(scorer, key))
+        return reduce_task_values(scorer, values, lambda key: self._aggregator.aggregation(scorer, key))
 
     def _computing_scorer(self, scorer: Scorer) -> Scorer:
         """The scorer that computes metrics; of a task with `process_results`, one that does not wait for its values."""

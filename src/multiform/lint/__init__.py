@@ -1,37 +1,31 @@
 """Lint: warnings about tasks, their documents and their prompts.
 
-codes      what each code means         finding    Finding, and how findings are counted, silenced and listed
-documents  columns of documents         tasks      settings of tasks and runs
-prompts    rendered documents           spaces, shots, answers, choices, tokens    checks of these
-form       all checks of one form
+findings   Finding; what each code means; how findings are counted, silenced and listed
+documents  checks of the columns of documents
+prompts    rendered documents, as these need them: spaces, shots, answers, tokens
+forms      all checks of one form, and of the settings of a run
 """
 
-from multiform.lint.codes import CODES, Code, Explanation, explanation
+from multiform.lint.answers import reference_findings
 from multiform.lint.documents import DocumentFields, document_findings
-from multiform.lint.finding import Finding, silenced, summary, unsilenced
-from multiform.lint.form import FormFindings, lint_form
-from multiform.lint.references import reference_findings
-from multiform.lint.tasks import corpus_findings, fewshot_findings, lint_tasks, model_findings, task_findings
+from multiform.lint.findings import CODES, Code, Finding, drop_silenced, explanation, summary
+from multiform.lint.forms import FormFindings, corpus_findings, lint_form, lint_tasks, model_findings
 from multiform.lint.tokens import Tokenizer
 
 __all__ = [
     "CODES",
     "Code",
     "DocumentFields",
-    "Explanation",
     "Finding",
     "FormFindings",
     "Tokenizer",
     "corpus_findings",
     "document_findings",
+    "drop_silenced",
     "explanation",
-    "fewshot_findings",
     "lint_form",
     "lint_tasks",
     "model_findings",
     "reference_findings",
-    "silenced",
     "summary",
-    "task_findings",
-    "unsilenced",
 ]

@@ -7,14 +7,14 @@ or draw random numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.lint.codes import Code
-from multiform.lint.finding import Finding
+from multiform.lint.findings import Code, Finding
 from multiform.prompts.filters import choice_list
 from multiform.prompts.template import compile_template, has_markup
 
@@ -45,7 +45,7 @@ def document_findings(fields: DocumentFields, docs: Iterable[tuple[int, Doc]]) -
     >>> [(finding.code, finding.example) for finding in document_findings(fields, enumerate(docs))]
     [('mixed_answers', "a: 0 in doc 0, '1' in doc 1"), ('duplicate_choices', "doc 0: 'x' in ['x', 'x']")]
     """
-    checks = _checks(fields)
+    checks = list(_checks(fields))
     for doc_id, doc in docs:
         for check in checks:
             check.see(doc_id, doc)
@@ -66,22 +66,19 @@ def columns(spec: FieldSpec) -> frozenset[str] | None:
     return frozenset().union(*(columns(part) or () for part in specs if isinstance(part, str) and has_markup(part)))
 
 
-@dataclass(slots=True)
 class _MixedAnswers:
     """Answers such as 1 and "1" in one column: the number counts from 0, the text from 1."""
 
-    names: Sequence[str]
-    #: For each column, the first document and value of each kind.
-    kinds: dict[str, dict[str, tuple[int, Any]]] = field(default_factory=dict)
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        #: For each column, the first document and value of each kind.
+        self.kinds: dict[str, dict[str, tuple[int, Any]]] = {}
 
     def see(self, doc_id: int, doc: Doc) -> None:
         for name in self.names:
-            value = doc.get(name)
-            kind = _KINDS.get(type(value))
+            kind = _KINDS.get(type(doc.get(name)))
             if kind is not None:
-                kinds = self.kinds.setdefault(name, {})
-                if kind not in kinds:
-                    kinds[kind] = (doc_id, value)
+                self.kinds.setdefault(name, {}).setdefault(kind, (doc_id, doc[name]))
 
     def findings(self, fields: DocumentFields) -> Iterator[Finding]:
         for name, kinds in self.kinds.items():
@@ -100,25 +97,33 @@ class _MixedAnswers:
 _KINDS: dict[type, str] = {bool: "true or false", int: "numbers", float: "numbers", str: "text"}
 
 
-@dataclass(slots=True)
-class _Counted:
+@dataclass(slots=True, kw_only=True)
+class _DocumentCheck:
     """A check that counts documents and keeps the first one as the example."""
 
-    code: ClassVar[Code]
-    what: ClassVar[str]
-    hint: ClassVar[str]
-    #: The attribute of `DocumentFields` that says where such a document is to be mended.
-    place: ClassVar[str] = "where"
+    code: Code
+    what: str
+    hint: str
+    #: The attribute of `DocumentFields` that has the place in the task file to change.
+    place: str = "where"
+    #: Gets the index of a document and the document; returns what is shown of it, or None where it is right.
+    problem: Callable[[int, Doc], str | None]
+    #: Whether only a problem of most documents counts.
+    of_most: bool = False
 
+    total: int = 0
     count: int = 0
     example: str = ""
 
-    def note(self, example: str) -> None:
-        self.count += 1
-        self.example = self.example or example
+    def see(self, doc_id: int, doc: Doc) -> None:
+        self.total += 1
+        problem = self.problem(doc_id, doc)
+        if problem is not None:
+            self.count += 1
+            self.example = self.example or problem
 
     def findings(self, fields: DocumentFields) -> Iterator[Finding]:
-        if self.count:
+        if self.count * 2 > self.total if self.of_most else self.count:
             yield Finding(
                 code=self.code,
                 task=fields.task,
@@ -130,180 +135,138 @@ class _Counted:
             )
 
 
-@dataclass(slots=True)
-class _DuplicateChoices(_Counted):
-    """Documents with two equal choices, of which only one is counted as correct."""
-
-    code = "duplicate_choices"
-    what = "documents with the same choice twice"
-    hint = "remove them, or give all that are right as a list of answers"
-    place = "where_choices"
-
-    read: Field | None = None
-
-    def see(self, doc_id: int, doc: Doc) -> None:
-        assert self.read is not None
-        try:
-            read = choice_list(self.read.read(doc))
-            choices = [choice.strip() if isinstance(choice, str) else choice for choice in read]
-            alike = isinstance(read, list | tuple) and len(set(choices)) < len(choices)
-        except (MultiformError, TypeError):  # choices that cannot be read are an error when they are rendered
-            return
-        if alike:
-            twice = next(choice for choice in choices if choices.count(choice) > 1)
-            self.note(f"doc {doc_id}: {shorten(twice, 40)} in {shorten(list(choices), 80)}")
-
-
-@dataclass(slots=True)
-class _DuplicateRows(_Counted):
-    """Documents that are equal in all columns that the task reads."""
-
-    code = "duplicate_rows"
-    what = "documents that repeat another in every column that the task reads"
-    hint = "each of them counts; remove them from the data, or in process_docs"
-
-    #: None for all columns.
-    names: Sequence[str] | None = None
-    first: dict[int, int] = field(default_factory=dict)
-
-    def see(self, doc_id: int, doc: Doc) -> None:
-        key = hash(repr(doc if self.names is None else [doc.get(name) for name in self.names]))
-        first = self.first.setdefault(key, doc_id)
-        if first != doc_id:
-            self.note(f"docs {first} and {doc_id}")
-
-
-@dataclass(slots=True)
-class _EmptyQuestion(_Counted):
-    """Documents with a question whose columns are all empty."""
-
-    code = "empty_question"
-    what = "documents with an empty question"
-    hint = "fill them in, drop them in process_docs, or name another column"
-    place = "where_question"
-
-    names: Sequence[str] = ()
-
-    def see(self, doc_id: int, doc: Doc) -> None:
-        if all(_is_blank(doc.get(name, "missing")) for name in self.names):
-            self.note(f"doc {doc_id}")
-
-
-@dataclass(slots=True)
-class _Placeholder(_Counted):
-    """Documents with a placeholder where the question or the context should be."""
-
-    code = "placeholder"
-    what = "documents with a placeholder in place of a text"
-    hint = "leave them out with drop_docs"
-    place = "where_question"
-
-    names: Sequence[str] = ()
-
-    def see(self, doc_id: int, doc: Doc) -> None:
-        for name in self.names:
-            if isinstance(value := doc.get(name), str) and value.strip().lower() in _PLACEHOLDERS:
-                self.note(f"doc {doc_id}: {name} is {value!r}")
-                return
+def _checks(fields: DocumentFields) -> Iterator[_MixedAnswers | _DocumentCheck]:
+    """The checks that apply to a task with these fields."""
+    question, choices, answer = columns(fields.question), columns(fields.choices), columns(fields.answer)
+    if answer and fields.choices is not None:
+        yield _MixedAnswers(sorted(answer))
+    if choices:
+        yield _DocumentCheck(
+            code="duplicate_choices",
+            what="documents with the same choice twice",
+            hint="remove them, or give all that are right as a list of answers",
+            place="where_choices",
+            problem=_duplicate_choices(Field.of(fields.choices)),
+        )
+        yield _DocumentCheck(
+            code="filler_choices",
+            what="documents with choices that are null, empty or N/A",
+            hint="leave these out: {{choices|reject('in', [none, '', 'N/A'])|list}}",
+            place="where_choices",
+            problem=_filler_choices(Field.of(fields.choices)),
+        )
+    if not fields.has_media:
+        read = (question, choices, answer, columns(fields.context))
+        known = None if None in read else sorted(frozenset().union(*(names for names in read if names)))
+        yield _DocumentCheck(
+            code="duplicate_rows",
+            what="documents that repeat another in every column that the task reads",
+            hint="each of them counts; remove them from the data, or in process_docs",
+            problem=_duplicate_rows(known or None),
+        )
+    if question and not fields.has_media:
+        names = sorted(question)
+        yield _DocumentCheck(
+            code="empty_question",
+            what="documents with an empty question",
+            hint="fill them in, drop them in process_docs, or name another column",
+            place="where_question",
+            problem=lambda doc_id, doc: (
+                f"doc {doc_id}" if all(_is_blank(doc.get(name, "missing")) for name in names) else None
+            ),
+        )
+    if answer:
+        yield _DocumentCheck(
+            code="unlabelled",
+            what="documents without an answer",
+            hint="name a split with answers, or leave them out with drop_docs",
+            place="where_answer",
+            problem=_missing_answer(sorted(answer)),
+            of_most=True,
+        )
+    texts = sorted(_shown(fields.question) | _shown(fields.context))
+    if texts:
+        yield _DocumentCheck(
+            code="placeholder",
+            what="documents with a placeholder in place of a text",
+            hint="leave them out with drop_docs",
+            place="where_question",
+            problem=_bad_text(texts, lambda text: text.strip().lower() in _PLACEHOLDERS),
+        )
+        yield _DocumentCheck(
+            code="list_as_text",
+            what="documents in which a column spells out a list",
+            hint="read it with the filter literal, as in {{(column|literal)[0]}}",
+            place="where_question",
+            problem=_bad_text(texts, lambda text: text[:2] in ("['", '["', "[{", "{'")),
+        )
 
 
-@dataclass(slots=True)
-class _ListAsText(_Counted):
-    """Documents in which a text of the prompt spells out a list or mapping."""
-
-    code = "list_as_text"
-    what = "documents in which a column spells out a list"
-    hint = "read it with the filter literal, as in {{(column|literal)[0]}}"
-    place = "where_question"
-
-    names: Sequence[str] = ()
-
-    def see(self, doc_id: int, doc: Doc) -> None:
-        for name in self.names:
-            if isinstance(value := doc.get(name), str) and value[:2] in ("['", '["', "[{", "{'"):
-                self.note(f"doc {doc_id}: {name} is {shorten(value, 40)}")
-                return
-
-
-@dataclass(slots=True)
-class _FillerChoices(_Counted):
-    """Documents with choices that are no answers."""
-
-    code = "filler_choices"
-    what = "documents with choices that are null, empty or N/A"
-    hint = "leave these out: {{choices|reject('in', [none, '', 'N/A'])|list}}"
-    place = "where_choices"
-
-    read: Field | None = None
-
-    def see(self, doc_id: int, doc: Doc) -> None:
-        assert self.read is not None
-        try:
-            choices = choice_list(self.read.read(doc))
-        except MultiformError:  # choices that cannot be read are an error when they are rendered
-            return
-        read = choices if isinstance(choices, list | tuple) else ()
-        if any(choice is None or str(choice).strip().lower() in ("", "n/a", "nan") for choice in read):
-            self.note(f"doc {doc_id}: {shorten(list(choices), 80)}")
-
-
-@dataclass(slots=True)
-class _Unlabelled(_Counted):
-    """Documents without an answer, where that is most of them."""
-
-    code = "unlabelled"
-    what = "documents without an answer"
-    hint = "name a split with answers, or leave them out with drop_docs"
-    place = "where_answer"
-
-    names: Sequence[str] = ()
-    total: int = 0
-
-    def see(self, doc_id: int, doc: Doc) -> None:
-        self.total += 1
-        values = [doc[name] for name in self.names if name in doc]
-        if values and all(_is_blank(value) or value in (-1, "-1") for value in values):
-            self.note(f"doc {doc_id}: {shorten(dict(zip(self.names, values, strict=False)), 40)}")
-
-    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
-        if self.count * 2 > self.total:
-            yield from _Counted.findings(self, fields)
-
+_Problem: TypeAlias = Callable[[int, Doc], str | None]
 
 #: What datasets write where a text is missing: PAWS-X has "NS" for sentences that could not be translated.
 _PLACEHOLDERS = frozenset({"ns", "n/a", "null", "nan", "none", "todo", "tbd"})
 
-_Check = (
-    _Placeholder
-    | _ListAsText
-    | _FillerChoices
-    | _Unlabelled
-    | _MixedAnswers
-    | _DuplicateChoices
-    | _DuplicateRows
-    | _EmptyQuestion
-)
+
+def _read_choices(field: Field, doc: Doc) -> list[Any]:
+    """The choices of a document; none where they cannot be read, which is an error when they are rendered."""
+    try:
+        choices = choice_list(field.read(doc))
+    except MultiformError:
+        return []
+    return list(choices) if isinstance(choices, list | tuple) else []
 
 
-def _checks(fields: DocumentFields) -> list[_Check]:
-    """The checks that apply to a task with these fields."""
-    question, choices, answer = columns(fields.question), columns(fields.choices), columns(fields.answer)
-    checks: list[_Check] = []
-    if answer and fields.choices is not None:
-        checks.append(_MixedAnswers(sorted(answer)))
-    if choices:
-        checks.append(_DuplicateChoices(read=Field.of(fields.choices)))
-        checks.append(_FillerChoices(read=Field.of(fields.choices)))
-    if not fields.has_media:
-        read = (question, choices, answer, columns(fields.context))
-        known = None if None in read else sorted(frozenset().union(*(names for names in read if names)))
-        checks.append(_DuplicateRows(names=known or None))
-    if question and not fields.has_media:
-        checks.append(_EmptyQuestion(names=sorted(question)))
-    if answer:
-        checks.append(_Unlabelled(names=sorted(answer)))
-    texts = sorted(_shown(fields.question) | _shown(fields.context))
-    return [*checks, _Placeholder(names=texts), _ListAsText(names=texts)] if texts else checks
+def _duplicate_choices(field: Field) -> _Problem:
+    def problem(doc_id: int, doc: Doc) -> str | None:
+        choices = [choice.strip() if isinstance(choice, str) else choice for choice in _read_choices(field, doc)]
+        try:
+            counts = Counter(choices)
+        except TypeError:  # choices that cannot be compared are an error when they are rendered
+            return None
+        twice = [choice for choice, count in counts.items() if count > 1]
+        return f"doc {doc_id}: {shorten(twice[0], 40)} in {shorten(choices, 80)}" if twice else None
+
+    return problem
+
+
+def _filler_choices(field: Field) -> _Problem:
+    def problem(doc_id: int, doc: Doc) -> str | None:
+        choices = _read_choices(field, doc)
+        filler = any(choice is None or str(choice).strip().lower() in ("", "n/a", "nan") for choice in choices)
+        return f"doc {doc_id}: {shorten(choices, 80)}" if filler else None
+
+    return problem
+
+
+def _duplicate_rows(names: Sequence[str] | None) -> _Problem:
+    """Documents that are equal in some columns; None for all columns."""
+    first_ids: dict[int, int] = {}
+
+    def problem(doc_id: int, doc: Doc) -> str | None:
+        key = hash(repr(doc if names is None else [doc.get(name) for name in names]))
+        first = first_ids.setdefault(key, doc_id)
+        return None if first == doc_id else f"docs {first} and {doc_id}"
+
+    return problem
+
+
+def _missing_answer(names: Sequence[str]) -> _Problem:
+    def problem(doc_id: int, doc: Doc) -> str | None:
+        values = [doc[name] for name in names if name in doc]
+        if not values or not all(_is_blank(value) or value in (-1, "-1") for value in values):
+            return None
+        return f"doc {doc_id}: {shorten(dict(zip(names, values, strict=False)), 40)}"
+
+    return problem
+
+
+def _bad_text(names: Sequence[str], is_bad: Callable[[str], bool]) -> _Problem:
+    def problem(doc_id: int, doc: Doc) -> str | None:
+        name = next((name for name in names if isinstance(doc.get(name), str) and is_bad(doc[name])), None)
+        return None if name is None else f"doc {doc_id}: {name} is {shorten(doc[name], 40)}"
+
+    return problem
 
 
 def _shown(spec: FieldSpec) -> frozenset[str]:

@@ -1,17 +1,91 @@
-"""Prompts: the rendered documents of a form, as the checks of prompts need them."""
+"""Prompts: the rendered documents of a form, as the checks of prompts need them.
+
+Marks around the parts of a question that come from its document distinguish them from the template's text.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from multiform.errors import DataError
 from multiform.fields import Doc
 from multiform.forms import ChatTemplate, Form, Sample
 from multiform.forms.prompt import Message
-from multiform.lint.marks import is_whole, marked, unmarked
+
+#: Characters that no text has: they are for private use.
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_VALUE = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Text of a template, between the texts of a document that stand before and after it."""
+
+    before: str
+    text: str
+    after: str
+
+
+def mark(value: Any) -> Any:
+    """The value with marks around each of its texts, within the white space at its ends.
+
+    White space stays outside, so that stripping has the same effect on a marked text.
+    """
+    return map_texts(value, _mark)
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """The value with a function applied to each of its texts, however nested; keys stay.
+
+    >>> map_texts({"q": "why", "choices": ["a", 2]}, str.upper)
+    {'q': 'WHY', 'choices': ['A', 2]}
+    """
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_texts(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [map_texts(item, change) for item in value]
+    return value
+
+
+def _mark(text: str) -> str:
+    core = text.strip()
+    start = text.index(core)
+    return f"{text[:start]}{_OPEN}{core}{_CLOSE}{text[start + len(core) :]}"
+
+
+def remove_marks(text: str) -> str:
+    """The text without marks."""
+    return text.replace(_OPEN, "").replace(_CLOSE, "")
+
+
+def is_whole(text: str) -> bool:
+    """Whether no text of the document was cut: every mark has its counterpart."""
+    rest = _VALUE.sub("", text)
+    return _OPEN not in rest and _CLOSE not in rest
+
+
+def literals(text: str) -> Iterator[Literal]:
+    """The parts of a marked text that are not from the document, with their neighbours.
+
+    >>> [(part.before, part.text, part.after) for part in literals("Question: " + _mark("Why?") + "Answer:")]
+    [('', 'Question: ', 'Why?'), ('Why?', 'Answer:', '')]
+    """
+    segments = _VALUE.split(text)
+    values = ["", *segments[1::2], ""]
+    for index, literal in enumerate(segments[::2]):
+        yield Literal(values[index], literal, values[index + 1])
+
+
+def values(text: str) -> list[str]:
+    """The parts of a marked text that are from the document."""
+    return _VALUE.findall(text)
+
 
 #: Two labels in order, such as "(A) yes (B) no".
 _ENUMERATED = re.compile(r"(?<!\w)\(?A[.):].*?(?<!\w)\(?B[.):]", re.DOTALL)
@@ -139,11 +213,11 @@ def render(form: Form, docs: Iterable[tuple[int, Doc]], chat_template: ChatTempl
             samples.append(form.sample(doc_id, doc, chat_template))
         except DataError as error:
             failures[doc_id] = error
-    probes, shots = _probed(form, [sample for sample in samples if sample.instances])
+    probes, shots = _take_apart(form, [sample for sample in samples if sample.instances])
     return Prompts(form, tuple(samples), failures, docs_by_id, tuple(probes), tuple(shots), chat_template)
 
 
-def _probed(form: Form, samples: list[Sample]) -> tuple[list[Probe], list[Shot]]:
+def _take_apart(form: Form, samples: list[Sample]) -> tuple[list[Probe], list[Shot]]:
     """The documents taken apart, and the few-shot examples that were drawn for them."""
     renderer = form.under(form.settings).renderer  # examples drawn here must not change those of the samples
     if "fewshot_context" in renderer.hooks or form.output_type == "loglikelihood_rolling":
@@ -168,7 +242,7 @@ def _probed(form: Form, samples: list[Sample]) -> tuple[list[Probe], list[Shot]]
 def _marked_question(form: Form, doc: Doc, question: str) -> str | None:
     """The question with marks around the document's texts; None where marks change more than that."""
     try:
-        text = str(form.renderer.fields(marked(doc)).question)
+        text = str(form.renderer.fields(mark(doc)).question)
     except Exception:  # noqa: BLE001  (a task's own code may raise anything about a changed document)
         return None
-    return text if unmarked(text) == question and is_whole(text) else None
+    return text if remove_marks(text) == question and is_whole(text) else None

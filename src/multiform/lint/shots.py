@@ -9,11 +9,10 @@ from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc
 from multiform.forms import Form
 from multiform.forms.renderer import Renderer
-from multiform.lint.finding import Finding, Hit
-from multiform.lint.marks import literals
-from multiform.lint.prompts import Prompts, Shot
+from multiform.lint.findings import Finding, Hit
+from multiform.lint.prompts import Prompts, Shot, literals
 from multiform.requests import Completion, GenerationRequest, Instance, LoglikelihoodRequest
-from multiform.scoring.filters.extraction import INVALID
+from multiform.scoring.filters import INVALID
 
 #: The least number of documents from which the text that all have in common is known.
 _LEAST = 5
@@ -37,11 +36,11 @@ class _Frame:
 
     @classmethod
     def of(cls, beginnings: Sequence[str], ends: Sequence[str]) -> _Frame:
-        return cls(_common(list(map(_spaced, beginnings))), _common([_spaced(end)[::-1] for end in ends])[::-1])
+        return cls(_common(list(map(_one_line, beginnings))), _common([_one_line(end)[::-1] for end in ends])[::-1])
 
     def lacking(self, texts: Sequence[str]) -> str | None:
         """The part of the frame that none of the texts has."""
-        spaced = [_spaced(text) for text in texts]
+        spaced = [_one_line(text) for text in texts]
         if _is_layout(self.end) and not any(self.end.strip() in text for text in spaced):
             return self.end
         if _is_layout(self.begin) and not any(text.startswith(self.begin.strip()) for text in spaced):
@@ -49,7 +48,7 @@ class _Frame:
         return None
 
 
-def _spaced(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 from multiform.errors import shorten
 from multiform.forms.prompt import Message
-from multiform.lint.codes import Code
-from multiform.lint.finding import Hit
-from multiform.lint.marks import Literal, literals
-from multiform.lint.prompts import Probe, Prompts
+from multiform.lint.findings import Code, Hit
+from multiform.lint.prompts import Literal, Probe, Prompts, literals
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 _DOUBLED = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.errors import ModelError, UsageError, shorten
 from multiform.forms import Sample
 from multiform.forms.prompt import chat_messages
-from multiform.lint.codes import Code
-from multiform.lint.finding import Finding, Hit
+from multiform.lint.findings import Code, Finding, Hit
 from multiform.lint.prompts import Prompts, are_labels
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 

@@ -26,7 +26,7 @@ from multiform.results.pivot import p_words
 from multiform.results.samples import choices_and_labels
 from multiform.results.values import FormResult, GroupResult
 from multiform.statistics.estimates import ALPHA, Estimate
-from multiform.statistics.position import PositionBias
+from multiform.statistics.predictions import PositionBias
 
 #: What can be said of a sample, as bits of a number.
 WRONG, UNREADABLE, TRUNCATED, FAILED, PROMPT_TRUNCATED = 1, 2, 4, 8, 16

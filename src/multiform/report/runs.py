@@ -27,7 +27,7 @@ from multiform.results.results import Results
 from multiform.results.run_comparison import compare_form
 from multiform.results.values import FormResult
 from multiform.statistics.estimates import ALPHA
-from multiform.statistics.ranking import kendall_tau
+from multiform.statistics.spread import kendall_tau
 
 #: What tells whether a file has changed: its time and size; None where it cannot be read.
 Stamp = tuple[int, int] | None

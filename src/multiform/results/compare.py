@@ -15,15 +15,21 @@ from multiform.requests import LLOutput
 from multiform.results.form_comparison import FormatPopulation, FormComparison, Scoring
 from multiform.results.values import FormResult, GroupResult
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
-from multiform.statistics.agreement import MISSING, agreement, fleiss_kappa, rightness
-from multiform.statistics.calibration import Calibration, calibration
+from multiform.statistics.design import form_variance
 from multiform.statistics.estimates import Estimate
-from multiform.statistics.means import form_means
+from multiform.statistics.means import DocumentScores, document_scores, form_means, pool_subjects
 from multiform.statistics.paired import paired_differences
-from multiform.statistics.position import PositionBias, position_bias
-from multiform.statistics.scores import DocumentScores, document_scores, pooled
+from multiform.statistics.predictions import (
+    MISSING,
+    Calibration,
+    PositionBias,
+    agreement,
+    calibration,
+    fleiss_kappa,
+    position_bias,
+    rightness,
+)
 from multiform.statistics.spread import spread_of
-from multiform.statistics.variance import form_variance
 from multiform.statistics.wordings import MIN_WORDINGS, axis_effects, wording_population
 
 
@@ -189,7 +195,7 @@ def _group_table(by_task: Sequence[Sequence[_Scored]], *, weight_by_size: bool) 
     tables = [_table(scored, _common(scored)) for scored in by_task]
     known = [table for table in tables if table is not None]
     if len(known) == len(tables):
-        return pooled(known, [part.n if weight_by_size else 1 for part in known])
+        return pool_subjects(known, [part.n if weight_by_size else 1 for part in known])
     if not weight_by_size:
         return None
     values, clusters = [], []

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from multiform.statistics.agreement import Rightness
-from multiform.statistics.calibration import Calibration
+from multiform.statistics.design import VarianceSplit
 from multiform.statistics.estimates import ALPHA, Estimate
 from multiform.statistics.paired import Difference
-from multiform.statistics.position import PositionBias
+from multiform.statistics.predictions import Calibration, PositionBias, Rightness
 from multiform.statistics.spread import Spread
-from multiform.statistics.variance import VarianceSplit
 from multiform.statistics.wordings import AxisEffect, WordingPopulation
 
 #: What is scored: choices that are ranked, generated completions, or forms of both kinds together.

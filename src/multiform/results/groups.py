@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from multiform.results.values import FormResult, GroupResult
-from multiform.scoring.groups import group_scores
+from multiform.scoring.aggregations import group_scores
 from multiform.statistics.estimates import LEVEL, STOPPED_LEVEL, Estimate, recorded_estimate
 from multiform.tasks import Group, node_name
 
 if TYPE_CHECKING:  # it needs numpy, which a run of one form does not
-    from multiform.statistics.scores import DocumentScores
+    from multiform.statistics.means import DocumentScores
 
 _Result = TypeVar("_Result", FormResult, GroupResult)
 
@@ -140,6 +140,21 @@ def with_intervals(
         [_with_sequence(form, stopped.get(form.name, {})) for form in of_forms],
         [_with_sequence(group, stopped.get(group.name, {})) for group in of_groups],
     )
+
+
+def dataset_interval(
+    form: FormResult, key: str, total: int, *, level: float = LEVEL, whole_clusters: bool = True
+) -> Estimate | None:
+    """A score with the interval of what all `total` documents would give, of which a random part was evaluated.
+
+    None where the score is no mean over documents. `whole_clusters` says that whole clusters were drawn; documents that
+    were drawn one by one are independent draws, whatever cluster they are in.
+    """
+    from multiform.results.compare import form_table
+    from multiform.statistics.means import dataset_estimates
+
+    table = form_table([form if whole_clusters else replace(form, cluster=None)], key)
+    return None if table is None else dataset_estimates(table, total, level=level)[0]
 
 
 def _with_form_intervals(form: FormResult, level: float) -> FormResult:

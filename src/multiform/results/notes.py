@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.forms import ScoredSample
 from multiform.requests import Completion
+from multiform.results.groups import dataset_interval
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.provenance import usage_words
 from multiform.results.values import FormResult, GroupResult, ResultsData
-from multiform.scoring.filters.extraction import INVALID
+from multiform.scoring.filters import INVALID
 from multiform.scoring.lenient import is_leniently_right, names_an_answer
-from multiform.statistics.estimates import ALPHA, Estimate, mean_estimate
+from multiform.statistics.estimates import ALPHA, STOPPED_LEVEL, Estimate, mean_estimate
 from multiform.terminal import duration
 
 if TYPE_CHECKING:  # they need numpy, which a run of one form does not
@@ -201,7 +202,8 @@ def result_notes(results: ResultsData) -> list[str]:
         if number := sum(form.truncated_contexts for form in entry.forms):
             note = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
             notes.append(f"{entry.name}: {note}, as they do not fit into the model's context")
-    return [*notes, *_limit_notes(results), *_ending_notes(results), *_tie_notes(results), *_version_notes(results)]
+    kinds = (_limit_notes, _dataset_notes, _ending_notes, _tie_notes, _version_notes)
+    return [*notes, *(note for kind in kinds for note in kind(results))]
 
 
 def _limit_notes(results: ResultsData) -> Iterator[str]:
@@ -213,6 +215,21 @@ def _limit_notes(results: ResultsData) -> Iterator[str]:
             f"the first {next(iter(numbers))} documents" if len(numbers) == 1 else "the first documents of each task"
         )
         yield f"limit: {listed}, no random sample if they are sorted (--until_ci draws one)"
+
+
+def _dataset_notes(results: ResultsData) -> Iterator[str]:
+    """What all documents would score, where `--until_ci` drew some of them at random."""
+    stops = [task["forms"] for task in results.run.get("budget") or () if task.get("rule") == "until_ci"]
+    for form in results.forms:
+        total = next((forms[form.name]["documents"] for forms in stops if form.name in forms), 0)
+        if form.n >= total or not form.samples:
+            continue
+        estimate = dataset_interval(form, form.primary, total, level=STOPPED_LEVEL)
+        if estimate is not None:
+            low, high = estimate.interval
+            scored = f"all {total:,} documents would score {low:.4f} to {high:.4f} ({form.primary.partition(',')[0]})"
+            drawn = f"{form.n:,} of them were drawn at random, and the table's interval is that of all such questions"
+            yield f"{form.name}: {scored}; {drawn}"
 
 
 def _ending_notes(results: ResultsData) -> Iterator[str]:

@@ -13,9 +13,8 @@ from multiform.forms import ScoredSample
 from multiform.results.compare import can_be_compared, clusters_of, document_values, is_mean, metric_family
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import ALPHA, Estimate, normal_estimate
-from multiform.statistics.means import form_means
+from multiform.statistics.means import DocumentScores, document_scores, form_means, pool_subjects
 from multiform.statistics.paired import holm, paired_difference, simultaneous_bounds
-from multiform.statistics.scores import DocumentScores, document_scores, pooled
 from multiform.statistics.wordings import MIN_WORDINGS, WordingPopulation, wording_population
 
 #: The fields of a task that scores depend on beside the prompts.
@@ -299,7 +298,7 @@ def _compare_group(
         return common
     members = {name: _shared_documents(before[name], after[name], *scores[name]) for name in before}
     tables = [table for _, table in members.values()]
-    table = pooled(tables, [part.n if group.weight_by_size else 1 for part in tables])
+    table = pool_subjects(tables, [part.n if group.weight_by_size else 1 for part in tables])
     difference = paired_difference(table)
     means = form_means(table).values.tolist()
     changed = [

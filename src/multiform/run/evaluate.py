@@ -13,7 +13,15 @@ from typing import Any, TypeAlias
 
 from multiform.forms import Form, Task
 from multiform.forms.request_cache import delete_requests
-from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
+from multiform.lint import (
+    Finding,
+    corpus_findings,
+    drop_silenced,
+    lint_tasks,
+    model_findings,
+    reference_findings,
+    summary,
+)
 from multiform.models import Model
 from multiform.requests import ChatText
 from multiform.results import Results
@@ -57,8 +65,8 @@ from multiform.run.setup import (
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.decontamination import contaminated
-from multiform.scoring.scorers.judge_model import judging_by
+from multiform.scoring.decontamination import find_contaminated
+from multiform.scoring.scorers.ai_judge import judging_by
 from multiform.tasks import Group, PythonTask, TaskConfig
 
 logger = logging.getLogger("multiform")
@@ -271,7 +279,7 @@ def _findings(forms: Sequence[Form], pending: Sequence[PendingSample], *, corpus
     docs = ((form, [(sample.doc_id, sample.doc) for sample in samples[form.name]]) for form in forms)
     findings = list(lint_tasks(docs))
     for form in forms:
-        findings += unsilenced(form, reference_findings(form, samples[form.name]))
+        findings += drop_silenced(form, reference_findings(form, samples[form.name]))
     return findings if corpus else [*findings, *corpus_findings(forms)]
 
 
@@ -317,5 +325,5 @@ def _contaminated_docs(
         if corpus and form.should_decontaminate:
             ids = [entry.sample.doc_id for entry in entries.get(form.name, ())]
             queries = {doc_id: form.decontamination_query(form.eval_docs[doc_id]) for doc_id in ids}
-            dirty[form.name] = contaminated(queries, [Path(path) for path in corpus])
+            dirty[form.name] = find_contaminated(queries, [Path(path) for path in corpus])
     return dirty

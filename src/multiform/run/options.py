@@ -20,7 +20,7 @@ from multiform.run.executors.cluster import ClusterOptions
 from multiform.run.failures import ErrorPolicy, OnError, is_limit
 from multiform.run.progress import Progress
 from multiform.run.setup import DEFAULT_SEEDS, check_selection
-from multiform.scoring.scorers.judge_model import JudgeChoice
+from multiform.scoring.scorers.ai_judge import JudgeChoice
 from multiform.tasks import Design
 
 #: Options whose type is checked elsewhere: where tasks and models are loaded, and where texts are parsed.
@@ -192,7 +192,7 @@ class RunOptions:
             value = getattr(self, name)
             if value != default and value not in ("", (), [], {}):
                 options[name] = value
-        return {name: _plain(value) for name, value in {**options, **self.judge.described()}.items()}
+        return {name: _plain(value) for name, value in {**options, **self.judge.to_dict()}.items()}
 
     @property
     def mirror(self) -> str | Path | Sequence[str | Path] | None:

@@ -13,7 +13,7 @@ from multiform.forms import ChatTemplate, Form, Sample
 from multiform.forms.request_cache import requests_folder
 from multiform.requests import Instance, Output
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
-from multiform.statistics.power import FLIP_RATE, Detectable, detectable_difference
+from multiform.statistics.design import FLIP_RATE, Detectable, detectable_difference
 
 
 @dataclass(slots=True)

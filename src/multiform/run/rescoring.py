@@ -26,7 +26,7 @@ from multiform.run.setup import check_consent
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.scorers.judge_model import JudgeChoice, judging_by
+from multiform.scoring.scorers.ai_judge import JudgeChoice, judging_by
 from multiform.tasks import Group, TaskConfig, TaskManager
 
 logger = logging.getLogger("multiform")
@@ -100,7 +100,7 @@ def rescore(
 def _run(recorded: RecordedRun, judge: JudgeChoice) -> dict[str, Any]:
     """What the recorded run says about itself, with the judge of now."""
     run = dict(recorded.results.get("config", {}))
-    return {**run, "arguments": {**(run.get("arguments") or {}), **judge.described()}} if judge else run
+    return {**run, "arguments": {**(run.get("arguments") or {}), **judge.to_dict()}} if judge else run
 
 
 def _configs(

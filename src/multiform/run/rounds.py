@@ -22,11 +22,10 @@ from multiform.run.pending import PendingSample
 from multiform.run.progress import Progress, Silent, WatchingProgress
 from multiform.run.samples import RunOutcome
 from multiform.run.status import EvaluationStatus, RunningScore
-from multiform.statistics.elimination import Search, search_forms
 from multiform.statistics.estimates import STOPPED_LEVEL, mean_estimate
-from multiform.statistics.means import form_means
-from multiform.statistics.scores import Array, document_scores
-from multiform.statistics.sequences import confidence_sequence, document_order
+from multiform.statistics.means import Array, dataset_estimates, document_scores, form_means
+from multiform.statistics.sampling import document_order
+from multiform.statistics.sequences import Search, confidence_sequence, search_forms
 
 #: Runs the samples of a round on a model, and reports the progress.
 Ask: TypeAlias = Callable[[Sequence[PendingSample], Progress], RunOutcome]
@@ -191,15 +190,18 @@ class Rounds:
         )
         guarantee = f"With probability {1 - DELTA:g} or more, the best and the worst form are among those named."
         stops = self._stops(self._reasons(search), guarantee, best=search.best, worst=search.worst)
-        best, worst = search.picked
+        best, worst = search.best_and_worst
         spread = None if search.spread is None else search.spread * self._scale
         return replace(stops, picked=(self.names[best], self.names[worst]), spread=spread)
 
-    def until(self, half_width: float) -> TaskStops:
-        """Evaluate each form until its interval is no wider than ± `half_width`."""
+    def until(self, half_width: float, *, of_dataset: bool = False) -> TaskStops:
+        """Evaluate each form until its interval is no wider than ± `half_width`.
+
+        With `of_dataset`, that is the interval of what all documents of the dataset would score, which is narrower.
+        """
         position = 0
         while position < len(self.units):
-            unfinished = [name for name in self.names if self._width(name) > half_width]
+            unfinished = [name for name in self.names if self._width(name, of_dataset=of_dataset) > half_width]
             if not unfinished:
                 break
             chunk = self._chunk(position, _ROUND if position else _PILOT)
@@ -207,7 +209,7 @@ class Rounds:
             position += chunk
         reasons = {}
         for name in self.names:
-            width = self._width(name)
+            width = self._width(name, of_dataset=of_dataset)
             why = "its interval is narrow enough" if width <= half_width else self._no_more
             reasons[name] = f"{why} (± {width:.3f})" if math.isfinite(width) else why
         guarantee = (
@@ -221,13 +223,17 @@ class Rounds:
         sizes = accumulate(map(len, self.units[position:]))
         return sum(size < documents for size in sizes) + 1
 
-    def _width(self, name: str) -> float:
+    def _width(self, name: str, *, of_dataset: bool = False) -> float:
         """Half the interval of a form so far; infinite before there are enough documents to tell."""
         scores = self._scores[name]
         clusters = [self._cluster(doc) for doc in scores]
         if len(scores) < _PILOT or len(set(clusters)) < _FEWEST_CLUSTERS:
             return math.inf
-        (estimate,) = form_means(document_scores(list(scores.values()), clusters)).estimates(STOPPED_LEVEL)
+        table = document_scores(list(scores.values()), clusters)
+        if of_dataset:
+            (estimate,) = dataset_estimates(table, self.documents, level=STOPPED_LEVEL)
+        else:
+            (estimate,) = form_means(table).estimates(STOPPED_LEVEL)
         low, high = estimate.interval
         return (high - low) / 2
 
@@ -256,7 +262,7 @@ class Rounds:
             self._scores[name] |= column
         if bounded:
             for name, values in zip(names, zip(*rows, strict=True), strict=False):
-                self._means[name] = self._means[name].updated(values)
+                self._means[name] = self._means[name].after(values)
         self._show()
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
@@ -301,7 +307,7 @@ class Rounds:
         return float(value)
 
     def _reasons(self, search: Search) -> dict[str, str]:
-        if not search.wanted:
+        if not search.undecided_forms:
             last = "the best and the worst form are known"
         elif self._asked == len(self.units):
             last = self._no_more
@@ -312,7 +318,7 @@ class Rounds:
         def reason(index: int) -> str:
             if index not in candidates:
                 return "it is neither the best nor the worst form"
-            if search.counts[index] < most and search.wanted:
+            if search.counts[index] < most and search.undecided_forms:
                 return "others looked better and others worse in an earlier round"
             return last
 

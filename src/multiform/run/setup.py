@@ -22,9 +22,8 @@ from multiform.run.progress import Progress
 from multiform.run.store import Store
 from multiform.run.variants import idle_axes, with_draws, with_orders
 from multiform.sandbox import chosen_sandbox
-from multiform.scoring.metrics.callables import HubMetric
-from multiform.scoring.scorers.ai_judge import AIJudge
-from multiform.scoring.scorers.judge_model import JudgeChoice
+from multiform.scoring.metrics.base import HubMetric
+from multiform.scoring.scorers.ai_judge import AIJudge, JudgeChoice
 from multiform.tasks import Design, Group, Node, PythonTask, TaskConfig, TaskManager
 from multiform.tasks.group import distinct, same_task
 from multiform.tasks.resolve import overridden_until
@@ -166,7 +165,7 @@ def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | N
         for metric in form.aggregator.metrics:
             if isinstance(metric.fn, HubMetric):
                 if not confirmed:
-                    raise metric.fn.refused().moved(form.where("metric_list"))
+                    raise metric.fn.refusal().moved(form.where("metric_list"))
                 metric.fn.load()
     judged = [(form, scorer) for form in forms for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)]
     if judge and not judged:

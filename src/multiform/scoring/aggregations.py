@@ -1,13 +1,14 @@
 """Aggregations: from the values of all documents to one number with its uncertainty.
 
 The values are those of lm-eval 0.4.13, and so are the standard errors where it has them: the sample
-standard error of a mean, and the bootstrap for a fixed list of others, capped for the slow ones.
+standard error of a mean, and the bootstrap for a fixed list of others, capped for the slow ones. The score of a group
+is an aggregate over its tasks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from numbers import Real
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, UsageError, running, shorten
 from multiform.registry import Registry
-from multiform.statistics.estimates import Estimate, mean_estimate, ratio_estimate, resampled_estimate
+from multiform.statistics.estimates import Estimate, mean_estimate, normal_estimate, ratio_estimate, resampled_estimate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,7 +139,7 @@ def item_kind(aggregation: Aggregation) -> ItemKind:
     return _ITEM_KINDS.get(aggregation, "any")
 
 
-def aggregated(aggregation: Aggregation, items: Sequence[Any], iterations: int, metric: str) -> Estimate:
+def aggregate_values(aggregation: Aggregation, items: Sequence[Any], iterations: int, metric: str) -> Estimate:
     """Aggregate the values of a metric; an error of the aggregation names the metric and its values."""
     hint = f"its values are {shorten(list(items[:3]))}: give others, or another aggregation"
     with running(f"the aggregation of metric '{metric}'", hint=hint):
@@ -152,7 +153,7 @@ def _as_number(value: Any, source: str) -> float:
         raise DataError(f"{source} {shorten(value)}, not a number", hint="return one number") from error
 
 
-def _bootstrapped(function: Callable[[Sequence[Any]], float], cap: int = DEFAULT_ITERATIONS) -> Aggregation:
+def _with_bootstrap(function: Callable[[Sequence[Any]], float], cap: int = DEFAULT_ITERATIONS) -> Aggregation:
     def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
         draws = min(iterations, cap)
         value, n = float(function(items)), len(items)
@@ -295,11 +296,11 @@ def _corpus(name: str) -> Callable[[Sequence[Any]], float]:
     return score
 
 
-aggregations.register("median")(_bootstrapped(_median))
-aggregations.register("f1")(_bootstrapped(_f1))
-aggregations.register("matthews_corrcoef")(_bootstrapped(_matthews))
+aggregations.register("median")(_with_bootstrap(_median))
+aggregations.register("f1")(_with_bootstrap(_f1))
+aggregations.register("matthews_corrcoef")(_with_bootstrap(_matthews))
 for _name in ("bleu", "chrf", "chrf++", "ter"):
-    aggregations.register(_name)(_bootstrapped(_corpus(_name), cap=SLOW_ITERATIONS))
+    aggregations.register(_name)(_with_bootstrap(_corpus(_name), cap=SLOW_ITERATIONS))
 
 _ITEM_KINDS: dict[Aggregation, ItemKind] = {
     **dict.fromkeys(map(aggregations.get, ("mean", "nanmean", "median", "perplexity")), "number"),
@@ -314,3 +315,73 @@ _ITEM_KINDS: dict[Aggregation, ItemKind] = {
         "pair",
     ),
 }
+
+
+TaskEstimates = Mapping[str, Estimate]
+
+
+def group_scores(
+    aggregate_metric_list: Sequence[Mapping[str, Any]], tasks: Sequence[TaskEstimates]
+) -> dict[str, Estimate]:
+    """Aggregate the scores of a group's tasks, each metric over the tasks that have it.
+
+    An entry of `aggregate_metric_list` has a `metric` (``all`` for each that the tasks have), and optionally a
+    `filter_list` (by default all filters), an `aggregation` ("mean" or a function) and `weight_by_size` (by
+    default true).
+    """
+    scores_by_key: dict[str, Estimate] = {}
+    for entry in aggregate_metric_list:
+        for key in _keys(entry, tasks):
+            scores_by_key[key] = _combine(entry, [scores[key] for scores in tasks if key in scores])
+    return scores_by_key
+
+
+def _keys(entry: Mapping[str, Any], tasks: Sequence[TaskEstimates]) -> list[str]:
+    names = entry.get("filter_list")
+    filter_names = [names] if isinstance(names, str) else names
+    present = dict.fromkeys(key for scores in tasks for key in scores)
+    chosen = [key for key in present if entry["metric"] in ("all", key.partition(",")[0])]
+    return chosen if filter_names is None else [key for key in chosen if key.partition(",")[2] in filter_names]
+
+
+def _combine(entry: Mapping[str, Any], estimates: Sequence[Estimate]) -> Estimate:
+    by_size = entry.get("weight_by_size", True)
+    total = sum(estimate.n for estimate in estimates)
+    value = _aggregation(entry.get("aggregation", "mean"))(estimates, by_size)
+    errors = [estimate.stderr for estimate in estimates]
+    if any(error is None for error in errors):
+        return Estimate(value=value, n=total)
+    known = [error for error in errors if error is not None]
+    stderr = _pooled_stderr(known, [e.n for e in estimates]) if by_size else _unweighted_stderr(known)
+    return normal_estimate(value, stderr, total)
+
+
+def _aggregation(aggregation: Any) -> Callable[[Sequence[Estimate], bool], float]:
+    if aggregation == "mean":
+        return _mean
+    if callable(aggregation):
+        return lambda estimates, by_size: float(
+            aggregation([e.value for e in estimates], [e.n for e in estimates], weight_by_size=by_size)
+        )
+    raise ConfigError(
+        f"aggregation: expected 'mean' or a function, got {shorten(aggregation)}", hint="write aggregation: mean"
+    )
+
+
+def _mean(estimates: Sequence[Estimate], by_size: bool) -> float:
+    weights = [estimate.n if by_size else 1 for estimate in estimates]
+    return math.fsum(e.value * w for e, w in zip(estimates, weights, strict=True)) / sum(weights)
+
+
+def _pooled_stderr(errors: Sequence[float], sizes: Sequence[int]) -> float | None:
+    """The standard error of the mean over all documents, from the pooled variance of the tasks."""
+    freedom = sum(sizes) - len(sizes)
+    if freedom <= 0:
+        return None
+    squares = math.fsum((n - 1) * error**2 * n for error, n in zip(errors, sizes, strict=True))
+    return math.sqrt(squares / freedom / sum(sizes))
+
+
+def _unweighted_stderr(errors: Sequence[float]) -> float:
+    """The standard error of the plain mean of independent means."""
+    return math.sqrt(math.fsum(error**2 for error in errors)) / len(errors)

@@ -10,7 +10,7 @@ from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, MultiformError, nearest, reason
 from multiform.scoring.filters import Pipeline, build_pipeline
 from multiform.scoring.metrics import Metric, build_metric, metrics
-from multiform.scoring.metrics.callables import pair
+from multiform.scoring.metrics.base import pair
 from multiform.scoring.metrics.text import CORPUS
 from multiform.scoring.scorers import Scorer, scorers
 from multiform.tasks import TaskConfig
@@ -41,19 +41,19 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
     With `metric`, that metric is the only one, and the scorer class of the task or its format is not used.
     """
     if metric is not None:
-        return _only(config, metric)
+        return _single_metric_scoring(config, metric)
     notes: list[ConfigError] = []
     task_metrics = [
         _metric(config, ("metric_list", i), spec, own_results, notes) for i, spec in enumerate(config.metric_list)
     ]
-    notes += _repeated(config, task_metrics)
+    notes += _repetition_notes(config, task_metrics)
     fitting = [metric for metric in task_metrics if own_results or _fits(metric, config)]
     overridden = tuple(f"metric {metric.name}" for metric in task_metrics if metric not in fitting)
     if overridden and config.format is None:
         misfit = next(metric for metric in task_metrics if metric not in fitting)
         raise _misfit(misfit, config, ("metric_list", task_metrics.index(misfit)))
     kind = _scorer_class(config)
-    chosen = fitting if own_results and not task_metrics else _chosen(config, kind, fitting)
+    chosen = fitting if own_results and not task_metrics else _choose_metrics(config, kind, fitting)
     if not config.filter_list:
         pipeline = _pipeline(config, "none", kind.default_filter_cfg, ("scorer",))
         return Scoring((_construct(config, kind, pipeline, chosen),), overridden, tuple(notes))
@@ -74,7 +74,7 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
     return Scoring(tuple(built), overridden, tuple(notes))
 
 
-def _repeated(config: TaskConfig, listed: Sequence[Metric]) -> list[ConfigError]:
+def _repetition_notes(config: TaskConfig, listed: Sequence[Metric]) -> list[ConfigError]:
     """A note for each metric that another one of its name and other arguments replaces in the results."""
     last = {metric.name: metric for metric in listed}
     hint = "keep one of them, or give each a filter pipeline of its own with a metric_list"
@@ -89,7 +89,7 @@ def _repeated(config: TaskConfig, listed: Sequence[Metric]) -> list[ConfigError]
     ]
 
 
-def _only(config: TaskConfig, name: str) -> Scoring:
+def _single_metric_scoring(config: TaskConfig, name: str) -> Scoring:
     """A scorer with one metric for each filter pipeline."""
     metric = build_metric({"metric": name})
     if config.output_type not in metric.output_types:
@@ -99,7 +99,7 @@ def _only(config: TaskConfig, name: str) -> Scoring:
     return Scoring(tuple(Scorer(pipeline=pipeline, metrics=[metric]) for pipeline in pipelines))
 
 
-def _chosen(config: TaskConfig, kind: type[Scorer], task_metrics: Sequence[Metric]) -> list[Metric]:
+def _choose_metrics(config: TaskConfig, kind: type[Scorer], task_metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics of the format, or the defaults, with the task's added; without a format, the task's alone."""
     if task_metrics and config.format is None:
         return list(task_metrics)
@@ -242,7 +242,7 @@ def check_reductions(config: TaskConfig, scorers: Sequence[Scorer]) -> list[Conf
     return notes
 
 
-def _left(config: TaskConfig, scorer: Scorer) -> int:
+def _responses_left(config: TaskConfig, scorer: Scorer) -> int:
     """How many responses of a document reach the metrics, at most."""
     if config.output_type != "generate_until":
         return 1
@@ -251,7 +251,7 @@ def _left(config: TaskConfig, scorer: Scorer) -> int:
 
 
 def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:
-    reduction, remaining = metric.reduction, _left(config, scorer)
+    reduction, remaining = metric.reduction, _responses_left(config, scorer)
     if reduction is None or reduction.needs <= remaining:
         return None
     if config.output_type != "generate_until":
@@ -269,7 +269,7 @@ def _without_effect(config: TaskConfig, scorer: Scorer, metric: Metric) -> Confi
     reduction, repeats = metric.reduction, config.repeats
     if reduction is None or reduction.name == "take_first" or config.output_type != "generate_until" or repeats == 1:
         return None
-    if _left(config, scorer) > 1:
+    if _responses_left(config, scorer) > 1:
         return None
     note = f"reduction {reduction.name} of metric '{metric.name}' gets one response of {repeats}, as the filters"
     hint = "remove take_first or majority_vote from them to have all responses reduced"

@@ -20,13 +20,13 @@ K = TypeVar("K", bound=Hashable)
 _WORD = re.compile(r"\w+")
 
 
-def contaminated(queries: Mapping[K, str], corpus: Iterable[Path], n: int = DEFAULT_NGRAM) -> set[K]:
+def find_contaminated(queries: Mapping[K, str], corpus: Iterable[Path], n: int = DEFAULT_NGRAM) -> set[K]:
     """The keys of the queries that share an n-gram with the corpus; a query of fewer words has to occur as a whole.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp(), "corpus.txt")
     >>> _ = file.write_text("It is said that the quick, brown fox jumps.")
-    >>> contaminated({1: "The quick brown fox!", 2: "A slow brown fox"}, [file], n=4)
+    >>> find_contaminated({1: "The quick brown fox!", 2: "A slow brown fox"}, [file], n=4)
     {1}
     """
     keys_by_ngram: dict[tuple[str, ...], list[K]] = {}

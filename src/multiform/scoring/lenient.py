@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from multiform.labels import split_solution
-from multiform.scoring.scorers.final_answer import NUMBER, canonical_answer, canonical_number
+from multiform.scoring.scorers.answers import NUMBER, canonical_answer, canonical_number
 
 #: Before a lower-case word, "A" and "I" are words, not labels.
 _NOT_A_WORD = r"(?!(?<=\b[AI])\s+[a-z])"

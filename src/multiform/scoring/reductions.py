@@ -43,17 +43,17 @@ def build_reduction(spec: str | ReductionFn) -> Reduction:
     if isinstance(spec, Reduction):
         return spec
     if callable(spec):
-        return _checked(name_of(spec), spec)
+        return _check_reduction(name_of(spec), spec)
     if spec.startswith("pass@") and spec[5:].isdigit() and int(spec[5:]) > 0:
         k = int(spec[5:])
         return Reduction(name=spec, function=lambda values: {spec: pass_at(values, k)}, needs=k)
     if spec not in reductions:
         hint = nearest(spec, [*reductions, "pass@1"], listed="reductions")
         raise ConfigError(f"unknown reduction '{spec}'", hint=hint)
-    return _checked(spec, reductions.get(spec))
+    return _check_reduction(spec, reductions.get(spec))
 
 
-def _checked(name: str, function: ReductionFn) -> Reduction:
+def _check_reduction(name: str, function: ReductionFn) -> Reduction:
     problem = mismatch(function, [])
     if problem is not None:
         message = f"reduction '{name}' cannot be called with the list of a document's values: {problem}"

@@ -64,7 +64,7 @@ def mean_estimate(values: Sequence[float]) -> Estimate:
         low, high = skewed_interval(value, stderr, n, skewness(values))
         shares = Shares.of(values)
         if shares is not None:
-            low, high = shares.widened(value, low, high, n, NormalDist().inv_cdf((1 + LEVEL) / 2))
+            low, high = shares.extend(value, low, high, n, NormalDist().inv_cdf((1 + LEVEL) / 2))
     return Estimate(value=value, n=n, stderr=stderr, low=low, high=high)
 
 
@@ -198,7 +198,7 @@ class Shares:
             mean_below=math.fsum(below) / len(below) if below else 1.0,
         )
 
-    def widened(self, mean: float, low: float, high: float, n: float, critical: float) -> tuple[float, float]:
+    def extend(self, mean: float, low: float, high: float, n: float, critical: float) -> tuple[float, float]:
         """The bounds of the mean, which reach as far as the exact bounds of the shares, and stay within 0 and 1."""
         tail = 1 - NormalDist().cdf(critical)
         low = min(low, mean, 1 - exact_bounds(self.below, n, tail)[1] * self.mean_below)

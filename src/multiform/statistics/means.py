@@ -1,4 +1,4 @@
-"""FormMeans: the mean of every form with its standard error, and how the means vary together.
+"""Scores of the same documents under several forms, and the means of the forms.
 
 The standard errors allow for clusters of documents (CR2 of Bell and McCaffrey, with their degrees of
 freedom); with a cluster for each document they are the sample standard errors. The mean of a group is
@@ -11,13 +11,101 @@ varies as if a few documents more were otherwise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
+from multiform.errors import DataError
 from multiform.statistics.estimates import LEVEL, Estimate, Shares, exact_bounds, rate_bounds, skewed_bounds, skewness
-from multiform.statistics.scores import Array, DocumentScores
+
+Array: TypeAlias = NDArray[np.float64]
+Indexes: TypeAlias = NDArray[np.int64]
+
+#: Random numbers that a test or an interval draws at a time, to bound the memory.
+CHUNK = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DocumentScores:
+    """A row for each document and a column for each form; the mean of a form weighs its documents by `weights`."""
+
+    values: Array
+    #: The cluster of each document: documents with the same number, such as questions about one passage, are dependent.
+    clusters: Indexes
+    #: The subject of each document: each subject of a group is a sample of its own.
+    subjects: Indexes
+    #: The weight of each document; they add up to 1, and are equal within a subject.
+    weights: Array
+
+    @property
+    def n(self) -> int:
+        """The number of documents."""
+        return len(self.values)
+
+    @property
+    def binary(self) -> bool:
+        """Whether every score is right or wrong, 1 or 0."""
+        return bool(np.isin(self.values, (0.0, 1.0)).all())
+
+    @property
+    def clustered(self) -> bool:
+        """Whether any two documents are in one cluster."""
+        return len(np.unique(self.clusters)) < self.n
+
+    def of(self, values: ArrayLike) -> DocumentScores:
+        """Other values of the same documents: a column, or several."""
+        columns = np.asarray(values, dtype=np.float64)
+        return replace(self, values=columns[:, None] if columns.ndim == 1 else columns)
+
+
+def document_scores(values: ArrayLike, clusters: Sequence[Hashable] | None = None) -> DocumentScores:
+    """The scores of one task: a row for each document, a column for each form.
+
+    `clusters` holds the cluster of each document, such as the name of its passage; by default each is its own.
+
+    >>> scores = document_scores([[1, 0], [1, 1], [0, 0]], clusters=["p1", "p1", "p2"])
+    >>> scores.n, scores.binary, scores.clustered
+    (3, True, True)
+    """
+    columns = np.asarray(values, dtype=np.float64)
+    columns = columns[:, None] if columns.ndim == 1 else columns
+    if not np.isfinite(columns).all():
+        raise DataError("a score is not a number", hint="leave the document out under every form")
+    n = len(columns)
+    if clusters is None:
+        numbers = np.arange(n)
+    else:
+        order: dict[Hashable, int] = {}
+        numbers = np.array([order.setdefault(cluster, len(order)) for cluster in clusters], dtype=np.int64)
+    if len(np.unique(numbers)) < 2:
+        message = f"there {'is one cluster' if n > 1 else 'are fewer than two documents'}, which says nothing of others"
+        raise DataError(message, hint="evaluate more documents")
+    return DocumentScores(
+        values=columns, clusters=numbers, subjects=np.zeros(n, dtype=np.int64), weights=np.full(n, 1 / n)
+    )
+
+
+def pool_subjects(subjects: Sequence[DocumentScores], weights: Sequence[float]) -> DocumentScores:
+    """The scores of a group: those of its subjects, each with a weight.
+
+    >>> subjects = [document_scores([[1, 0], [1, 1]]), document_scores([[0, 0], [0, 0], [1, 1], [0, 1]])]
+    >>> pool_subjects(subjects, [1, 1]).weights.tolist()
+    [0.25, 0.25, 0.125, 0.125, 0.125, 0.125]
+    """
+    shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
+    offsets = np.cumsum([0, *(part.clusters.max() + 1 for part in subjects)])
+    return DocumentScores(
+        values=np.concatenate([part.values for part in subjects]),
+        clusters=np.concatenate([part.clusters + offset for part, offset in zip(subjects, offsets, strict=False)]),
+        subjects=np.concatenate([np.full(part.n, index) for index, part in enumerate(subjects)]),
+        weights=np.concatenate([share * part.weights for part, share in zip(subjects, shares, strict=True)]),
+    )
+
 
 #: Variances of less than this are rounding errors.
 _NONE = 1e-12
@@ -85,7 +173,7 @@ class FormMeans:
             return rate_bounds(value, float(self.effective_n[form]), critical)
         low, high = skewed_bounds(value, float(self.stderrs[form]), critical, float(self.skewness[form]))
         shares = self.shares[form]
-        return (low, high) if shares is None else shares.widened(value, low, high, self.equivalent, critical)
+        return (low, high) if shares is None else shares.extend(value, low, high, self.equivalent, critical)
 
     @property
     def effective_n(self) -> Array:
@@ -145,6 +233,48 @@ def _satterthwaite(variances: Array, freedoms: Array) -> float:
     return float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
 
 
+def dataset_estimates(scores: DocumentScores, total: int, *, level: float = LEVEL) -> list[Estimate]:
+    """The mean of every form over a whole dataset of `total` documents, of which a random sample was evaluated.
+
+    Documents, or whole clusters of them, were drawn without replacement. The mean of the dataset is known as far as it
+    was evaluated, and only that of the other documents is uncertain: the variance is that of `form_means` times their
+    share (finite-population correction), and the bounds stay within what they can add. Rates of them are whole numbers
+    of documents, so that their bounds are rounded outwards. Where few documents are left, their own mean is what is
+    uncertain, and their number limits the degrees of freedom. With all documents evaluated, the interval is a point.
+
+    >>> right = [1] * 70 + [0] * 30
+    >>> for total in (100_000, 200, 100):
+    ...     (estimate,) = dataset_estimates(document_scores(right), total)
+    ...     print(round(estimate.low, 3), round(estimate.high, 3))
+    0.604 0.781
+    0.63 0.755
+    0.7 0.7
+    """
+    means, number = form_means(scores), total - scores.n
+    if number <= 0:
+        return [Estimate(value=v, n=means.n, stderr=0.0, low=v, high=v) for v in means.values.tolist()]
+    left = number / total
+    freedom = np.inf if np.isinf(means.freedom) else max(1.0, means.equivalent * left / (1 - left) - 1)
+    others = replace(
+        means,
+        covariance=means.covariance / left,
+        unseen=means.unseen / left,
+        equivalent=means.equivalent * left,
+        skewness=means.skewness * (2 * left - 1) / math.sqrt(left),
+        freedoms=np.minimum(means.freedoms, freedom),
+    )
+    estimates = []
+    for estimate in others.estimates(level):
+        low, high = estimate.interval
+        if means.rates:
+            low, high = math.floor(low * number + 1e-9) / number, math.ceil(high * number - 1e-9) / number
+        known = (1 - left) * estimate.value
+        stderr = left * (estimate.stderr or 0.0)
+        low, high = known + left * low, known + left * high
+        estimates.append(Estimate(value=estimate.value, n=means.n, stderr=stderr, low=low, high=high))
+    return estimates
+
+
 def mean_of(scores: DocumentScores, column: Array) -> Estimate:
     """The mean of one value for each document."""
     return form_means(scores.of(column)).estimates()[0]
@@ -186,13 +316,13 @@ def _subject(scores: DocumentScores, number: int) -> _Subject:
         both_right=both_right,
         equivalent=equivalent,
         covariance=covariance,
-        unseen=share**2 * _unseen(means, both_right, equivalent),
+        unseen=share**2 * _unseen_variance(means, both_right, equivalent),
         third=skew * np.maximum(np.diag(covariance), 0.0) ** 1.5,
         freedom=float(n**2 / (np.sum(sizes**2) + (squares.sum() ** 2 - np.sum(squares**2)) / n**2)),
     )
 
 
-def _unseen(means: Array, both_right: Array, equivalent: float) -> Array:
+def _unseen_variance(means: Array, both_right: Array, equivalent: float) -> Array:
     """The variances of rates and of their differences that a sample may have in which nothing varies.
 
     A rate has that of Agresti and Coull, with two more documents each way; a difference that of Bonett and Price, with

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtri
 
 from multiform.statistics.estimates import LEVEL, Estimate
-from multiform.statistics.means import FormMeans, form_means
-from multiform.statistics.scores import CHUNK, Array, DocumentScores, Indexes
+from multiform.statistics.means import CHUNK, Array, DocumentScores, FormMeans, Indexes, form_means
 
 #: Permutations that a test draws; where there are fewer different ones, all of them are used.
 PERMUTATIONS = 9_999
@@ -42,7 +41,7 @@ class Difference:
 def paired_differences(scores: DocumentScores, *, level: float = LEVEL, seed: int = 0) -> list[Difference]:
     """The differences of all pairs of forms.
 
-    >>> from multiform.statistics.scores import document_scores
+    >>> from multiform.statistics.means import document_scores
     >>> right = [[1, 1]] * 60 + [[1, 0]] * 12 + [[0, 1]] * 2 + [[0, 0]] * 26
     >>> (pair,) = paired_differences(document_scores(right))
     >>> round(pair.estimate.value, 3), round(pair.p, 4)

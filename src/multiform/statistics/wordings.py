@@ -23,9 +23,8 @@ from scipy.special import chdtri, stdtr, stdtrit
 from multiform.errors import DataError
 from multiform.statistics.design import Components
 from multiform.statistics.estimates import LEVEL, Estimate, rate_bounds
-from multiform.statistics.means import FormMeans
+from multiform.statistics.means import Array, FormMeans
 from multiform.statistics.paired import holm
-from multiform.statistics.scores import Array
 
 #: The fewest wordings that say something of others.
 MIN_WORDINGS = 3
@@ -81,7 +80,7 @@ def wording_population(means: FormMeans, *, level: float = LEVEL) -> WordingPopu
     """The population that the forms of `means` are a sample of.
 
     >>> from multiform.statistics.means import form_means
-    >>> from multiform.statistics.scores import document_scores
+    >>> from multiform.statistics.means import document_scores
     >>> rng = np.random.default_rng(0)
     >>> right = rng.random((400, 12)) < 0.6 + 0.1 * rng.standard_normal(12)
     >>> population = wording_population(form_means(document_scores(right)))
@@ -105,7 +104,7 @@ def wording_population(means: FormMeans, *, level: float = LEVEL) -> WordingPopu
         deviation=_deviation(observed, noise, count),
         predicted=_within(means, Estimate(value=overall, n=means.n, low=overall - step, high=overall + step)),
         reliability=between / observed if observed else 0.0,
-        shrunken=_shrunken(means, overall, between, noise, critical),
+        shrunken=_shrink(means, overall, between, noise, critical),
         components=Components(
             document=max(0.0, documents - noise / count) * means.n, wording=between, rest=max(0.0, noise) * means.n
         ),
@@ -192,7 +191,7 @@ def _deviation(observed: float, noise: float, count: int) -> Estimate:
     return Estimate(value=math.sqrt(max(0.0, observed - noise)), n=count, low=math.sqrt(low), high=math.sqrt(high))
 
 
-def _shrunken(means: FormMeans, overall: float, between: float, noise: float, critical: float) -> tuple[Estimate, ...]:
+def _shrink(means: FormMeans, overall: float, between: float, noise: float, critical: float) -> tuple[Estimate, ...]:
     """Best linear unbiased predictions of the forms' scores."""
     share = between / (between + noise) if between + noise else 0.0
     own = share * noise  # what is left of the uncertainty about one wording
@@ -228,13 +227,13 @@ def _permutation_test(scores: Array, values: Array, permutations: int, rng: np.r
     member = np.eye(len(sizes))[codes]
     centred = scores - scores.mean()
 
-    def between(rows: Array) -> Array:
+    def squares_between(rows: Array) -> Array:
         squares: Array = ((rows @ member) ** 2 / sizes).sum(axis=1)
         return squares
 
-    observed = between(centred[None])[0]
+    observed = squares_between(centred[None])[0]
     shuffled = rng.permuted(np.tile(centred, (permutations, 1)), axis=1)
-    return float((1 + (between(shuffled) >= observed - 1e-12).sum()) / (1 + permutations))
+    return float((1 + (squares_between(shuffled) >= observed - 1e-12).sum()) / (1 + permutations))
 
 
 def _effect(means: FormMeans, values: Array, value: str, level: float) -> Estimate:

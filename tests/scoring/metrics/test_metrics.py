@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import ConfigError, register_metric
-from multiform.scoring.metrics import aggregations, build_metric, metrics
+from multiform.scoring.aggregations import aggregations
+from multiform.scoring.metrics import build_metric, metrics
 from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, TextOutcome
 from multiform.statistics.estimates import mean_estimate, ratio_estimate
 

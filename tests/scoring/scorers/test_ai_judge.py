@@ -14,7 +14,7 @@ from multiform.cli.main import main
 from multiform.models import Model, models, register_model
 from multiform.requests import Completion, GenerationRequest
 from multiform.results import sample_lines, to_json
-from multiform.scoring.scorers import judge_model
+from multiform.scoring.scorers import ai_judge
 
 DOCS = [
     {"question": "What is the capital of France?", "answer": "Paris"},
@@ -81,12 +81,12 @@ class Recording(Model):
 
 @pytest.fixture
 def recording() -> Iterator[type[Recording]]:
-    judge_model._loaded.cache_clear()
+    ai_judge._load_judge.cache_clear()
     register_model("recording")(Recording)
     Recording.asked, Recording.made, Recording.text = [], 0, "Verdict: CORRECT"
     yield Recording
     del models._entries["recording"]
-    judge_model._loaded.cache_clear()
+    ai_judge._load_judge.cache_clear()
 
 
 def test_a_model_on_a_server_judges(server: Any) -> None:
@@ -116,7 +116,7 @@ def test_what_the_judge_wrote_is_in_the_samples_and_not_in_the_scores(server: An
 def test_the_judge_says_how_far_it_is(
     recording: type[Recording], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(judge_model, "_PAUSE", 0.0)
+    monkeypatch.setattr(ai_judge, "_PAUSE", 0.0)
     with caplog.at_level("INFO", "multiform"):
         run("Rome", kwargs={"judge_model": "recording"})
     told = [record.getMessage() for record in caplog.records]
@@ -360,10 +360,10 @@ def test_a_model_of_a_known_provider_is_asked_there_with_its_own_key(
 ) -> None:
     for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GEMINI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
-    spec = judge_model.choose_judge(name, {})
+    spec = ai_judge.choose_judge(name, {})
     assert spec.model == model
     with caplog.at_level("INFO", "multiform"):
-        judge = judge_model._loaded(spec)
+        judge = ai_judge._load_judge(spec)
     assert judge.name == name
     assert f"the judge '{name}' is asked at {address}, with the key of ${key}" in caplog.text
 
@@ -372,7 +372,7 @@ def test_a_model_of_a_known_provider_is_asked_there_with_its_own_key(
 def test_a_name_that_only_resembles_a_providers_is_unknown(name: str, monkeypatch: Any) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(ConfigError, match="unknown model"):
-        judge_model.choose_judge(name, {})
+        ai_judge.choose_judge(name, {})
 
 
 def test_the_judge_is_in_the_results_without_its_keys(server: Any) -> None:

@@ -12,7 +12,7 @@ from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers import scorers
-from multiform.scoring.scorers.final_answer import read_final_answer
+from multiform.scoring.scorers.answers import read_final_answer
 
 READ = [
     # as it was asked for

@@ -9,11 +9,10 @@ import pytest
 
 from multiform.errors import DataError
 from multiform.scoring.filters import Pipeline
-from multiform.scoring.instructions import follows, rules
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers import scorers
-from multiform.scoring.scorers.instructions import Instructions
+from multiform.scoring.scorers.instructions import Instructions, follows, rules
 from tests.conftest import ROOT
 
 ROWS = [ROOT.parent / "shared/data/google/IFEval/default/train.jsonl"]

@@ -7,7 +7,7 @@ import pytest
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
-from multiform.scoring.scorers.final_answer import MathVerify
+from multiform.scoring.scorers.answers import MathVerify
 
 pytest.importorskip("math_verify", reason="math-verify is not installed: pip install 'multiform[math]'")
 
@@ -32,6 +32,6 @@ def test_equal_answers_count(reference: str, completion: str, right: bool):
 
 
 def test_an_answer_that_takes_too_long_to_compare_is_wrong(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("multiform.scoring.scorers.final_answer._COMPARING", 0.3)
+    monkeypatch.setattr("multiform.scoring.scorers.answers._COMPARING", 0.3)
     read = SCORER.reading(TextOutcome(prediction=r"\boxed{7^{7^{7^{7}}} + 1}", references=("12",)))
     assert read.prediction not in read.references

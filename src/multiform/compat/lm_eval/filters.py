@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from multiform.models.foreign import Instance
-from multiform.scoring.filters import filters
-from multiform.scoring.filters.extraction import DEFAULT_PATTERN, INVALID
+from multiform.scoring.filters import DEFAULT_PATTERN, INVALID, filters
 
 
 class Filter(ABC):

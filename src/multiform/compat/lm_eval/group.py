@@ -11,7 +11,7 @@ from multiform.compat.errors import convert_errors
 from multiform.compat.lm_eval.config import AggMetricConfig, GroupConfig
 from multiform.errors import UsageError
 from multiform.forms import Task
-from multiform.scoring.groups import group_scores
+from multiform.scoring.aggregations import group_scores
 from multiform.statistics.estimates import Estimate
 from multiform.tasks import Group as OurGroup
 from multiform.tasks import GroupConfig as OurGroupConfig

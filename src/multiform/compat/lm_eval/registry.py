@@ -19,7 +19,7 @@ from multiform.scoring.aggregations import register_aggregation as register_plai
 from multiform.scoring.build import DEFAULT_METRICS
 from multiform.scoring.filters import filters
 from multiform.scoring.metrics import Metric, metrics
-from multiform.scoring.metrics.callables import callable_metric
+from multiform.scoring.metrics.base import callable_metric
 from multiform.scoring.scorers import Scorer, scorers
 
 _HF = ("hf", "hf-auto", "huggingface")

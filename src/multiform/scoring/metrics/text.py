@@ -66,7 +66,7 @@ def token_f1(outcome: TextOutcome, *, separator: str | None = None) -> float:
     if separator is None:
         return max(_overlap(_words(prediction), _words(reference)) for reference in outcome.references)
     predicted = _spans(prediction, separator)
-    return max(_aligned(predicted, _spans(reference, separator)) for reference in outcome.references)
+    return max(_alignment_score(predicted, _spans(reference, separator)) for reference in outcome.references)
 
 
 def _overlap(predicted: Sequence[str], reference: Sequence[str]) -> float:
@@ -95,7 +95,7 @@ def _number(word: str) -> str:
     return str(float(word)) if _is_number(word) else word
 
 
-def _aligned(predicted: Sequence[Sequence[str]], reference: Sequence[Sequence[str]]) -> float:
+def _alignment_score(predicted: Sequence[Sequence[str]], reference: Sequence[Sequence[str]]) -> float:
     """The best total of span scores, each span used once, over the number of spans in the longer list."""
     totals = {0: 0.0}  # by the set of matched spans of the reference, as bits
     for span in predicted:
@@ -113,7 +113,7 @@ def _span_score(predicted: Sequence[str], reference: Sequence[str]) -> float:
 
 
 @register_metric("contained", output_type="generate_until")
-def contained(outcome: TextOutcome, *, any_of: bool = False) -> float:
+def containment(outcome: TextOutcome, *, any_of: bool = False) -> float:
     """The share of references that occur in the prediction, in any case; with `any_of`, whether one of them does."""
     prediction = str(outcome.prediction or "").lower()
     found = [reference.lower() in prediction for reference in outcome.references]
@@ -159,7 +159,7 @@ def invalid(outcome: TextOutcome) -> float:
 
 
 @register_metric("truncated", output_type="generate_until", higher_is_better=False)
-def truncated(outcome: TextOutcome) -> float:
+def is_truncated(outcome: TextOutcome) -> float:
     """Whether the completion ended at the limit of tokens."""
     return float(outcome.truncated)
 

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc
 from multiform.registry import Registry
+from multiform.scoring.aggregations import Aggregation, ItemKind, item_kind
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import Metric
 from multiform.scoring.outcome import Outcome, TextOutcome
@@ -80,7 +81,7 @@ class Scorer:
         if not outcomes:
             message = f"the filters of '{self.name}' left no response to score"
             raise DataError(message, hint="have them return one output for each that they get")
-        return self.reduced([self._score_one(outcome) for outcome in outcomes])
+        return self.reduce([self._score_one(outcome) for outcome in outcomes])
 
     def score_documents(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         """Call `score_instances` and check that it returns a mapping of values for each document."""
@@ -93,7 +94,7 @@ class Scorer:
             raise DataError(f"scorer {method} returned {len(scored)} results for {len(docs)} documents", hint=hint)
         return [dict(values) for values in scored]
 
-    def reduced(self, scored: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def reduce(self, scored: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Reduce the values of repeats to one value for each metric."""
         for values in scored:
             if set(values) != set(scored[0]):
@@ -101,8 +102,8 @@ class Scorer:
                 raise DataError(message, hint="give every repeat the same ones")
         values_by_metric: dict[str, Any] = {}
         for key in scored[0]:
-            reduced = _reduced(key, [values[key] for values in scored], self._reduction(key))
-            metric = self.named(key)
+            reduced = _reduce_values(key, [values[key] for values in scored], self._reduction(key))
+            metric = self.metric_named(key)
             if metric is not None and key not in reduced:
                 numbers = [name for name, value in reduced.items() if not isinstance(value, str | None)]
                 self.value_metrics |= dict.fromkeys(numbers, metric)
@@ -126,9 +127,9 @@ class Scorer:
 
     def metric(self, key: str) -> Metric | None:
         """The metric of a key of the values: by name, by the name in brackets, or the only metric there is."""
-        return self.named(key) or (self.metrics[0] if len(self.metrics) == 1 else None)
+        return self.metric_named(key) or (self.metrics[0] if len(self.metrics) == 1 else None)
 
-    def named(self, key: str) -> Metric | None:
+    def metric_named(self, key: str) -> Metric | None:
         """The metric of a key: of that name, of the name in brackets as in ``pass@2(exact_match)``, or the one that
         gave a value that name.
         """
@@ -136,12 +137,12 @@ class Scorer:
         return next((metric for metric in self.metrics if metric.name in names), self.value_metrics.get(key))
 
 
-def _reduced(key: str, repeats: Sequence[Any], reduction: Reduction | None) -> dict[str, Any]:
+def _reduce_values(key: str, repeats: Sequence[Any], reduction: Reduction | None) -> dict[str, Any]:
     """The reduced value of repeats; several for a reduction such as ``pass@k``, or a metric with several values."""
     if all(isinstance(value, Mapping) for value in repeats):
         values: dict[str, Any] = {}
         for name in repeats[0]:
-            values |= _reduced(str(name), [value.get(name) for value in repeats], reduction)
+            values |= _reduce_values(str(name), [value.get(name) for value in repeats], reduction)
         return values
     value = repeats[0] if reduction is None else reduction(repeats)
     if not isinstance(value, Mapping):
@@ -176,16 +177,82 @@ class ReadingScorer(Scorer, ABC):
         return super().prediction(self.reading(outcome) if isinstance(outcome, TextOutcome) else outcome)
 
     def score(self, outcome: Outcome) -> dict[str, Any]:
-        if not isinstance(outcome, TextOutcome):
-            message = f"{type(self).__name__} scores generated completions"
-            raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
-        return super().score(self.reading(outcome))
+        return super().score(self.reading(as_completion(outcome, type(self).__name__)))
 
 
-def compiled(pattern: str, name: str) -> re.Pattern[str]:
+def as_completion(outcome: Outcome, scorer: str) -> TextOutcome:
+    """The outcome of a completion; a ConfigError for any other."""
+    if isinstance(outcome, TextOutcome):
+        return outcome
+    message = f"{scorer} scores generated completions"
+    raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
+
+
+def compile_pattern(pattern: str, name: str) -> re.Pattern[str]:
     """Compile a regular expression; errors name the scorer's argument `name`."""
     try:
         return re.compile(pattern)
     except (re.error, TypeError) as error:
         message = f"bad regular expression {shorten(pattern)}: {error}"
         raise ConfigError(message, where=f"scorer.kwargs.{name}", hint="test the pattern") from error
+
+
+def reduce_task_values(
+    scorer: Scorer, values: Mapping[str, Any], aggregation_of: Callable[[str], Aggregation]
+) -> dict[str, Any]:
+    """The values that `process_results` returned, with the values of repeats reduced to one.
+
+    A task's own aggregation gets a list as it is, unless the metric has a reduction. A registered aggregation takes
+    one number, or one pair, for each document, so that a list of these holds repeats.
+    """
+    reduced: dict[str, Any] = {}
+    for key, value in values.items():
+        metric = scorer.metric_named(str(key))
+        repeats = _repeats(value, item_kind(aggregation_of(str(key))), metric)
+        if repeats is None:
+            reduced[str(key)] = value
+        elif not repeats:
+            message = f"process_results gave metric '{key}' an empty list"
+            raise DataError(message, hint="give a value, such as 0.0, or leave the metric out of this document")
+        else:
+            reduced |= scorer.reduce([{str(key): repeat} for repeat in repeats])
+    return reduced
+
+
+def _repeats(value: Any, kind: ItemKind, metric: Metric | None) -> list[Any] | None:
+    """The values that a list repeats; None where the value is passed on as it is."""
+    reduces = metric is not None and metric.reduction is not None
+    if isinstance(value, list) and (kind == "number" or _holds_pairs(value) or (kind == "any" and reduces)):
+        return value if kind != "any" or reduces else None
+    return [value] if reduces else None
+
+
+def _holds_pairs(value: list[Any]) -> bool:
+    return all(isinstance(item, list | tuple) and len(item) == 2 for item in value)
+
+
+def check_values(values: Mapping[str, Any], scorer: Scorer, aggregation_of: Callable[[str], Aggregation]) -> None:
+    """Raise a DataError for a value that the aggregation of its metric cannot use.
+
+    Text under a name that is no metric, such as a judge's response, is only written to the samples.
+    """
+    for key, value in values.items():
+        if item_kind(aggregation_of(key)) != "number" or _is_number(value):
+            continue
+        if scorer.metric_named(key) is None and is_note(value):
+            continue
+        message = f"metric '{key}' has the value {shorten(value)}, not a number"
+        raise DataError(message, hint="give a number for each document, or an aggregation that takes such values")
+
+
+def is_note(value: Any) -> bool:
+    """Whether a value is not aggregated but only written to the samples."""
+    return value is None or isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

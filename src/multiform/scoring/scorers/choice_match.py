@@ -86,18 +86,18 @@ def read_choice(
     if primed:
         first = text.lstrip(": \t\n").partition("\n")[0]
         return (
-            _leading(first, label, labels, loose=True)
-            or _boxed(first, labels, choices, place=0)
-            or _spelled(first, labels, choices)
-            or _stated(text, label, labels)
-            or _boxed(text, labels, choices)
+            _find_leading(first, label, labels, loose=True)
+            or _find_boxed(first, labels, choices, place=0)
+            or _find_spelled(first, labels, choices)
+            or _find_stated(text, label, labels)
+            or _find_boxed(text, labels, choices)
         )
     return (
-        _stated(text, label, labels)
-        or _boxed(text, labels, choices)
-        or (None if _restates(text, labels) else _leading(text, label, labels, loose=False))
-        or (_spelled(text, labels, choices) if finished else None)
-        or (_only_marked(text, label, labels) if finished else None)
+        _find_stated(text, label, labels)
+        or _find_boxed(text, labels, choices)
+        or (None if _restates(text, labels) else _find_leading(text, label, labels, loose=False))
+        or (_find_spelled(text, labels, choices) if finished else None)
+        or (_find_only_marked(text, label, labels) if finished else None)
     )
 
 
@@ -111,7 +111,7 @@ def _label_pattern(labels: Sequence[str]) -> str:
     return "|".join(part + _NO_NOUN if part == "a" else part for part in patterns) or r"(?!)"
 
 
-def _settled(label: str) -> str:
+def _label_end(label: str) -> str:
     """What must not follow a label: the rest of a word or number, or other labels as in "A, B or C"."""
     other = rf"[(\[]?(?:{label})[)\]]?(?!\w)"
     others = rf"(?:\s*+,\s*+{other})*\s*+,?\s*+(?:or\b|and\b|/|&)\s*{other}|\s*,\s*{other}\s*(?:[,.]|$)"
@@ -123,21 +123,21 @@ def _exact(name: str, labels: Sequence[str]) -> str | None:
     return next((label for label in labels if label.casefold() == name.casefold()), None)
 
 
-def _stated(text: str, label: str, labels: Sequence[str]) -> str | None:
+def _find_stated(text: str, label: str, labels: Sequence[str]) -> str | None:
     """The label in the last "the answer is X"; a lower-case "a" before a word is an article, not a label."""
     statements = re.findall(
-        rf"(?i:{_STATED}){_SKIPPED}((?:{label})|(?i:{label})(?={_CLOSING}|\s*(?m:$))){_settled(label)}", text
+        rf"(?i:{_STATED}){_SKIPPED}((?:{label})|(?i:{label})(?={_CLOSING}|\s*(?m:$))){_label_end(label)}", text
     )
     return _exact(statements[-1], labels) if statements else None
 
 
-def _leading(text: str, label: str, labels: Sequence[str], *, loose: bool) -> str | None:
+def _find_leading(text: str, label: str, labels: Sequence[str], *, loose: bool) -> str | None:
     """The label at the very beginning; not loosely, only where punctuation, a verdict or the end follows it."""
     ahead = (
         _NO_WORD if loose else rf"(?=\s*(?:{_CLOSING}|[,;]|$|\n)|\s+-\s|\s+is\s+(?:the\s+)?(?:correct|right|best)\b)"
     )
     match = re.match(
-        rf"{_SKIPPED}(?i:(?:option|choice)\s+)?(?:({label}){ahead}|((?i:{label}))(?={_CLOSING}|\s*$)){_settled(label)}",
+        rf"{_SKIPPED}(?i:(?:option|choice)\s+)?(?:({label}){ahead}|((?i:{label}))(?={_CLOSING}|\s*$)){_label_end(label)}",
         text,
     )
     return _exact(match[1] or match[2], labels) if match else None
@@ -149,16 +149,16 @@ def _restates(text: str, labels: Sequence[str]) -> bool:
     return len(lines) == 2 and re.match(rf"{lines[0]}.*\n{lines[1]}", text) is not None
 
 
-def _boxed(text: str, labels: Sequence[str], choices: Sequence[str], *, place: int = -1) -> str | None:
+def _find_boxed(text: str, labels: Sequence[str], choices: Sequence[str], *, place: int = -1) -> str | None:
     r"""The label or choice in the last \boxed{...} of a text, or in the one at another place."""
     boxes = re.findall(r"\\boxed\{(?:\\[a-z]+\{)?([^{}]*)\}?\}", text)
     if not boxes:
         return None
     inner = boxes[place].strip().strip("().")
-    return _exact(inner, labels) or _spelled(inner, labels, choices)
+    return _exact(inner, labels) or _find_spelled(inner, labels, choices)
 
 
-def _spelled(text: str, labels: Sequence[str], choices: Sequence[str]) -> str | None:
+def _find_spelled(text: str, labels: Sequence[str], choices: Sequence[str]) -> str | None:
     """The label of the one choice whose text is there and not denied; inside a longer one it does not count."""
     plain = _plain(text)
     texts = [_plain(choice) for choice in choices]
@@ -171,7 +171,7 @@ def _spelled(text: str, labels: Sequence[str], choices: Sequence[str]) -> str | 
     return labels[texts.index(present[0])] if unique else None
 
 
-def _only_marked(text: str, label: str, labels: Sequence[str]) -> str | None:
+def _find_only_marked(text: str, label: str, labels: Sequence[str]) -> str | None:
     """The only label that stands somewhere in brackets or with its own punctuation."""
     marked = set(re.findall(rf"(?:(?<!not )[(\[*]({label})[)\]*])|(?:(?:^|\n)({label})(?:[.):]|\s*(?m:$)))", text))
     names = {first or second for first, second in marked}

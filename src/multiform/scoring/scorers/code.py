@@ -18,8 +18,8 @@ from multiform.fields import Doc, Field, FieldSpec
 from multiform.prompts.template import compile_template, render
 from multiform.sandbox import run_program
 from multiform.scoring.metrics import register_metric
-from multiform.scoring.outcome import Outcome, TextOutcome
-from multiform.scoring.scorers.base import Scorer, register_scorer
+from multiform.scoring.outcome import Outcome
+from multiform.scoring.scorers.base import Scorer, as_completion, register_scorer
 
 _BLOCK = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\r?\n(.*?)(?:\r?\n```|\Z)", re.DOTALL | re.IGNORECASE)
 #: The most bytes of a document's packed tests.
@@ -76,7 +76,7 @@ def _run(source, tests, name):
 
 
 @register_metric("passed", output_type="generate_until", reduction="mean")
-def passed(outcome: Outcome) -> float:
+def has_passed(outcome: Outcome) -> float:
     """Whether the program passed its tests, the mean of which is pass@1; computed by the scorer `code`."""
     raise ConfigError("metric 'passed' comes from running a program", hint="write scorer: {type: code, kwargs: ...}")
 
@@ -120,10 +120,8 @@ class Code(Scorer):
 
     def source(self, outcome: Outcome, doc: Doc) -> str:
         """The program that is run for a completion."""
-        if not isinstance(outcome, TextOutcome):
-            message = "code scores generated completions"
-            raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
-        text = outcome.primed + str(outcome.prediction or "")
+        completion = as_completion(outcome, "code")
+        text = completion.primed + str(completion.prediction or "")
         blocks = _BLOCK.findall(text)
         code = text if not blocks else blocks[0 if self.block == "first" else -1]
         if self._program is not None:
@@ -149,7 +147,7 @@ class Code(Scorer):
             for outcome, result in zip(outcomes, results, strict=True)
         ]
         texts = {"program_result" if not i else f"program_result_{i}": r.result for i, r in enumerate(results)}
-        return {**self.reduced(scored), **texts}
+        return {**self.reduce(scored), **texts}
 
 
 class _TextUnpickler(pickle.Unpickler):

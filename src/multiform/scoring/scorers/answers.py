@@ -1,18 +1,22 @@
-"""The scorer `final_answer`: extracts the final answer from a chain of reasoning."""
+"""Scorers that extract a short answer: the first word, a match of a regular expression, the final answer of a chain of
+reasoning, or that answer as mathematics.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
-from multiform.deadline import TimeLimitError, within
+from multiform.deadline import MAX_SECONDS, TimeLimitError, within
 from multiform.errors import UsageError
 from multiform.labels import split_solution
+from multiform.scoring.filters import DEFAULT_PATTERN, INVALID, find_match
 from multiform.scoring.outcome import TextOutcome
-from multiform.scoring.scorers.base import ReadingScorer, compiled, register_scorer
+from multiform.scoring.scorers.base import ReadingScorer, compile_pattern, register_scorer
 
 _IS = r"[\s*_`]*+(?:is|was|would\s+be|:|=)[\s*_`:]*+"
 _MARKERS = (
@@ -41,7 +45,7 @@ class FinalAnswer(ReadingScorer):
 
     def __post_init__(self) -> None:
         patterns = [self.patterns] if isinstance(self.patterns, str) else self.patterns
-        self._markers = (*(compiled(pattern, "patterns") for pattern in patterns), *_MARKERS)
+        self._markers = (*(compile_pattern(pattern, "patterns") for pattern in patterns), *_MARKERS)
 
     def read(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
@@ -51,7 +55,7 @@ class FinalAnswer(ReadingScorer):
         """Compare as numbers when the reference is one, as words otherwise."""
         answer = self.read(outcome) if outcome.prediction is not None else None
         references = tuple(canonical_answer(split_solution(reference)[1]) for reference in outcome.references)
-        prediction = None if answer is None else _agreeing(answer, references)
+        prediction = None if answer is None else _best_reading(answer, references)
         return replace(outcome, prediction=prediction, references=references)
 
 
@@ -108,16 +112,16 @@ def read_final_answer(text: str, markers: Sequence[re.Pattern[str]] = _MARKERS) 
     'South America'
     """
     for marker in markers:
-        answers = [_trimmed(match[match.lastindex or 0]) for match in marker.finditer(text)]
+        answers = [_trim(match[match.lastindex or 0]) for match in marker.finditer(text)]
         answers = [answer for answer in answers if answer and answer != "answer"]  # "[answer]" is the prompt's own
         if answers:
             return answers[-1]
     lines = text.strip().splitlines()
     bare = len(lines) == 1 and len(lines[0].split()) <= _BARE_WORDS and not re.search(r"\banswer\b", lines[0], re.I)
-    return (_trimmed(lines[0]) or None) if bare else None
+    return (_trim(lines[0]) or None) if bare else None
 
 
-def _trimmed(answer: str) -> str:
+def _trim(answer: str) -> str:
     answer = answer.strip().strip("*_`$\"'“”‘’ ")
     answer = re.sub(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", answer)
     answer = re.sub(r"\\text\{([^{}]*)\}", r"\1", answer)
@@ -126,7 +130,7 @@ def _trimmed(answer: str) -> str:
     return answer.strip("*_`$\"'“”‘’ \n").rstrip("*_`$\"'“”‘’ .\n").replace("−", "-")
 
 
-def _agreeing(answer: str, references: Sequence[str]) -> str:
+def _best_reading(answer: str, references: Sequence[str]) -> str:
     """The normalised answer; where one of its readings equals a reference, that reading."""
     candidates = [canonical_answer(answer), canonical_answer(re.split(r",(?!\d)|[;(]|\.\s", answer)[0])]
     if any(canonical_number(reference) is not None for reference in references):
@@ -161,3 +165,80 @@ def canonical_number(text: str) -> str | None:
     if not value.is_finite() or abs(value.adjusted()) > 40:
         return None
     return format(value.normalize(), "f") if value else "0"
+
+
+#: The characters around a word: all but letters, digits and the sign of a number.
+_AROUND = re.compile(r"^(?:(?![+-]\.?\d)[\W_])+|[\W_]+$")
+
+
+@register_scorer("first_token")
+@dataclass(kw_only=True, eq=False)
+class FirstToken(ReadingScorer):
+    """The first word of the completion, without case and punctuation.
+
+    Where a reference has several words, as many words of the completion are compared.
+    """
+
+    def read(self, outcome: TextOutcome) -> str | None:
+        return next(iter(tokens(outcome.prediction)), None)
+
+    def reading(self, outcome: TextOutcome) -> TextOutcome:
+        """Compare the beginning of the text with each reference, token by token."""
+        reference_tokens = [tokens(reference) for reference in outcome.references]
+        predicted = tokens(outcome.prediction) if outcome.prediction is not None else []
+        right = next((ref for ref in reference_tokens if ref and predicted[: len(ref)] == ref), predicted[:1])
+        return replace(outcome, prediction=_join(right) or None, references=tuple(map(_join, reference_tokens)))
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a text without case and the punctuation around them.
+
+    >>> tokens("(b)"), tokens(" B. y"), tokens("**Yes**, -3.5 %")
+    (['b'], ['b', 'y'], ['yes', '-3.5'])
+    """
+    bare = (_AROUND.sub("", word) for word in text.casefold().split())
+    return [word for word in bare if word]
+
+
+def _join(words: Sequence[str]) -> str:
+    return " ".join(words)
+
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@register_scorer("regex")
+@dataclass(kw_only=True, eq=False)
+class Regex(ReadingScorer):
+    """A match of a regular expression, compared without case and punctuation, and numbers as numbers.
+
+    `regex_pattern` and `group_select` are those of the filter `regex`. Where a task has filters but no pattern, the
+    filtered response is compared. The pattern is also applied to references that match it, such as worked solutions.
+    """
+
+    regex_pattern: str | None = None
+    group_select: int = 0
+
+    def __post_init__(self) -> None:
+        self._pattern: re.Pattern[str] | None = None
+        if self.regex_pattern is not None or not self.pipeline.steps:
+            self._pattern = compile_pattern(self.regex_pattern or DEFAULT_PATTERN, "regex_pattern")
+
+    def read(self, outcome: TextOutcome) -> str | None:
+        if outcome.prediction == INVALID:
+            return None
+        return self._find(outcome.prediction) if self._pattern else str(outcome.prediction)
+
+    def reading(self, outcome: TextOutcome) -> TextOutcome:
+        known = tuple(self._find(reference) or reference for reference in outcome.references)
+        return super().reading(replace(outcome, references=known))
+
+    def canonical(self, text: str) -> str:
+        number = canonical_number(text)
+        return number if number is not None else " ".join(text.casefold().translate(_PUNCTUATION).split())
+
+    def _find(self, text: str) -> str | None:
+        if self._pattern is None:
+            return None
+        with within(MAX_SECONDS):
+            return find_match(self._pattern, text, self.group_select) or None

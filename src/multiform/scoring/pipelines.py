@@ -1,22 +1,96 @@
 """The registry of filters, and the pipelines of a task's `filter_list`.
 
 A filter maps the list of responses to one document (one per repeat) to another list. Functions and
-classes that a task brings along take lists over documents; see `functions`.
+classes that a task brings along take lists over documents, as lm-eval calls them; see `OverDocuments`.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from multiform.calls import mismatch, name_of
 from multiform.deadline import MAX_SECONDS, TimeLimitError, within
 from multiform.errors import ConfigError, DataError, MultiformError, nearest, reason, shorten
 from multiform.fields import Doc
 from multiform.registry import Registry
-from multiform.scoring.filters.functions import OverDocuments, from_callable, made_filter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverDocuments:
+    """A filter function over lists of documents, called for one document at a time.
+
+    `alone` says that `take_first` came before, after which lm-eval passes each document's response by itself
+    instead of in a list.
+    """
+
+    function: Callable[..., Any]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    alone: bool = False
+
+    def __call__(self, outputs: Sequence[Any], doc: Doc) -> list[Any]:
+        argument = outputs[0] if self.alone and len(outputs) == 1 else list(outputs)
+        results = self.function([argument], [doc], **self.kwargs)
+        if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
+            message = f"{name_of(self.function)} returned {shorten(results)}"
+            raise DataError(message, hint="return a list with the outputs of each document")
+        results = list(results)
+        if len(results) != 1:
+            message = f"{name_of(self.function)} returned {len(results)} results for 1 document"
+            raise DataError(message, hint="return one list of outputs for each document")
+        return list(results[0]) if isinstance(results[0], list | tuple) else results
+
+
+def from_callable(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
+    """The filter of ``function: !function``: a class with `apply`, a factory, or a plain function.
+
+    A class or factory is called with the arguments. A function that still wants two arguments after
+    that is the filter itself: ``function(resps, docs, **kwargs)``.
+    """
+    missing = 0 if inspect.isclass(function) else _count_missing(function, kwargs)
+    if missing == 2:
+        return OverDocuments(function=function, kwargs=kwargs)
+    if missing:
+        message = (
+            f"filter function {name_of(function)} takes {missing} more argument{'s' if missing > 1 else ''}, not 2"
+        )
+        raise ConfigError(message, hint="write it as function(resps, docs)")
+    return as_filter(function(**kwargs), name_of(function))
+
+
+def as_filter(filter: Any, name: str) -> Callable[..., Any]:
+    """The filter of one document for what a factory returned: an object with `apply`, or a function."""
+    if callable(getattr(filter, "apply", None)):
+        problem = mismatch(filter.apply, [], [])
+        if problem is not None:
+            message = f"filter '{name}': its apply cannot be called with outputs and documents: {problem}"
+            raise ConfigError(message, hint="write it as apply(self, resps, docs)")
+        return OverDocuments(function=filter.apply)
+    if not callable(filter):
+        message = f"filter '{name}' is of type {type(filter).__name__}"
+        raise ConfigError(message, hint="give a class with apply(resps, docs), or a function(resps, docs)")
+    problem = mismatch(filter, [], {})
+    if problem is not None:
+        message = f"filter '{name}': its function cannot be called with the outputs of a document and the document"
+        raise ConfigError(f"{message}: {problem}", hint="return a function(outputs, doc)")
+    return filter  # type: ignore[no-any-return]
+
+
+def _count_missing(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> int:
+    """How many positional arguments a function still needs beside the named ones."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some builtins have no signature
+        return 2
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return 2
+    return sum(p.kind in positional and p.default is p.empty and p.name not in kwargs for p in parameters)
+
 
 Filter = Callable[[Sequence[Any], Doc], list[Any]]
 FilterFactory = Callable[..., Any]
@@ -79,22 +153,16 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
         after_take_first = any(earlier["function"] == "take_first" for earlier in steps[:index])
         built = replace(built, alone=True) if after_take_first and isinstance(built, OverDocuments) else built
         limit = math.inf if isinstance(built, OverDocuments) else MAX_SECONDS  # code of the task takes its time
-        filters_in_order.append(_guarded(built, _step_name(step), limit))
+        filters_in_order.append(_guard(built, _step_name(step), limit))
     single = any(step["function"] in _SINGLE for step in steps)
     names = tuple(_step_name(step) for step in steps)
-    return Pipeline(name, tuple(filters_in_order), single, 1 if single else _most(steps), names)
+    return Pipeline(name, tuple(filters_in_order), single, 1 if single else _smallest_k(steps), names)
 
 
-def _most(steps: Sequence[Mapping[str, Any]]) -> int | None:
+def _smallest_k(steps: Sequence[Mapping[str, Any]]) -> int | None:
     """The smallest `k` of the pipeline's `take_first_k` filters."""
     limits = [{**step, **(step.get("kwargs") or {})}.get("k") for step in steps if step["function"] == "take_first_k"]
     return min((k for k in limits if isinstance(k, int)), default=None)
-
-
-@register_filter("custom")
-def custom(filter_fn: Callable[..., Any], **kwargs: Any) -> Filter:
-    """Calls ``filter_fn(responses, docs)``, each a list over documents."""
-    return OverDocuments(function=filter_fn, kwargs=kwargs)
 
 
 def _build_step(step: Mapping[str, Any]) -> Filter:
@@ -105,7 +173,7 @@ def _build_step(step: Mapping[str, Any]) -> Filter:
     try:
         if callable(function):
             return from_callable(function, kwargs)
-        return made_filter(filters.get(function)(**kwargs), function)
+        return as_filter(filters.get(function)(**kwargs), function)
     except MultiformError:
         raise
     except re.error as error:
@@ -121,7 +189,7 @@ def _step_name(step: Mapping[str, Any]) -> str:
     return str(getattr(function, "__qualname__", function))
 
 
-def _guarded(step: Filter, name: str, seconds: float) -> Filter:
+def _guard(step: Filter, name: str, seconds: float) -> Filter:
     """The filter, with errors that name it, and a limit on the time that a pattern takes."""
 
     def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:

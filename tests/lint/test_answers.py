@@ -7,7 +7,7 @@ import json
 import pytest
 
 from multiform.cli.main import main
-from multiform.lint.references import refers
+from multiform.lint.answers import refers
 
 DOCS = [
     {"q": "Which is a colour?", "c": ["Red", "Blue", "Both A and B", "Seven"], "a": 2},

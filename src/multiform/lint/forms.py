@@ -1,14 +1,28 @@
-"""Checks of tasks and of what a run does with them: few-shot examples, chat template, decontamination."""
+"""All checks of a form, and of what a run does with it: few-shot examples, chat template, decontamination."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
+from multiform.errors import UsageError
 from multiform.fields import Doc
 from multiform.forms import Form
+from multiform.lint.answers import (
+    answer_hits,
+    choice_findings,
+    description_findings,
+    gold_hits,
+    reference_findings,
+    stop_findings,
+)
 from multiform.lint.documents import DocumentFields, document_findings
-from multiform.lint.finding import Finding, silenced, unsilenced
+from multiform.lint.findings import Finding, as_findings, drop_silenced, silenced_codes
+from multiform.lint.prompts import render
+from multiform.lint.shots import pool_hits, shot_findings
+from multiform.lint.spaces import space_hits
+from multiform.lint.tokens import Tokenizer, token_findings, token_hits
 from multiform.models import Model
 
 
@@ -25,7 +39,7 @@ def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[
         fields = _fields(form)
         alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
         task_issues = fewshot_findings(form) if alike in checked else task_findings(form, docs)
-        findings += unsilenced(form, [*task_issues, *answer_base_findings(form)])
+        findings += drop_silenced(form, [*task_issues, *answer_base_findings(form)])
         checked.add(alike)
     return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
 
@@ -140,5 +154,55 @@ def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
             level="info",
         )
         for form in forms
-        if form.should_decontaminate and "no_corpus" not in silenced(form)
+        if form.should_decontaminate and "no_corpus" not in silenced_codes(form)
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormFindings:
+    """The findings about a form, and the codes that its task silences."""
+
+    form: str
+    #: The number of documents that were looked at.
+    docs: int
+    findings: tuple[Finding, ...]
+    silenced: tuple[Finding, ...] = ()
+
+
+def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer | None = None) -> FormFindings:
+    """All findings about a form and these documents; with a tokenizer, those about tokens as well.
+
+    >>> from multiform.tasks import TaskManager
+    >>> form = Form(TaskManager().load("quiz@mcqa")[0])
+    >>> lint_form(form, form.docs())
+    FormFindings(form='quiz@mcqa', docs=144, findings=(), silenced=())
+    """
+    chat = bool(form.settings.apply_chat_template)
+    template = None if tokenizer is None else tokenizer.chat_template
+    if chat and template is None:
+        message = "there is no tokenizer to take it from" if tokenizer is None else "the tokenizer has no chat template"
+        raise UsageError(message, where="--apply_chat_template", hint="name one that has: --tokenizer PATH")
+    ignored = silenced_codes(form)
+    rows = list(docs)
+    prompts = render(form, rows, template if chat else None)
+    name, base = form.name, form.task_name
+    findings = [*task_findings(form, rows), *answer_base_findings(prompts.form)]
+    findings += as_findings(gold_hits(prompts), prompts.total, task=base, form=name)
+    findings += choice_findings(prompts)
+    findings += reference_findings(form, prompts.samples)
+    findings += as_findings(space_hits(prompts), prompts.total, task=base, form=name)
+    findings += shot_findings(prompts)
+    if not any(finding.code == "shots_from_evaluated_split" for finding in findings):
+        findings += as_findings(pool_hits(prompts), prompts.total, task=base)
+    findings += as_findings(answer_hits(prompts), prompts.total, task=base, form=name)
+    findings += stop_findings(prompts)
+    findings += description_findings(prompts)
+    if tokenizer is not None:
+        findings += token_findings(prompts, tokenizer)
+        findings += as_findings(token_hits(prompts, tokenizer), prompts.total, task=base, form=name)
+    return FormFindings(
+        form=name,
+        docs=prompts.total,
+        findings=tuple(finding for finding in findings if finding.code not in ignored),
+        silenced=tuple(finding for finding in findings if finding.code in ignored),
+    )
