@@ -6,8 +6,8 @@ A name is imported when it is first used, so that `multiform --help` reads no mo
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from multiform.imports import lazy_names
 from multiform.imports.finder import provide_from
-from multiform.imports.lazy import lazy_names
 
 if TYPE_CHECKING:
     from multiform import compat

@@ -16,7 +16,7 @@ from multiform.formats.dialects.samples import (
     detects_languages,
     extract_context_metric,
 )
-from multiform.imports.lm_eval import finder
+from multiform.imports.finder import lm_eval_finder as finder
 from multiform.tasks.functions import load_module
 
 if TYPE_CHECKING:

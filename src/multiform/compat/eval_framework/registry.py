@@ -15,7 +15,7 @@ from multiform.compat.eval_framework.base_task import BaseTask
 from multiform.errors import UsageError, nearest
 from multiform.formats import ResponseType
 from multiform.formats.perturbation import Perturbation as PerturbationConfig
-from multiform.imports.eval_framework import finder
+from multiform.imports.finder import eval_framework_finder as finder
 from multiform.tasks.python_tasks import task_classes_in
 
 SomeTask = TypeVar("SomeTask", bound=BaseTask[Any])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.compat.eval_framework.helpers import LogicError
 from multiform.formats.dialects.metric_classes import AccuracyCompletion, BaseMetric, SingleValue
 from multiform.formats.dialects.samples import BaseMetricContext, extract_context_metric
-from multiform.imports.squad_metrics import normalize_answer, token_f1
+from multiform.imports.libraries import normalize_answer, token_f1
 from multiform.scoring.metrics.text import exact_match
 from multiform.scoring.outcome import TextOutcome
 

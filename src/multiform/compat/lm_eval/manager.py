@@ -18,7 +18,7 @@ from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.compat.lm_eval.task import Task as AnyTask
 from multiform.errors import UsageError, shorten
 from multiform.forms import Task
-from multiform.imports.lm_eval import finder
+from multiform.imports.finder import lm_eval_finder as finder
 from multiform.tasks import Group as OurGroup
 from multiform.tasks import Node, TaskConfig, node_name
 from multiform.tasks import TaskManager as OurManager
