@@ -24,7 +24,7 @@ from tests.parity.eval_framework_rows import write_rows
 REFUSED = {
     "runs the model's code": ("bigcodebench", "humaneval", "mbpp", "multipl_e"),
     "lingua-language-detector": ("ifeval", "math_reasoning"),
-    "antlr4": ("math_reasoning",),
+    "math-verify": ("math_reasoning",),
     "is none of the completions": ("csqa",),
 }
 #: Modules that download their rows by themselves.

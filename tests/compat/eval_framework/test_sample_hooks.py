@@ -12,11 +12,11 @@ import pytest
 
 from multiform import BaseTask, ConfigError, DataError, MCStyle, ResponseType
 from multiform import evaluate as run
+from multiform.compat.eval_framework.likelihood_metrics import PartialEvalAccuracy
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     AccuracyLoglikelihood,
     BaseMetric,
-    PartialEvalAccuracy,
 )
 from multiform.formats.dialects.samples import (
     BaseMetricContext,
