@@ -57,7 +57,7 @@ _INSTANCES = {
 _BASE_TASK = {
     **_names("multiform.compat.eval_framework.base_task", "BaseTask SubjectType"),
     **_names("multiform.compat.eval_framework.sample_hooks", "RANDOM_SEED"),
-    **_names("multiform.compat.eval_framework.styler_hooks", "NO_SUBJECT"),
+    **_names("multiform.compat.eval_framework.sample_hooks", "NO_SUBJECT"),
     **_names("multiform.formats", "Language ResponseType TaskStyle"),
     **_names(_SAMPLES, "Sample"),
 }
