@@ -75,11 +75,11 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
     "lm_eval.api.instance": _INSTANCES,
     "lm_eval.api._types": _INSTANCES,
     "lm_eval.api.filter": _names(f"{_LM_EVAL}.filters", "Filter FilterEnsemble"),
-    "lm_eval.api.group": f"{_LM_EVAL}.group",
+    "lm_eval.api.group": _names(f"{_LM_EVAL}.manager", "AggMetricConfig ConfigurableGroup Group GroupConfig"),
     "lm_eval.api.metrics": f"{_LM_EVAL}.metrics",
     "lm_eval.api.model": f"{_LM_EVAL}.models",
     "lm_eval.api.registry": f"{_LM_EVAL}.registry",
-    "lm_eval.api.samplers": f"{_LM_EVAL}.samplers",
+    "lm_eval.api.samplers": _names(f"{_LM_EVAL}.registry", "ContextSampler FirstNSampler SAMPLER_REGISTRY get_sampler"),
     "lm_eval.api.template": {
         **_names("multiform.formats", "ClozeTemplateConfig MCQTemplateConfig TemplateConfig TemplateFactory"),
         **_names("multiform.fields", "process_field"),
@@ -102,13 +102,13 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
     "lm_eval.filters.transformation": f"{_LM_EVAL}.filters",
     "lm_eval.tasks": f"{_LM_EVAL}.manager",
     "lm_eval.tasks.manager": f"{_LM_EVAL}.manager",
-    "lm_eval.tasks._index": _names(f"{_LM_EVAL}.index", "Entry Kind"),
-    "lm_eval.tasks._yaml_loader": _names(f"{_LM_EVAL}.index", "load_yaml"),
+    "lm_eval.tasks._index": _names(f"{_LM_EVAL}.config", "Entry Kind"),
+    "lm_eval.tasks._yaml_loader": _names(f"{_LM_EVAL}.config", "load_yaml"),
     "lm_eval.models.dummy": _names(f"{_LM_EVAL}.models", "DummyLM"),
     "lm_eval.models.huggingface": f"{_LM_EVAL}.huggingface",
     "lm_eval.models.utils": f"{_LM_EVAL}.model_helpers",
-    "lm_eval.loggers": _names(f"{_LM_EVAL}.tracker", "EvaluationTracker"),
-    "lm_eval.loggers.evaluation_tracker": f"{_LM_EVAL}.tracker",
+    "lm_eval.loggers": _names(f"{_LM_EVAL}.evaluator", "EvaluationTracker"),
+    "lm_eval.loggers.evaluation_tracker": _names(f"{_LM_EVAL}.evaluator", "EvaluationTracker GeneralConfigTracker"),
 }
 
 _EVAL_FRAMEWORK_PATHS: dict[str, str | dict[str, str]] = {
