@@ -43,10 +43,10 @@ class BoundTemplate:
         return self.source
 
 
-def bound(spec: FieldSpec) -> BoundTemplate:
+def bind_field(spec: FieldSpec) -> BoundTemplate:
     """A field as a function of a document.
 
-    >>> bound("{{ choices.text }}")({"choices": {"text": ["a", "b"]}}), bound("{{q}}?")({"q": "Why"})
+    >>> bind_field("{{ choices.text }}")({"choices": {"text": ["a", "b"]}}), bind_field("{{q}}?")({"q": "Why"})
     (['a', 'b'], 'Why?')
     """
     if isinstance(spec, BoundTemplate):

@@ -14,9 +14,8 @@ from typing import Any
 
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
-from multiform.formats.grammar import Grammar
 from multiform.formats.select import grammar_of
-from multiform.formats.variation import Variation, drawn_number, split_outside
+from multiform.formats.variation import Grammar, Variation, drawn_number, split_outside
 from multiform.imports.finder import lm_eval_finder
 from multiform.paths import is_dir, is_file, mirror_path, read_file
 from multiform.tasks import TaskConfig, YamlFile, read_yaml

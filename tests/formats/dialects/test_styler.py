@@ -17,18 +17,20 @@ from multiform import (
     MultiformError,
     evaluate,
 )
-from multiform.formats.dialects.choice_helpers import (
-    answer_key_to_index,
-    format_mc_prompt,
-    shuffle_correct_with_distractors,
-)
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     AccuracyLoglikelihood,
     AccuracyNormLoglikelihood,
     BitsPerByteLoglikelihood,
 )
-from multiform.formats.dialects.styler import ResponseType, TaskStyle, TaskStyler
+from multiform.formats.dialects.styler import (
+    ResponseType,
+    TaskStyle,
+    TaskStyler,
+    answer_key_to_index,
+    format_mc_prompt,
+    shuffle_correct_with_distractors,
+)
 from multiform.formats.language import LITERALS
 
 QUESTION, CHOICES = "What is the capital of France?", ["Berlin", "Paris", "London"]
