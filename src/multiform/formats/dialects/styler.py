@@ -25,7 +25,7 @@ from multiform.formats.dialects.metric_classes import (
     BitsPerByteLoglikelihood,
     metric_specs,
 )
-from multiform.formats.language import LITERALS, Language, language_of
+from multiform.formats.language import Language, language_of, language_words
 from multiform.labels import LabelSpec, label_list
 from multiform.prompts.template import has_markup
 
@@ -98,11 +98,11 @@ class TaskStyler(ABC):
     @classmethod
     def for_language(cls, language: Language | str, **kwargs: Any) -> Self:
         """The styler with the question word, cue, labels and spacing of a language; `kwargs` override them."""
-        literals = LITERALS.get(language_of(language))
-        if literals is None:
+        of_language = language_words().get(language_of(language))
+        if of_language is None:
             return cls(**kwargs)
-        words = {"question_prefix": literals.question, "cue_text": literals.answer}
-        spelled = cls._language_arguments(literals.labels, literals.space)
+        words = {"question_prefix": of_language.question, "cue_text": of_language.answer}
+        spelled = cls._language_arguments(of_language.labels, of_language.space)
         arguments = {**spelled, **words, **kwargs}
         if "format" in spelled and kwargs.get("format"):
             arguments["format"] = {**spelled["format"], **kwargs["format"]}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from multiform.formats.infer import words
 from multiform.formats.infer.parts import Condition, Loop, Part, Text, Value, join_texts, template_parts
 from multiform.formats.infer.words import BULLET, follows, is_first_label, option_mark
+from multiform.formats.language import recognised_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +267,7 @@ def _take_cue(body: list[Part]) -> str:
         body[-1] = Text(last.text[: cue.start()])
         return last.text[cue.start() :].strip()
     ending = words.ENDS_AS_LABEL.search(last.text)
-    if ending is not None and ending["label"].lower() in words.KIND_OF_ANSWER and _says_what_to_do(body):
+    if ending is not None and ending["label"].lower() in recognised_words("kind_of_answer") and _says_what_to_do(body):
         body[-1] = Text(last.text[: ending.start()])
         return last.text[ending.start() :].strip()
     if ending is not None or words.OPEN_SENTENCE.search(_last_line(body)):
