@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from multiform.errors import ModelError, MultiformError, UsageError, nearest
+from multiform.errors import UsageError, nearest
 from multiform.imports.finder import PackageFinder, eval_framework_finder, lm_eval_finder
 from multiform.tasks.functions import load_module
 
@@ -36,25 +33,3 @@ def _finder(package: str, where: str) -> PackageFinder:
         hint = nearest(package, list(_FINDERS), listed="there are")
         raise UsageError(f"no names of '{package}' here", where=where, hint=hint)
     return _FINDERS[package]
-
-
-@contextmanager
-def convert_errors(kind: type[Exception]) -> Iterator[None]:
-    """Raise input errors of a block as errors that are also of this class.
-
-    >>> from multiform.errors import UsageError
-    >>> try:
-    ...     with convert_errors(KeyError):
-    ...         raise UsageError("unknown filter 'lower'", hint="did you mean 'lowercase'?")
-    ... except KeyError as error:
-    ...     print(f"{error} ({isinstance(error, UsageError)})")
-    unknown filter 'lower'; did you mean 'lowercase'? (True)
-    """
-    try:
-        yield
-    except MultiformError as error:
-        if isinstance(error, (kind, ModelError)):
-            raise
-        ours = type(error)
-        both = type(ours.__name__, (ours, kind), {"__module__": ours.__module__, "__doc__": ours.__doc__})
-        raise error.as_kind(both) from error

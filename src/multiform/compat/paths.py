@@ -23,7 +23,8 @@ _SCORERS = {
 }
 _CONFIGS = _names("multiform.tasks", "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig")
 _METRICS = "multiform.formats.dialects.metric_classes"
-_SAMPLES = "multiform.formats.dialects.samples"
+_SAMPLES = f"{_EVAL_FRAMEWORK}.samples"
+_METRIC_RESULTS = "multiform.formats.dialects.metric_results"
 _STYLES = "BPBStyle ClozeStyle Language MCCompletionStyle MCStyle ResponseType TaskStyle TaskStyler"
 #: The names of each module of `eval_framework.metrics.loglikelihood` and `.completion`.
 _LIKELIHOOD_METRICS = {
@@ -113,11 +114,11 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
 
 _EVAL_FRAMEWORK_PATHS: dict[str, str | dict[str, str]] = {
     "eval_framework": _EVAL_FRAMEWORK,
-    "eval_framework.shared.types": _names(
-        _SAMPLES,
-        "BaseMetricContext Completion Error LanguageMetricContext Loglikelihood extract_context_metric",
-    ),
-    "eval_framework.metrics.base": {**_names(_METRICS, "BaseMetric"), **_names(_SAMPLES, "MetricResult")},
+    "eval_framework.shared.types": {
+        **_names(_SAMPLES, "BaseMetricContext Completion LanguageMetricContext Loglikelihood extract_context_metric"),
+        **_names(_METRIC_RESULTS, "Error"),
+    },
+    "eval_framework.metrics.base": {**_names(_METRICS, "BaseMetric"), **_names(_METRIC_RESULTS, "MetricResult")},
     "eval_framework.metrics.loglikelihood.accuracy_loglikelihood": {
         **_names(_METRICS, "AccuracyLoglikelihood AccuracyNormLoglikelihood"),
         **_names(f"{_EVAL_FRAMEWORK}.likelihood_metrics", "PartialEvalAccuracy"),

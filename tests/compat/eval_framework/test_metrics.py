@@ -22,12 +22,12 @@ from multiform.compat.eval_framework.math_metrics import (
     normalized_gold_from_solution,
 )
 from multiform.compat.eval_framework.metrics import DropF1ExactMatch, DropMetricContext
+from multiform.compat.eval_framework.samples import Completion, Loglikelihood
 from multiform.formats.dialects.metric_classes import (
     AccuracyLoglikelihood,
     AccuracyNormLoglikelihood,
     BitsPerByteLoglikelihood,
 )
-from multiform.formats.dialects.samples import Completion, Loglikelihood
 from multiform.imports.finder import import_provided
 
 needs_math_verify = pytest.mark.skipif(MathMinervaCompletion().unavailable() is not None, reason="no math-verify here")

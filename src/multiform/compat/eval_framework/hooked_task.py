@@ -27,8 +27,9 @@ from multiform.tasks.datasets.documents import Docs, DocSource
 
 if TYPE_CHECKING:
     from multiform.compat.eval_framework.sample_hooks import SampleHooks
+    from multiform.compat.eval_framework.samples import Message, Sample
     from multiform.formats.dialects.metric_classes import BaseMetric
-    from multiform.formats.dialects.samples import Message, MetricResult, Sample
+    from multiform.formats.dialects.metric_results import MetricResult
 
 logger = logging.getLogger("multiform")
 
@@ -127,7 +128,7 @@ class HookedTask(Task):
         return self._samples[number]
 
     def _create_samples(self, row: int, doc: Doc, number: int) -> list[Sample]:
-        from multiform.formats.dialects.samples import Sample
+        from multiform.compat.eval_framework.samples import Sample
 
         task = self.python_task
         task.num_fewshot = self.num_fewshot
@@ -330,7 +331,7 @@ class HookedGenerateTask(HookedTask, GenerateTask):
         return filtered if pipeline.single else [filtered]
 
     def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
-        from multiform.formats.dialects.samples import Completion, Message, Role
+        from multiform.compat.eval_framework.samples import Completion, Message, Role
 
         sample = self.sample_of(doc)
         for text, raw in zip(results, self._raw.get(doc.get(SAMPLE_ID, -1), results), strict=True):
@@ -372,7 +373,7 @@ class HookedChoiceTask(HookedTask, MultipleChoiceTask):
         return indexes if len(indexes) > 1 else indexes[0]
 
     def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
-        from multiform.formats.dialects.samples import Loglikelihood
+        from multiform.compat.eval_framework.samples import Loglikelihood
 
         sample = self.sample_of(doc)
         likelihoods = zip(self.doc_to_choice(doc), results, strict=True)

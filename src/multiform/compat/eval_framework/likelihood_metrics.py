@@ -10,7 +10,8 @@ from multiform.errors import ConfigError
 from multiform.formats.dialects.metric_classes import BaseMetric, SingleValue, highest, per_character
 
 if TYPE_CHECKING:
-    from multiform.formats.dialects.samples import Loglikelihood, MetricResult
+    from multiform.compat.eval_framework.samples import Loglikelihood
+    from multiform.formats.dialects.metric_results import MetricResult
 
 
 class PartialEvalAccuracy(BaseMetric["Loglikelihood"]):

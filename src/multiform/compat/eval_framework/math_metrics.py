@@ -15,7 +15,8 @@ from multiform.deadline import TimeLimitError, within
 from multiform.formats.dialects.metric_classes import BaseMetric, SingleValue
 
 if TYPE_CHECKING:
-    from multiform.formats.dialects.samples import Completion, MetricResult
+    from multiform.compat.eval_framework.samples import Completion
+    from multiform.formats.dialects.metric_results import MetricResult
 
 _SECONDS = 5.0
 #: What replaces what in an answer, in this order.
@@ -172,7 +173,7 @@ class MathMinervaCompletion(BaseMetric["Completion"]):
         return _missing_library()
 
     def calculate(self, response: Completion) -> list[MetricResult]:
-        from multiform.formats.dialects.samples import Error, MetricResult
+        from multiform.formats.dialects.metric_results import Error, MetricResult
 
         gold, error = next(iter(response.ground_truth_list), None), response.error
         if error is None and not gold:

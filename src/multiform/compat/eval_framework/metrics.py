@@ -8,18 +8,14 @@ import string
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from multiform.compat.eval_framework.samples import BaseMetricContext, detects_languages, extract_context_metric
 from multiform.errors import UsageError
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     BaseMetric,
     SingleValue,
 )
-from multiform.formats.dialects.samples import (
-    BaseMetricContext,
-    MetricResult,
-    detects_languages,
-    extract_context_metric,
-)
+from multiform.formats.dialects.metric_results import MetricResult
 from multiform.imports.finder import lm_eval_finder
 from multiform.imports.libraries import normalize_answer, token_f1
 from multiform.scoring.metrics.text import exact_match
@@ -27,7 +23,7 @@ from multiform.scoring.outcome import TextOutcome
 from multiform.tasks.functions import load_module
 
 if TYPE_CHECKING:
-    from multiform.formats.dialects.samples import Completion
+    from multiform.compat.eval_framework.samples import Completion
 
 
 # Of the text of a completion.

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from multiform.compat.eval_framework.base_task import BaseTask
 from multiform.compat.eval_framework.sample_hooks import RANDOM_SEED as RANDOM_SEED
+from multiform.compat.eval_framework.samples import Message, Role
 from multiform.errors import UsageError, nearest
 from multiform.formats import ResponseType
-from multiform.formats.dialects.samples import Message, Role
 from multiform.imports.finder import eval_framework_finder as finder
 from multiform.labels import label_list
 from multiform.tasks.python_tasks import task_classes_in

@@ -19,7 +19,7 @@ from multiform.tasks.datasets.load import load_dataset
 from multiform.tasks.source import Position
 
 if TYPE_CHECKING:
-    from multiform.formats.dialects.samples import BaseMetricContext, Message, Sample
+    from multiform.compat.eval_framework.samples import BaseMetricContext, Message, Sample
 
 #: The subject of a dataset that has none.
 NO_SUBJECT = "no_subject"
@@ -287,7 +287,7 @@ class SampleHooks(StylerHooks):
 
     def _create_samples(self, item: dict[str, Any], index: int, subject: str) -> list[Sample]:
         """The samples of a row; by default one."""
-        from multiform.formats.dialects.samples import Sample
+        from multiform.compat.eval_framework.samples import Sample
 
         return [
             Sample(
@@ -302,7 +302,7 @@ class SampleHooks(StylerHooks):
 
     def _get_messages(self, item: dict[str, Any]) -> list[Message]:
         """The messages of a prompt: system text, few-shot examples, question, and the cue as an assistant message."""
-        from multiform.formats.dialects.samples import Message, Role
+        from multiform.compat.eval_framework.samples import Message, Role
 
         messages = self._get_example_messages(item)
         messages += self._apply_user_prompt_suffix(self._get_instruction_messages(item))
@@ -316,7 +316,7 @@ class SampleHooks(StylerHooks):
 
     def _get_example_messages(self, item: dict[str, Any]) -> list[Message]:
         """The messages of the few-shot examples, a question and an answer for each."""
-        from multiform.formats.dialects.samples import Message, Role
+        from multiform.compat.eval_framework.samples import Message, Role
 
         messages = []
         for example in self._sample_fewshot_examples(item) if self.num_fewshot else []:
@@ -326,13 +326,13 @@ class SampleHooks(StylerHooks):
         return messages
 
     def _get_instruction_messages(self, item: dict[str, Any]) -> list[Message]:
-        from multiform.formats.dialects.samples import Message, Role
+        from multiform.compat.eval_framework.samples import Message, Role
 
         return [Message(role=Role.USER, content=self._get_instruction_text(item))]
 
     def _apply_user_prompt_suffix(self, instruction_messages: list[Message]) -> list[Message]:
         """The messages with `user_prompt_suffix` added to the last one of the user."""
-        from multiform.formats.dialects.samples import Role
+        from multiform.compat.eval_framework.samples import Role
 
         if self.user_prompt_suffix is None:
             return instruction_messages

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from multiform.compat import convert_errors
+from multiform.errors import ModelError, MultiformError
 from multiform.tasks import TaskConfig as OurConfig
 from multiform.tasks.functions import FunctionRef, resolve_functions
 from multiform.tasks.index import Entry as OurEntry
@@ -253,3 +253,25 @@ def get_task_name_from_config(task_config: dict[str, str]) -> str:
 def get_task_name_from_object(task_object: Any) -> str:
     """The name of a task object."""
     return str(task_object.config.task) if hasattr(task_object, "config") else type(task_object).__name__
+
+
+@contextmanager
+def convert_errors(kind: type[Exception]) -> Iterator[None]:
+    """Raise input errors of a block as errors that are also of this class, for scripts that catch lm-eval's.
+
+    >>> from multiform.errors import UsageError
+    >>> try:
+    ...     with convert_errors(KeyError):
+    ...         raise UsageError("unknown filter 'lower'", hint="did you mean 'lowercase'?")
+    ... except KeyError as error:
+    ...     print(f"{error} ({isinstance(error, UsageError)})")
+    unknown filter 'lower'; did you mean 'lowercase'? (True)
+    """
+    try:
+        yield
+    except MultiformError as error:
+        if isinstance(error, (kind, ModelError)):
+            raise
+        ours = type(error)
+        both = type(ours.__name__, (ours, kind), {"__module__": ours.__module__, "__doc__": ours.__doc__})
+        raise error.as_kind(both) from error

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import parse_arguments
-from multiform.compat import convert_errors
+from multiform.compat.lm_eval.config import convert_errors
 from multiform.compat.lm_eval.manager import Group, TaskDict, TaskManager, as_node
 from multiform.compat.lm_eval.registry import get_model
 from multiform.compat.lm_eval.utils import handle_non_serializable, hash_string, sanitize_list

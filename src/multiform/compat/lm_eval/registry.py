@@ -8,8 +8,8 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from multiform.compat import convert_errors
 from multiform.compat.lm_eval import metrics as functions
+from multiform.compat.lm_eval.config import convert_errors
 from multiform.compat.lm_eval.filters import BuiltinFilter, Filter, FilterEnsemble
 from multiform.compat.lm_eval.models import LM, ModelLM
 from multiform.errors import UsageError, nearest

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from multiform.errors import ConfigError, shorten
 
 if TYPE_CHECKING:
-    from multiform.formats.dialects.samples import Completion, Error, Loglikelihood, MetricResult
+    from multiform.formats.dialects.metric_results import Error, MetricResult
 
 Response = TypeVar("Response")
 
@@ -59,7 +59,7 @@ class BaseMetric(ABC, Generic[Response]):
 
     def result(self, value: float | None, *, error: Error | None = None, better: bool = True) -> list[MetricResult]:
         """A single value under the metric's name."""
-        from multiform.formats.dialects.samples import MetricResult
+        from multiform.formats.dialects.metric_results import MetricResult
 
         return [MetricResult(metric_name=self.NAME, value=value, higher_is_better=better, error=error)]
 
@@ -76,34 +76,34 @@ class SingleValue(BaseMetric[Response]):
         """The value of a response without an error."""
 
 
-class AccuracyLoglikelihood(SingleValue["Loglikelihood"]):
+class AccuracyLoglikelihood(SingleValue[Any]):
     """Whether the most likely completion is correct."""
 
     NAME = "Accuracy Loglikelihood"
     specs = ({"metric": "acc"},)
 
-    def value(self, response: Loglikelihood) -> float:
+    def value(self, response: Any) -> float:
         return float(highest(response.loglikelihoods) in response.ground_truth_list)
 
 
-class AccuracyNormLoglikelihood(SingleValue["Loglikelihood"]):
+class AccuracyNormLoglikelihood(SingleValue[Any]):
     """Whether the completion that is most likely per character, its leading space included, is correct."""
 
     NAME = "Accuracy Normalized Loglikelihood"
     specs = ({"metric": "acc_norm_full"},)
 
-    def value(self, response: Loglikelihood) -> float:
+    def value(self, response: Any) -> float:
         return float(highest(per_character(response.loglikelihoods)) in response.ground_truth_list)
 
 
-class BitsPerByteLoglikelihood(BaseMetric["Loglikelihood"]):
+class BitsPerByteLoglikelihood(BaseMetric[Any]):
     """Bits per byte of the correct completion, averaged over documents."""
 
     NAME = "BitsPerByte"
     specs = ({"metric": "bits_per_byte_mean"},)
 
-    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
-        from multiform.formats.dialects.samples import Error
+    def calculate(self, response: Any) -> list[MetricResult]:
+        from multiform.formats.dialects.metric_results import Error
 
         if response.error is not None:
             return self.result(None, error=response.error, better=False)
@@ -116,13 +116,13 @@ class BitsPerByteLoglikelihood(BaseMetric["Loglikelihood"]):
         return self.result(bits / len(scored[0].encode("utf-8")), better=False)
 
 
-class AccuracyCompletion(SingleValue["Completion"]):
+class AccuracyCompletion(SingleValue[Any]):
     """Whether the generated text equals the ground truth."""
 
     NAME = "Accuracy Completion"
     specs = ({"metric": "exact_match"}, {"metric": "invalid"}, {"metric": "truncated"})
 
-    def value(self, response: Completion) -> float:
+    def value(self, response: Any) -> float:
         return float(response.completion in response.ground_truth_list)
 
 

@@ -14,9 +14,9 @@ from multiform.formats.compile import FieldMapping
 from multiform.formats.dialects.styler import shuffle_correct_with_distractors
 from multiform.formats.infer.document import ADD, ADD_CHOICES, PromptAnswer, PromptChoices, PromptQuestion
 from multiform.formats.infer.layout import (
-    Layout,
     NoQuestionError,
     Options,
+    PromptLayout,
     UnclearLayoutError,
     indexed_list,
     read_layout,
@@ -241,7 +241,7 @@ def _from_template(text: str, prompt: Prompt) -> Recovered | Refused:
 
 
 @lru_cache(maxsize=4096)
-def _layout(text: str, number: int) -> Layout:
+def _layout(text: str, number: int) -> PromptLayout:
     return read_layout(text, number)
 
 

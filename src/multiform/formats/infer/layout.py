@@ -157,7 +157,7 @@ def written_options(text: str, number: int) -> tuple[str, list[str], str] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PromptLayout:
     """The parts of a prompt template."""
 
     #: The template of the bare question.
@@ -197,7 +197,7 @@ class NoQuestionError(UnclearLayoutError):
 _UNCLEAR_END = "a text at its end is neither clearly question nor answer cue"
 
 
-def read_layout(template: str, number: int = 0) -> Layout:
+def read_layout(template: str, number: int = 0) -> PromptLayout:
     r"""The layout of a prompt; `number` is how many choices the task scores, where it says so.
 
     >>> layout = read_layout("Question: {{q.strip()}}\nA. {{a}}\nB. {{b}}\nAnswer:")
@@ -217,7 +217,7 @@ def read_layout(template: str, number: int = 0) -> Layout:
     question = _stripped(body)
     _check(question)
     left_over = tuple(text.strip() for text in (*before, *left_out))
-    return Layout("".join(part.source for part in question), options, left_over, cue)
+    return PromptLayout("".join(part.source for part in question), options, left_over, cue)
 
 
 def _written(parts: Sequence[Part], number: int) -> Options | None:

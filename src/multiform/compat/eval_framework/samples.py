@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from multiform.errors import UsageError
+from multiform.formats.dialects.metric_results import Error
 
 
 class Role(Enum):
@@ -64,16 +65,6 @@ class Sample(BaseModel):
     ground_truth: str | list[str] | None
     possible_completions: list[str] | None
     context: BaseMetricContext | list[BaseMetricContext] | None = None
-
-
-class Error(BaseModel):
-    """Why there is no response or no value."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    error_class: str
-    message: str
-    traceback: str
 
 
 class _Graded(BaseModel):
@@ -139,20 +130,6 @@ class Loglikelihood(_Graded):
     def ground_truth_list(self) -> list[str]:
         """The ground truth as a list, also where there is a single one."""
         return list(self.ground_truth) if isinstance(self.ground_truth, list) else [self.ground_truth]
-
-
-class MetricResult(BaseModel):
-    """One value of a metric; None where it could not be computed, with the error that says why."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    metric_name: str
-    value: float | None
-    higher_is_better: bool
-    llm_judge_prompt: str | None = None
-    llm_judge_response: str | None = None
-    code_execution_trace: str | None = None
-    error: Error | None = None
 
 
 MetricContext = TypeVar("MetricContext", bound=BaseMetricContext)
