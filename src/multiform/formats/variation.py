@@ -151,10 +151,10 @@ class ChoiceOrder:
         return tuple(index for index in indexes if index < number)
 
 
-def moved(gold: int | list[int], permutation: Sequence[int]) -> int | list[int]:
+def move_gold(gold: int | list[int], permutation: Sequence[int]) -> int | list[int]:
     """The positions of the right choices once they are permuted.
 
-    >>> moved(0, (1, 2, 0)), moved([0, 1], (1, 2, 0))
+    >>> move_gold(0, (1, 2, 0)), move_gold([0, 1], (1, 2, 0))
     (2, [0, 2])
     """
     positions = {index: position for position, index in enumerate(permutation)}
@@ -350,10 +350,10 @@ def _declared_axis(name: str, values: Any, builtin: Axis | None) -> Axis:
         message = f"expected a mapping of values, got {shorten(values)}"
         raise ConfigError(message, where=name, hint="write e.g. tone: {polite: {instruction: Please answer.}}")
     declared = {_checked_value(name, value): _declared_change(name, value, keys) for value, keys in values.items()}
-    return Axis(name, {**(builtin.values if builtin else {"default": _unchanged}), **declared})
+    return Axis(name, {**(builtin.values if builtin else {"default": _no_change}), **declared})
 
 
-def _unchanged(format: FormatConfig) -> Mapping[str, Any]:
+def _no_change(format: FormatConfig) -> Mapping[str, Any]:
     return {}
 
 

@@ -299,7 +299,7 @@ class MCQTemplateConfig(FormatTemplate):
             blank_marker=blank_marker,
             choice_labels=list(self.choice_labels),
             choice_format=self.choice_format,
-            format=_carried(self.format),
+            format=_common_fields(self.format),
         )
 
 
@@ -366,11 +366,11 @@ class ClozeTemplateConfig(FormatTemplate):
             choice_delimiter=self.choice_delimiter,
             choice_labels=label_words("letters" if self.choice_labels is None else self.choice_labels),
             choice_format=self.choice_format,
-            format=_carried(self.format),
+            format=_common_fields(self.format),
         )
 
 
-def _carried(format: Mapping[str, Any]) -> dict[str, Any]:
+def _common_fields(format: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in format.items() if key not in _DECIDED}
 
 

@@ -41,7 +41,7 @@ class Recovered:
     #: Whether the choices are shuffled in each document.
     spread: bool = False
 
-    def described(self) -> str:
+    def description(self) -> str:
         """A sentence for the log."""
         if self.how == "documents":
             return "question and choices are read back out of each document's prompt"

@@ -36,7 +36,7 @@ class Options:
 
 def find_options(parts: Sequence[Part]) -> Options | None:
     """The only enumeration in a prompt; None where there is none, or more than one."""
-    loops = [index for index, part in enumerate(parts) if isinstance(part, Loop) and _listed(part) is not None]
+    loops = [index for index, part in enumerate(parts) if isinstance(part, Loop) and _loop_items(part) is not None]
     runs = _runs(parts)
     if len(loops) + len(runs) != 1:
         return None
@@ -45,7 +45,7 @@ def find_options(parts: Sequence[Part]) -> Options | None:
     at = loops[0]
     loop = parts[at]
     assert isinstance(loop, Loop)
-    return Options(tuple(parts[:at]), tuple(parts[at + 1 :]), (), whole=_listed(loop))
+    return Options(tuple(parts[:at]), tuple(parts[at + 1 :]), (), whole=_loop_items(loop))
 
 
 def _runs(parts: Sequence[Part]) -> list[Options]:
@@ -107,7 +107,7 @@ def indexed_list(values: Sequence[Value | Text]) -> str | None:
     return lists.pop() if right and len(lists) == 1 else None
 
 
-def _listed(loop: Loop) -> str | None:
+def _loop_items(loop: Loop) -> str | None:
     """The expression of the list whose items a loop writes, with labels or dashes; None for another loop."""
     values = [part.expression for part in loop.body if isinstance(part, Value)]
     texts = [part.text for part in loop.body if isinstance(part, Text)]
@@ -209,18 +209,18 @@ def read_layout(template: str, number: int = 0) -> PromptLayout:
     parts = template_parts(template)
     options = find_options(parts)
     if options is None and number > 1:
-        options = _written(parts, number)
+        options = _last_text_options(parts, number)
     left_out: list[str] = []
     body = list(parts if options is None else _before_choices(options, left_out))
     cue = _take_cue(body) if options is None else _after_choices(options)
     before = _take_labels(body, cue, shows_choices=options is not None)
-    question = _stripped(body)
+    question = _strip_question(body)
     _check(question)
     left_over = tuple(text.strip() for text in (*before, *left_out))
     return PromptLayout("".join(part.source for part in question), options, left_over, cue)
 
 
-def _written(parts: Sequence[Part], number: int) -> Options | None:
+def _last_text_options(parts: Sequence[Part], number: int) -> Options | None:
     """The choices that are written out in the last text of a prompt."""
     last = parts[-1] if parts else None
     options = written_options(last.text, number) if isinstance(last, Text) else None
@@ -337,7 +337,7 @@ def _is_examples(text: str, cue: str) -> bool:
     )
 
 
-def _stripped(body: Sequence[Part]) -> list[Part]:
+def _strip_question(body: Sequence[Part]) -> list[Part]:
     """The question without white space around it."""
     parts = join_texts(body)
     if parts and isinstance(parts[0], Text):
