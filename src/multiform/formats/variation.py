@@ -1,4 +1,4 @@
-"""Variations: a format's label with choices on some axes, ``mcqa[labels=roman]``, and orders of the choices."""
+"""Variations of formats: their names, the axes on which a format can be varied, and random draws from these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""eval-framework's metrics that its benchmarks use: of texts, of other programs' checks, and of probabilities."""
+"""eval-framework's metrics of completions that its benchmarks use: of their texts, and of other programs' checks."""
 
 from __future__ import annotations
 

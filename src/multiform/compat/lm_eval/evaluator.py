@@ -1,4 +1,4 @@
-"""simple_evaluate and evaluate, with the arguments and the results of lm-eval 0.4.13."""
+"""simple_evaluate and evaluate, with the arguments, results and result files of lm-eval 0.4.13."""
 
 from __future__ import annotations
 

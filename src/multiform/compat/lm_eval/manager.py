@@ -10,8 +10,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from multiform.compat.lm_eval.config import AggMetricConfig, Entry, GroupConfig, KnownNames
-from multiform.compat.lm_eval.config import build_context, convert_errors
+from multiform.compat.lm_eval.config import (
+    AggMetricConfig,
+    Entry,
+    GroupConfig,
+    KnownNames,
+    build_context,
+    convert_errors,
+)
 from multiform.compat.lm_eval.config import get_task_name_from_config as get_task_name_from_config
 from multiform.compat.lm_eval.config import get_task_name_from_object as get_task_name_from_object
 from multiform.compat.lm_eval.registry import GROUP_REGISTRY, TASK_REGISTRY

@@ -1,4 +1,4 @@
-"""Helpers that tasks, models and scripts import from `lm_eval.utils` and `lm_eval.api.utils`."""
+"""Helpers that tasks, models and scripts import from `lm_eval.utils` and `lm_eval.api.utils`, and the results table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stylers: how the prompts of a Python task are written and scored, and their conversion to formats."""
+"""Stylers: how the prompts of a Python task are written and scored, and their conversion to formats; helpers."""
 
 from __future__ import annotations
 

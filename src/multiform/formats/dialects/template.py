@@ -1,4 +1,4 @@
-"""`template:`: the base classes of templates, with their conversion to formats."""
+"""`template:`: the base classes of templates, with their conversion to formats, and the built-in templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of a prompt template: the bare question, the choices, and the texts that a format replaces."""
+"""The layout of a prompt template: its question, the choices that it enumerates, and the request for the answer."""
 
 from __future__ import annotations
 
