@@ -6,12 +6,13 @@ A name is imported when it is first used, so that `multiform --help` reads no mo
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from multiform.imports import lazy_names
 from multiform.imports.finder import provide_from
-from multiform.imports.lazy import lazy_names
 
 if TYPE_CHECKING:
     from multiform import compat
     from multiform.compat.eval_framework.base_task import BaseTask
+    from multiform.compat.eval_framework.samples import BaseMetricContext, Message, Role
     from multiform.errors import (
         ConfigError,
         DataError,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
         shuffle_correct_with_distractors,
     )
     from multiform.formats.dialects.metric_classes import BaseMetric
-    from multiform.formats.dialects.samples import BaseMetricContext, Message, MetricResult, Role
+    from multiform.formats.dialects.metric_results import MetricResult
     from multiform.formats.perturbation import Perturbation
     from multiform.forms import (
         ChatTemplate,
@@ -254,7 +255,8 @@ _HOMES = (
     "multiform.forms",
     "multiform.forms.samplers",
     "multiform.formats.dialects.metric_classes",
-    "multiform.formats.dialects.samples",
+    "multiform.formats.dialects.metric_results",
+    "multiform.compat.eval_framework.samples",
     "multiform.tasks",
     "multiform.compat.eval_framework.base_task",
     "multiform.lint",

@@ -232,13 +232,13 @@ def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str],
     if isinstance(answer, int):
         return _in_range(answer - (base or 0), choices)
     if not isinstance(answer, str):
-        raise _unresolved(answer, choices, "it is no index, label or text")
+        raise _answer_error(answer, choices, "it is no index, label or text")
     readings = _readings(answer, choices, labels, 1 if base is None else base)
     if len(readings) > 1:
         ways = " or ".join(f"{index} as a {way}" for index, way in readings.items())
-        raise _unresolved(answer, choices, f"it is ambiguous: index {ways}")
+        raise _answer_error(answer, choices, f"it is ambiguous: index {ways}")
     if not readings:
-        raise _unresolved(answer, choices, "it is neither one of the choices nor a label of one")
+        raise _answer_error(answer, choices, "it is neither one of the choices nor a label of one")
     return next(iter(readings))
 
 
@@ -268,7 +268,7 @@ def _bool_index(answer: bool, choices: Sequence[Any]) -> int:
         if {true, false} <= set(words):
             return words.index(true if answer else false)
     if len(choices) != 2:
-        raise _unresolved(answer, choices, "a bool needs two choices, or choices named true/false or yes/no")
+        raise _answer_error(answer, choices, "a bool needs two choices, or choices named true/false or yes/no")
     return int(answer)
 
 
@@ -279,10 +279,10 @@ def _in_range(index: int, choices: Sequence[Any]) -> int:
     hint = 'if it counts from 1, write doc_to_target: "{{answer - 1}}", or set answer_base: 1'
     if index < 0:
         hint = "where a dataset hides the answers of this split, name another one as test_split or validation_split"
-    raise _unresolved(index, choices, why, hint=hint)
+    raise _answer_error(index, choices, why, hint=hint)
 
 
-def _unresolved(
+def _answer_error(
     answer: Any,
     choices: Sequence[Any],
     why: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multiform import ConfigError, DataError, FormatConfig, Task, TaskConfig
-from multiform.formats.fewshot_answer import asked_statement, written_answer
+from multiform.formats.base import asked_statement, written_answer
 from multiform.forms import RunSettings
 
 DOC = {"question": "2 + 2?", "choices": ["3", "4"], "answer": 1}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import ConfigError, TaskConfig, evaluate
-from multiform.formats.perturbation import Perturbation, perturbed
+from multiform.formats.perturbation import Perturbation, perturb_field
 
 KINDS = ("editor", "permute", "replace", "delete", "uppercase")
 TEXT = "Which factor will most likely cause a person to develop a fever after a long illness?"
@@ -84,9 +84,9 @@ def test_a_task_without_a_format_keeps_the_words_of_its_own_prompt():
 
 def test_a_field_is_perturbed_once():
     noise = Perturbation(type="uppercase")
-    once = perturbed("q", noise)
-    assert perturbed(once, noise) is once
-    assert perturbed(None, noise) is None
+    once = perturb_field("q", noise)
+    assert perturb_field(once, noise) is once
+    assert perturb_field(None, noise) is None
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ from multiform import ConfigError, FormatConfig, Task, TaskConfig, TaskManager, 
 from multiform.cli.main import main
 from multiform.formats import formats, select_format
 from multiform.formats.axes import BUILTIN
-from multiform.formats.grammar import Grammar
 from multiform.formats.select import Selected
-from multiform.formats.variation import Variation
+from multiform.formats.variation import Grammar, Variation
 from multiform.forms import RunSettings
 from multiform.tasks import Design, Group
 

@@ -15,7 +15,7 @@ import pytest
 import multiform
 from multiform import compat
 from multiform.errors import MultiformError
-from multiform.imports.eval_framework import finder
+from multiform.imports.finder import eval_framework_finder as finder
 from multiform.tasks import task_classes
 from multiform.tasks.python_tasks import task_classes_in
 from tests.parity.eval_framework_rows import write_rows
@@ -24,7 +24,7 @@ from tests.parity.eval_framework_rows import write_rows
 REFUSED = {
     "runs the model's code": ("bigcodebench", "humaneval", "mbpp", "multipl_e"),
     "lingua-language-detector": ("ifeval", "math_reasoning"),
-    "antlr4": ("math_reasoning",),
+    "math-verify": ("math_reasoning",),
     "is none of the completions": ("csqa",),
 }
 #: Modules that download their rows by themselves.

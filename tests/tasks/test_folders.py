@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from multiform.errors import UsageError
-from multiform.imports.lm_eval import finder
+from multiform.imports.finder import lm_eval_finder as finder
 from multiform.tasks.folders import LIBRARY, task_folders
 
 

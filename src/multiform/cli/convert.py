@@ -46,12 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print each task or format in the other dialect, and the differences to standard error."""
     from multiform.formats import FormatConfig, dialect_names, formats
-    from multiform.formats.dialects.convert import written
+    from multiform.formats.dialects.convert import write_format
 
     converted = []
     for name in options.names:
         if name in formats or name in dialect_names:
-            translation = written(FormatConfig.named(name), options.to)
+            translation = write_format(FormatConfig.named(name), options.to)
             as_yaml = yaml_text({translation.key: translation.value})
             text = translation.python() if options.language == "python" else as_yaml
             converted.append((name, text.rstrip("\n"), list(translation.differences)))
@@ -80,13 +80,13 @@ def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
 
 def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[str]]:
     """The task in the other dialect, and the differences."""
-    from multiform.formats.dialects.convert import written
+    from multiform.formats.dialects.convert import write_format
     from multiform.tasks.translate import class_text, config_text, task_fields
 
     if config.format is None:
         message = "its prompts are not made by a format" if config.template_config is None else "its template is code"
         raise UsageError(message, where=config.form_name, hint=f"choose a format, e.g. {config.base_name}@mcqa")
-    translation = written(config.format, options.to)
+    translation = write_format(config.format, options.to)
     language = options.language or ("python" if options.to == "style" else "yaml")
     fields, lost = task_fields(config)
     if language == "yaml":

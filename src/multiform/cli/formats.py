@@ -66,9 +66,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _explanation(name: str, format: FormatConfig) -> dict[str, Any]:
-    from multiform.formats.dialects.convert import DIALECTS, written
+    from multiform.formats.dialects.convert import DIALECTS, write_format
 
-    ways = {dialect: written(format, dialect) for dialect in DIALECTS}
+    ways = {dialect: write_format(format, dialect) for dialect in DIALECTS}
     prompt, scored, target = _example(format)
     return {
         "name": name,

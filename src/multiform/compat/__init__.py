@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from multiform.errors import UsageError, nearest
-from multiform.imports import eval_framework, lm_eval
-from multiform.imports.finder import PackageFinder
+from multiform.imports.finder import PackageFinder, eval_framework_finder, lm_eval_finder
 from multiform.tasks.functions import load_module
 
-_FINDERS: dict[str, PackageFinder] = {module.finder.packages[0]: module.finder for module in (lm_eval, eval_framework)}
+_FINDERS: dict[str, PackageFinder] = {finder.packages[0]: finder for finder in (lm_eval_finder, eval_framework_finder)}
 
 
 def install(package: str, *, instead: bool = False) -> bool:

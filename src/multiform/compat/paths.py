@@ -23,22 +23,30 @@ _SCORERS = {
 }
 _CONFIGS = _names("multiform.tasks", "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig")
 _METRICS = "multiform.formats.dialects.metric_classes"
-_SAMPLES = "multiform.formats.dialects.samples"
+_SAMPLES = f"{_EVAL_FRAMEWORK}.samples"
+_METRIC_RESULTS = "multiform.formats.dialects.metric_results"
 _STYLES = "BPBStyle ClozeStyle Language MCCompletionStyle MCStyle ResponseType TaskStyle TaskStyler"
+#: The names of each module of `eval_framework.metrics.loglikelihood` and `.completion`.
 _LIKELIHOOD_METRICS = {
-    "accuracy_loglikelihood": "AccuracyLoglikelihood AccuracyNormLoglikelihood PartialEvalAccuracy",
     "base": "BaseLoglikelihoodMetric",
-    "bits_per_byte": "BitsPerByteLoglikelihood",
     "confidence_weighted_accuracy": "ConfidenceWeightedAccuracy",
     "dcs": "DistributionalCorrectnessScore",
     "probability_mass": "ProbabilityMass ProbabilityMassNorm",
     "ternary": "TernaryScore",
 }
 _COMPLETION_METRICS = {
-    "text_metrics": "drop_completion f1 rouge_1 rouge_2 rouge_geometric_mean rouge_l",
-    "checker_metrics": "code_assertion code_execution_pass_at_one ifeval language_checker multipl_e_assertion",
-    "math_metrics": "math_minerva_completion math_reasoning_completion",
-    "math_answers": "minerva_math_utils",
+    "drop_completion": "DropF1ExactMatch DropMetricContext",
+    "f1": "F1 F1SquadNormalized",
+    "rouge_1": "ROUGE_1",
+    "rouge_2": "ROUGE_2",
+    "rouge_l": "ROUGE_L",
+    "rouge_geometric_mean": "ROUGE_GEOMETRIC_MEAN",
+    "language_checker": "LanguageRawConsistencyChecker",
+    "ifeval": "IFEvalMetric IFEvalMetricContext",
+    "code_assertion": "CodeCompletionAssertion",
+    "code_execution_pass_at_one": "CodeExecutionPassAtOne CodeExecutionPassAtOneContext "
+    "CodeExecutionPassAtOneWithCodebench",
+    "multipl_e_assertion": "MultiPLECodeAssertion MultiPLEMetricContext",
 }
 _INSTANCES = {
     **_names("multiform.models.foreign", "Instance OutputType"),
@@ -50,7 +58,7 @@ _INSTANCES = {
 _BASE_TASK = {
     **_names("multiform.compat.eval_framework.base_task", "BaseTask SubjectType"),
     **_names("multiform.compat.eval_framework.sample_hooks", "RANDOM_SEED"),
-    **_names("multiform.compat.eval_framework.styler_hooks", "NO_SUBJECT"),
+    **_names("multiform.compat.eval_framework.sample_hooks", "NO_SUBJECT"),
     **_names("multiform.formats", "Language ResponseType TaskStyle"),
     **_names(_SAMPLES, "Sample"),
 }
@@ -68,11 +76,11 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
     "lm_eval.api.instance": _INSTANCES,
     "lm_eval.api._types": _INSTANCES,
     "lm_eval.api.filter": _names(f"{_LM_EVAL}.filters", "Filter FilterEnsemble"),
-    "lm_eval.api.group": f"{_LM_EVAL}.group",
+    "lm_eval.api.group": _names(f"{_LM_EVAL}.manager", "AggMetricConfig ConfigurableGroup Group GroupConfig"),
     "lm_eval.api.metrics": f"{_LM_EVAL}.metrics",
     "lm_eval.api.model": f"{_LM_EVAL}.models",
     "lm_eval.api.registry": f"{_LM_EVAL}.registry",
-    "lm_eval.api.samplers": f"{_LM_EVAL}.samplers",
+    "lm_eval.api.samplers": _names(f"{_LM_EVAL}.registry", "ContextSampler FirstNSampler SAMPLER_REGISTRY get_sampler"),
     "lm_eval.api.template": {
         **_names("multiform.formats", "ClozeTemplateConfig MCQTemplateConfig TemplateConfig TemplateFactory"),
         **_names("multiform.fields", "process_field"),
@@ -95,57 +103,58 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
     "lm_eval.filters.transformation": f"{_LM_EVAL}.filters",
     "lm_eval.tasks": f"{_LM_EVAL}.manager",
     "lm_eval.tasks.manager": f"{_LM_EVAL}.manager",
-    "lm_eval.tasks._index": _names(f"{_LM_EVAL}.index", "Entry Kind"),
-    "lm_eval.tasks._yaml_loader": _names(f"{_LM_EVAL}.index", "load_yaml"),
+    "lm_eval.tasks._index": _names(f"{_LM_EVAL}.config", "Entry Kind"),
+    "lm_eval.tasks._yaml_loader": _names(f"{_LM_EVAL}.config", "load_yaml"),
     "lm_eval.models.dummy": _names(f"{_LM_EVAL}.models", "DummyLM"),
     "lm_eval.models.huggingface": f"{_LM_EVAL}.huggingface",
     "lm_eval.models.utils": f"{_LM_EVAL}.model_helpers",
-    "lm_eval.loggers": _names(f"{_LM_EVAL}.tracker", "EvaluationTracker"),
-    "lm_eval.loggers.evaluation_tracker": f"{_LM_EVAL}.tracker",
+    "lm_eval.loggers": _names(f"{_LM_EVAL}.evaluator", "EvaluationTracker"),
+    "lm_eval.loggers.evaluation_tracker": _names(f"{_LM_EVAL}.evaluator", "EvaluationTracker GeneralConfigTracker"),
 }
 
 _EVAL_FRAMEWORK_PATHS: dict[str, str | dict[str, str]] = {
     "eval_framework": _EVAL_FRAMEWORK,
-    "eval_framework.exceptions": _names(f"{_EVAL_FRAMEWORK}.helpers", "LogicError"),
-    "eval_framework.logger": _names(f"{_EVAL_FRAMEWORK}.helpers", "logger"),
-    "eval_framework.utils.helpers": _names(f"{_EVAL_FRAMEWORK}.helpers", "count_bytes"),
-    "eval_framework.utils.constants": _names(f"{_EVAL_FRAMEWORK}.helpers", "GREEN MAGENTA RED RESET YELLOW"),
-    "eval_framework.shared.types": _names(
-        _SAMPLES,
-        "BaseMetricContext Completion ConcatCompression Error LanguageMetricContext Loglikelihood MetricContext "
-        "RawCompletion RawLoglikelihood UntemplatedPrompt extract_context_metric",
-    ),
-    "eval_framework.metrics.base": {**_names(_METRICS, "BaseMetric"), **_names(_SAMPLES, "MetricResult")},
-    "eval_framework.metrics.aggregators.aggregators": f"{_EVAL_FRAMEWORK}.math_metrics",
-    **{
-        f"eval_framework.metrics.loglikelihood.{path}": _names(_METRICS, names)
-        for path, names in _LIKELIHOOD_METRICS.items()
+    "eval_framework.shared.types": {
+        **_names(_SAMPLES, "BaseMetricContext Completion LanguageMetricContext Loglikelihood extract_context_metric"),
+        **_names(_METRIC_RESULTS, "Error"),
     },
+    "eval_framework.metrics.base": {**_names(_METRICS, "BaseMetric"), **_names(_METRIC_RESULTS, "MetricResult")},
+    "eval_framework.metrics.loglikelihood.accuracy_loglikelihood": {
+        **_names(_METRICS, "AccuracyLoglikelihood AccuracyNormLoglikelihood"),
+        **_names(f"{_EVAL_FRAMEWORK}.likelihood_metrics", "PartialEvalAccuracy"),
+    },
+    "eval_framework.metrics.loglikelihood.bits_per_byte": _names(_METRICS, "BitsPerByteLoglikelihood"),
     "eval_framework.metrics.completion.accuracy_completion": {
-        **_names(f"{_EVAL_FRAMEWORK}.text_metrics", "AccuracyCompletionOLMES AccuracyCompletionWithEvaluate"),
+        **_names(f"{_EVAL_FRAMEWORK}.metrics", "AccuracyCompletionOLMES AccuracyCompletionWithEvaluate"),
         **_names(_METRICS, "AccuracyCompletion"),
     },
     **{
-        f"eval_framework.metrics.completion.{path}": f"{_EVAL_FRAMEWORK}.{module}"
-        for module, paths in _COMPLETION_METRICS.items()
-        for path in paths.split()
+        f"eval_framework.metrics.loglikelihood.{path}": _names(f"{_EVAL_FRAMEWORK}.likelihood_metrics", names)
+        for path, names in _LIKELIHOOD_METRICS.items()
+    },
+    **{
+        f"eval_framework.metrics.completion.{path}": _names(f"{_EVAL_FRAMEWORK}.metrics", names)
+        for path, names in _COMPLETION_METRICS.items()
+    },
+    **{
+        f"eval_framework.metrics.completion.{path}": f"{_EVAL_FRAMEWORK}.math_metrics"
+        for path in ("math_minerva_completion", "math_reasoning_completion", "minerva_math_utils")
+    },
+    **{
+        f"eval_framework.tasks.{path}": f"{_EVAL_FRAMEWORK}.registry"
+        for path in ("registry", "task_names", "utils", "dataset_revisions")
     },
     "eval_framework.task_names": f"{_EVAL_FRAMEWORK}.registry",
-    "eval_framework.tasks.registry": f"{_EVAL_FRAMEWORK}.registry",
-    "eval_framework.tasks.task_names": f"{_EVAL_FRAMEWORK}.registry",
-    "eval_framework.tasks.perturbation": f"{_EVAL_FRAMEWORK}.registry",
-    "eval_framework.tasks.utils": f"{_EVAL_FRAMEWORK}.helpers",
-    "eval_framework.tasks.dataset_revisions": f"{_EVAL_FRAMEWORK}.helpers",
     "eval_framework.tasks.benchmarks": {},
     "eval_framework.tasks.base": _BASE_TASK,
     "eval_framework.tasks.base_task": _BASE_TASK,
     "eval_framework.tasks.task_style": {
         **_names("multiform.formats", f"{_STYLES} answer_key_to_index format_mc_prompt"),
         **_names("multiform.formats", "shuffle_correct_with_distractors"),
-        **_names(f"{_EVAL_FRAMEWORK}.helpers", "get_n_letters"),
+        **_names(f"{_EVAL_FRAMEWORK}.registry", "get_n_letters"),
     },
     "template_formatting.formatter": {
-        **_names(f"{_EVAL_FRAMEWORK}.helpers", "BaseFormatter ConcatFormatter IdentityFormatter"),
+        **_names(f"{_EVAL_FRAMEWORK}.registry", "BaseFormatter ConcatFormatter"),
         **_names(_SAMPLES, "Message Property Role"),
     },
 }

@@ -2,16 +2,20 @@
 
 from multiform.formats.base import FormatConfig, OutputType, Scored, dialect_names, formats, register_format
 from multiform.formats.builtin import BPBFormat, ClozeFormat, COTGenFormat, GenerateFormat, HybridFormat, MCQAFormat
-from multiform.formats.compile import FieldMapping, bound, compile_format
-from multiform.formats.dialects.builtin_stylers import BPBStyle, ClozeStyle, MCCompletionStyle, MCStyle
-from multiform.formats.dialects.builtin_templates import ClozeTemplateConfig, MCQTemplateConfig
-from multiform.formats.dialects.choice_helpers import (
+from multiform.formats.compile import FieldMapping, bind_field, compile_format
+from multiform.formats.dialects.styler import (
+    BPBStyle,
+    ClozeStyle,
+    MCCompletionStyle,
+    MCStyle,
+    ResponseType,
+    TaskStyle,
+    TaskStyler,
     answer_key_to_index,
     format_mc_prompt,
     shuffle_correct_with_distractors,
 )
-from multiform.formats.dialects.styler import ResponseType, TaskStyle, TaskStyler
-from multiform.formats.dialects.template import TemplateConfig
+from multiform.formats.dialects.template import ClozeTemplateConfig, MCQTemplateConfig, TemplateConfig
 from multiform.formats.dialects.template_factory import TemplateFactory, template_of
 from multiform.formats.language import Language
 from multiform.formats.select import select_format, supported_formats
@@ -40,7 +44,7 @@ __all__ = [
     "TemplateConfig",
     "TemplateFactory",
     "answer_key_to_index",
-    "bound",
+    "bind_field",
     "compile_format",
     "dialect_names",
     "format_mc_prompt",

@@ -79,7 +79,7 @@ def _shots(value: str) -> Change:
 def _question(value: str) -> Change:
     def change(format: FormatConfig) -> Fields | None:
         parts = _word(format.question_prefix, _QUESTION_WORDS)
-        return None if parts is None else {"question_prefix": _cased(_QUESTION_WORDS[value], parts[0]) + parts[1]}
+        return None if parts is None else {"question_prefix": _match_case(_QUESTION_WORDS[value], parts[0]) + parts[1]}
 
     return change
 
@@ -91,7 +91,7 @@ def _no_question(format: FormatConfig) -> Fields | None:
 def _answer(value: str) -> Change:
     def change(format: FormatConfig) -> Fields | None:
         parts = _word(format.answer_prompt, _ANSWER_WORDS)
-        return None if parts is None else {"answer_prompt": _cased(_ANSWER_WORDS[value], parts[0]) + parts[1]}
+        return None if parts is None else {"answer_prompt": _match_case(_ANSWER_WORDS[value], parts[0]) + parts[1]}
 
     return change
 
@@ -164,7 +164,7 @@ def _word(text: str | None, words: Mapping[str, str]) -> tuple[str, str] | None:
     return None if match is None else (match[1], match[2])
 
 
-def _cased(word: str, like: str) -> str:
+def _match_case(word: str, like: str) -> str:
     """A word in the case of another one; a single capital may begin a word or be in capitals."""
     if len(like) > 1 and like.isupper():
         return word.upper()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from multiform.errors import ConfigError, nearest, shorten
-from multiform.formats.fewshot_answer import asked_statement
-from multiform.labels import LABEL_KINDS, LabelSpec
+from multiform.labels import LABEL_KINDS, LabelSpec, split_solution
 from multiform.prompts.template import compile_template, has_markup
 from multiform.registry import Registry
 
@@ -18,66 +18,6 @@ Dialect = Callable[[Mapping[str, Any]], "FormatConfig"]
 
 #: Looked up after the registered formats; never part of ``@all``.
 dialect_names: Registry[Dialect] = Registry("style")
-
-
-def overlaid(dialect_fields: Mapping[str, Any], format_fields: Mapping[str, Any], *, name: str) -> FormatConfig:
-    """A format from the fields that a dialect sets, overridden by fields of the format itself.
-
-    `type` among `format_fields` is the registered format whose class is used; `name` is for error messages.
-    """
-    from dataclasses import fields
-
-    kind = format_class(format_fields.get("type"))
-    changes = {key: value for key, value in format_fields.items() if key != "type"}
-    known = [field.name for field in fields(kind)]
-    for key in changes:
-        if key not in known:
-            message = f"unknown key '{key}' in the format of {name}"
-            raise ConfigError(message, where="format", hint=nearest(str(key), known))
-    try:
-        return kind(**{**dialect_fields, **changes})
-    except ConfigError as error:
-        if error.where not in changes:
-            raise
-        raise error.moved(f"format.{error.where}") from error
-
-
-def unsaid(format: FormatConfig, dialect_fields: Mapping[str, Any], *, name: str) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a format that a dialect's fields do not express, and messages about what cannot be expressed.
-
-    >>> from multiform.formats import ClozeFormat
-    >>> unsaid(ClozeFormat(question_prefix="Q: ", answer_prompt="A:"), {"answer_prompt": "A:"}, name="a doctest")
-    ({'type': 'cloze', 'question_prefix': 'Q: '}, [])
-    """
-
-    lost: list[str] = []
-    kind: dict[str, Any] = {}
-    if type(format) is not FormatConfig:
-        label = format.format_name
-        if label in formats and formats.get(label) is type(format):
-            kind = {"type": label}
-        else:
-            lost.append(
-                f"the class {type(format).__name__} is not registered: its code (such as `until`) is left behind"
-            )
-    expressed = overlaid(dialect_fields, kind, name=name)
-    fields, known = format.to_dict(), expressed.to_dict()
-    for key in fields.keys() - known.keys():
-        lost.append(f"{key} is a field of {type(format).__name__} alone")
-    more = {key: value for key, value in fields.items() if key in known and value != known[key]}
-    return {**kind, **more}, lost
-
-
-def format_class(name: Any) -> type[FormatConfig]:
-    """The class of a registered format; FormatConfig where the name is None."""
-
-    if name is None:
-        return FormatConfig
-    if not isinstance(name, str) or name not in formats:
-        hint = nearest(str(name), formats, listed="formats")
-        raise ConfigError(f"unknown format '{name}'", where="format.type", hint=hint)
-    entry: Any = formats.get(name)
-    return entry if isinstance(entry, type) else type(entry())
 
 
 OutputType = Literal["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"]
@@ -119,7 +59,7 @@ class FormatRegistry(Registry["type[FormatConfig]"]):
         """Register a class whose dataclass decorator may still have to run."""
         self._entries[cls.format_name] = _Candidate(cls, self._entries.get(cls.format_name))  # type: ignore[assignment]
 
-    def unfinished(self, name: str) -> type[FormatConfig] | None:
+    def incomplete_class(self, name: str) -> type[FormatConfig] | None:
         """The incomplete class of that name, if there is one."""
         entry: Any = self._entries.get(name)
         return entry.cls if isinstance(entry, _Candidate) and not _is_complete(entry.cls) else None
@@ -162,15 +102,13 @@ class FormatConfig:
     and the answer. An `instruction` or `answer_instruction` that does not end in white space is followed by
     `section_separator`.
 
-    A subclass with a `format_name` is registered under that name and is what `formats:` and ``@`` find:
+    A subclass with a `format_name` is registered under that name, and `formats:` and ``@`` find it::
 
-    >>> @dataclass(frozen=True, kw_only=True)
-    ... class Brackets(FormatConfig):
-    ...     format_name = "doctest_brackets"
-    ...     choice_labels: LabelSpec | None = "letters"
-    ...     choice_format: str = "({label}) {choice}"
-    >>> FormatConfig.named("doctest_brackets").choice_format
-    '({label}) {choice}'
+        @dataclass(frozen=True, kw_only=True)
+        class Brackets(FormatConfig):
+            format_name = "brackets"
+            choice_labels: LabelSpec | None = "letters"
+            choice_format: str = "({label}) {choice}"
     """
 
     format_name: ClassVar[str] = ""
@@ -331,7 +269,7 @@ class FormatConfig:
         overrides = dict(overrides or {})
         if name not in formats and name in dialect_names:
             return dialect_names.get(name)(overrides)
-        broken = formats.unfinished(name)
+        broken = formats.incomplete_class(name)
         if name not in formats and broken is not None:
             message = f"format '{name}' is not registered: {broken.__name__} is no finished dataclass"
             raise ConfigError(message, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
@@ -374,3 +312,64 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return value
+
+
+# The answers of few-shot examples, written in the words that the prompt asks for.
+
+_QUOTED = re.compile(r"""[“„]([^“”„\n]*)[“”]|«([^«»\n]*)»|"([^"\n]*)\"""")
+_NAME = re.compile(r"\[[^][\n]+\]")
+_PLACEHOLDER = re.compile(r"\{(answer|rationale)\}")
+
+
+def asked_statement(*texts: str | None) -> str:
+    """The last quoted statement that the texts of a prompt ask for, with ``{answer}`` in its place, else ``{answer}``.
+
+    >>> asked_statement('Your response should end with "The final answer is [answer]" where [answer] is a number.')
+    'The final answer is {answer}'
+    >>> asked_statement("Answer with the letter alone.", None)
+    '{answer}'
+    """
+    for text in reversed(texts):
+        quoted = ["".join(groups) for groups in _QUOTED.findall(text or "")]
+        statements = [quote for quote in quoted if _NAME.search(quote) and not has_markup(quote)]
+        if statements:
+            return _NAME.sub("{answer}", statements[-1], count=1)
+    return "{answer}"
+
+
+def written_answer(template: str, answer: str, rationale: str = "") -> str:
+    r"""The answer of a few-shot example, with its rationale where the template has ``{rationale}``.
+
+    >>> written_answer("{rationale}\nThe final answer is {answer}", "4", "Two and two are four.")
+    'Two and two are four.\nThe final answer is 4'
+    >>> written_answer("{rationale}\nThe final answer is {answer}", "4")
+    'The final answer is 4'
+
+    A worked solution is split into rationale and result, unless it ends in the template's statement already:
+
+    >>> written_answer("{rationale}\nThe final answer is {answer}", "2 + 2 = 4\n#### 4")
+    '2 + 2 = 4\nThe final answer is 4'
+    >>> written_answer("{rationale}\nThe final answer is {answer}", "2 + 2 = 4. The final answer is 4.")
+    '2 + 2 = 4. The final answer is 4.'
+    """
+    if template == "{answer}":
+        return answer
+    statement = _PLACEHOLDER.sub("\0", template).rpartition("\0")[0].rpartition("\0")[2].strip().casefold()
+    for text in (answer, rationale if "{rationale}" in template else ""):
+        if statement and statement in text.casefold():
+            return text.strip()
+    solution, result = split_solution(answer)
+    reasons = split_solution(rationale)[0] or rationale.strip() or solution
+    if not reasons:
+        template = re.sub(r"\{rationale\}\s*", "", template)
+    values = {"answer": result, "rationale": reasons}
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+
+
+def after_prefix(answer: str, prefix: str) -> str:
+    """The rest of an answer, after a beginning that is part of the prompt already.
+
+    >>> after_prefix("The best answer is C", "The best answer is"), after_prefix("C", "The best answer is")
+    (' C', 'C')
+    """
+    return answer.removeprefix(prefix.rstrip()) if prefix.strip() else answer

@@ -43,10 +43,10 @@ class BoundTemplate:
         return self.source
 
 
-def bound(spec: FieldSpec) -> BoundTemplate:
+def bind_field(spec: FieldSpec) -> BoundTemplate:
     """A field as a function of a document.
 
-    >>> bound("{{ choices.text }}")({"choices": {"text": ["a", "b"]}}), bound("{{q}}?")({"q": "Why"})
+    >>> bind_field("{{ choices.text }}")({"choices": {"text": ["a", "b"]}}), bind_field("{{q}}?")({"q": "Why"})
     (['a', 'b'], 'Why?')
     """
     if isinstance(spec, BoundTemplate):
@@ -138,7 +138,7 @@ class CompiledFormat:
     def of(cls, format: FormatConfig, mapping: FieldMapping) -> CompiledFormat:
         """Compile a format over a mapping."""
         # White space around a single expression, as a YAML block leaves it, would turn its value into text.
-        values = replace(mapping, choices=_stripped(mapping.choices), answer=_stripped(mapping.answer))
+        values = replace(mapping, choices=_strip_expression(mapping.choices), answer=_strip_expression(mapping.answer))
         writer = _Writer(format, mapping, values=True)
         return cls(format, values, compile_template(writer.text()), compile_template(writer.lead()))
 
@@ -194,17 +194,17 @@ class _Writer:
 
     def text(self) -> str:
         format = self.format
-        sections = [_closed(format.question_prefix) + self._question() + _closed(format.question_suffix)]
+        sections = [_close_braces(format.question_prefix) + self._question() + _close_braces(format.question_suffix)]
         if format.shows_choices and self.choices:
-            sections.append(_closed(format.choices_prefix) + self._choice_lines())
+            sections.append(_close_braces(format.choices_prefix) + self._choice_lines())
         if format.answer_instruction is not None or format.answer_prompt is not None:
             lead = (
                 self._lead(format.answer_instruction)
                 if format.answer_prompt
-                else _closed(format.answer_instruction or "")
+                else _close_braces(format.answer_instruction or "")
             )
             sections.append(lead + (format.answer_prompt or ""))
-        return self.lead() + self._context() + _closed(format.section_separator).join(sections)
+        return self.lead() + self._context() + _close_braces(format.section_separator).join(sections)
 
     def lead(self) -> str:
         """The instruction, after the variables that it and the rest of the prompt use."""
@@ -214,10 +214,10 @@ class _Writer:
         """A text, followed by the section separator unless it ends in white space."""
         separator = self.format.section_separator
         if not text or not separator or text[-1].isspace() or text.endswith(separator):
-            return _closed(text or "")
+            return _close_braces(text or "")
         if text.endswith(("}}", "%}", "#}")):  # only its value shows how it ends
             return f"{{% filter lead({separator!r}) %}}{text}{{% endfilter %}}"
-        return _closed(text) + _closed(separator)
+        return _close_braces(text) + _close_braces(separator)
 
     def choice(self) -> FieldSpec:
         if self.format.scored == "labels":
@@ -262,8 +262,8 @@ class _Writer:
         values = {"{choice}": "{{ choice }}", "{label}": "{{ _choice_labels[loop.index0] }}"}
         bare = self.format.choice_labels is None and "{label}" in self.format.choice_format
         segments = re.split(r"(\{choice\}|\{label\})", "{choice}" if bare else self.format.choice_format)
-        line = "".join(values.get(segment) or _closed(segment) for segment in segments)
-        between = f"{{% if not loop.last %}}{_closed(self.format.choice_delimiter)}{{% endif %}}"
+        line = "".join(values.get(segment) or _close_braces(segment) for segment in segments)
+        between = f"{{% if not loop.last %}}{_close_braces(self.format.choice_delimiter)}{{% endif %}}"
         return f"{{% for choice in {_operand(self.choices)}|choice_list %}}{line}{between}{{% endfor %}}"
 
     def _preamble(self) -> str:
@@ -294,7 +294,7 @@ class _Writer:
     def _expression(self, name: str, spec: FieldSpec) -> str:
         if spec is None:
             return ""
-        part = Field.of(_stripped(spec))
+        part = Field.of(_strip_expression(spec))
         expression = None if self.values else part.expression()
         if expression is None:
             self.bound[name] = part
@@ -308,11 +308,11 @@ def _is_path(spec: str) -> bool:
     return expression is not None and re.fullmatch(r"[\w.]+", expression) is not None
 
 
-def _stripped(spec: FieldSpec) -> FieldSpec:
+def _strip_expression(spec: FieldSpec) -> FieldSpec:
     return spec.strip() if isinstance(spec, str) and has_markup(spec) else spec
 
 
-def _closed(text: str) -> str:
+def _close_braces(text: str) -> str:
     """The text, with a brace at its end escaped so that it does not become markup with what follows."""
     return text[:-1] + "{{ '{' }}" if text.endswith("{") and not has_markup(text) else text
 

@@ -1,11 +1,14 @@
-"""Languages, with the question word, cue, labels and spacing that prompts use in each."""
+"""Languages and their words, which `languages.toml` lists: those of our prompts, and those that recognise others'."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
 from multiform.errors import ConfigError, nearest
 from multiform.labels import LabelSpec
@@ -38,7 +41,7 @@ class Language(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Literals:
+class LanguageWords:
     """The fixed words of a prompt in one language."""
 
     question: str
@@ -48,37 +51,36 @@ class Literals:
     space: str = " "
 
 
-def _native(letters: str) -> LabelSpec:
-    return tuple(letters.split())
+#: The parts of a prompt that are recognised by their words.
+Part = Literal[
+    "question", "multiple_choice", "answer", "kind_of_answer", "choices", "passage", "choosing", "option"
+]  # fmt: skip
 
 
-#: Cyrillic labels leave out the letters that no list uses (ё, й, ъ, ы, ь and their like).
-_RUSSIAN = _native("А Б В Г Д Е Ж З И К Л М Н О П Р С Т У Ф Х Ц Ч Ш Щ Э Ю Я")
-_UKRAINIAN = _native("А Б В Г Д Е Є Ж З И І К Л М Н О П Р С Т У Ф Х Ц Ч Ш Щ Ю Я")
-_ARABIC = _native("أ ب ج د هـ و ز ح ط ي ك ل م ن س ع ف ص ق ر ش ت ث خ ذ ض ظ غ")
-_HINDI = _native("क ख ग घ ङ च छ ज झ ञ ट ठ ड ढ ण त थ द ध न प फ ब भ म य र ल व श ष स ह")
+@cache
+def _read_words() -> dict[str, Any]:
+    """The data file, read once, when a word is first needed."""
+    return tomllib.loads(Path(__file__).with_name("languages.toml").read_text(encoding="utf-8"))
 
-LITERALS: dict[Language, Literals] = {
-    Language.ENG: Literals(question="Question: ", answer="Answer:"),
-    Language.DEU: Literals(question="Frage: ", answer="Antwort:"),
-    Language.FRA: Literals(question="Question : ", answer="Réponse :"),
-    Language.ITA: Literals(question="Domanda: ", answer="Risposta:"),
-    Language.SPA: Literals(question="Pregunta: ", answer="Respuesta:"),
-    Language.POR: Literals(question="Pergunta: ", answer="Resposta:"),
-    Language.NLD: Literals(question="Vraag: ", answer="Antwoord:"),
-    Language.FIN: Literals(question="Kysymys: ", answer="Vastaus:"),
-    Language.SWE: Literals(question="Fråga: ", answer="Svar:"),
-    Language.POL: Literals(question="Pytanie: ", answer="Odpowiedź:"),
-    Language.HRV: Literals(question="Pitanje: ", answer="Odgovor:"),
-    Language.SRP: Literals(question="Питање: ", answer="Одговор:", labels=_native("А Б В Г Д Ђ Е Ж З И Ј К Л")),
-    Language.RUS: Literals(question="Вопрос: ", answer="Ответ:", labels=_RUSSIAN),
-    Language.UKR: Literals(question="Питання: ", answer="Відповідь:", labels=_UKRAINIAN),
-    Language.ARB: Literals(question="السؤال: ", answer="الإجابة:", labels=_ARABIC),
-    Language.HIN: Literals(question="प्रश्न: ", answer="उत्तर:", labels=_HINDI),
-    Language.ZHO: Literals(question="问题：", answer="答案：", space=""),
-    Language.JPN: Literals(question="質問：", answer="答え：", space=""),
-    Language.KOR: Literals(question="질문: ", answer="정답:"),
-}
+
+@cache
+def language_words() -> Mapping[Language, LanguageWords]:
+    """The words of each language that has some.
+
+    >>> language_words()[Language.DEU].answer
+    'Antwort:'
+    """
+    return {
+        Language[code.upper()]: LanguageWords(**{**words, "labels": tuple(words["labels"].split())})
+        if "labels" in words
+        else LanguageWords(**words)
+        for code, words in _read_words()["languages"].items()
+    }
+
+
+def recognised_words(part: Part) -> tuple[str, ...]:
+    """The words, in all languages, by which a part of somebody's prompt is recognised."""
+    return tuple(_read_words()["recognised"][part])
 
 
 def language_of(name: Any) -> Language:

@@ -108,7 +108,7 @@ class PerturbedField:
         return f"{self.spec} ({self.perturbation})"
 
 
-def perturbed(spec: FieldSpec, perturbation: Perturbation) -> FieldSpec:
+def perturb_field(spec: FieldSpec, perturbation: Perturbation) -> FieldSpec:
     """The field with noise; a field with a method `with_noise` applies the noise itself."""
     if spec is None or isinstance(spec, PerturbedField):
         return spec

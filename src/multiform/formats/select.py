@@ -9,8 +9,7 @@ from typing import Any
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.base import FormatConfig, dialect_names, formats
 from multiform.formats.compile import FieldMapping
-from multiform.formats.grammar import Grammar, draw_number
-from multiform.formats.variation import ChoiceOrder, Variation
+from multiform.formats.variation import ChoiceOrder, Grammar, Variation, draw_number
 
 #: The type of an entry that has a finished prompt in place of a format.
 PROMPT = "prompt"
@@ -76,7 +75,7 @@ def select_format(
         if base is None:
             raise _no_format(variation)
         named = Variation(base.label, variation.choices)
-        varied = grammar_of(base.format, variations).varied(base.format, named)
+        varied = grammar_of(base.format, variations).vary(base.format, named)
         return Selected(str(varied.name), varied.format, varied.name.choices, varied.order, varied.draw)
     if selection not in formats and selection not in dialect_names:
         known = [*table, *formats, *dialect_names]

@@ -1,13 +1,16 @@
-"""Variations: a format's label with choices on some axes, ``mcqa[labels=roman]``, and orders of the choices."""
+"""Variations of formats: their names, the axes on which a format can be varied, and random draws from these."""
 
 from __future__ import annotations
 
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
-from multiform.errors import ConfigError, shorten
+from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.formats.axes import BUILTIN, Axis, Change
+from multiform.formats.base import FormatConfig
 from multiform.hashing import sha256, short_hash
 from multiform.labels import label_list
 
@@ -148,11 +151,245 @@ class ChoiceOrder:
         return tuple(index for index in indexes if index < number)
 
 
-def moved(gold: int | list[int], permutation: Sequence[int]) -> int | list[int]:
+def move_gold(gold: int | list[int], permutation: Sequence[int]) -> int | list[int]:
     """The positions of the right choices once they are permuted.
 
-    >>> moved(0, (1, 2, 0)), moved([0, 1], (1, 2, 0))
+    >>> move_gold(0, (1, 2, 0)), move_gold([0, 1], (1, 2, 0))
     (2, [0, 2])
     """
     positions = {index: position for position, index in enumerate(permutation)}
     return sorted(positions[index] for index in gold) if isinstance(gold, list) else positions[gold]
+
+
+#: Axes that leave the format as it is: the order of the choices, and which few-shot examples are drawn.
+RUN_AXES = ("order", "draw")
+#: The orders of choices that are drawn at random, beside the original one.
+_ORDERS = ("original", "reverse", "rotate:1", "shuffle:1", "shuffle:2", "shuffle:3")
+#: Fields that say what is scored, and how: no variation changes them.
+_SCORING = ("scored", "scorer", "metric_list", "generation_kwargs", "answer_as", "variations")
+#: After this many draws in a row that are all known, there are taken to be no others.
+_PATIENCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class VariedFormat:
+    """A format under a variation, whose name is canonical: values that change nothing are not in it."""
+
+    name: Variation
+    format: FormatConfig
+    order: ChoiceOrder | None = None
+    draw: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """The axes of a format: those that a task or the format declares, then the built-in ones."""
+
+    axes: tuple[Axis, ...] = BUILTIN
+    #: The orders of choices that may be drawn; none where a task does not allow others than the original one.
+    orders: tuple[str, ...] = _ORDERS
+
+    @classmethod
+    def of(cls, *declarations: Mapping[str, Any] | None) -> Grammar:
+        """The built-in grammar, changed by the values of `variations:` of a task and of a format.
+
+        An axis is a mapping of value names to fields of the format, a list of built-in values that are the only ones
+        allowed, or null for an axis that is not varied.
+
+        >>> tone = {"polite": {"instruction": "Please answer."}}
+        >>> grammar = Grammar.of({"tone": tone, "labels": ["letters", "roman"]})
+        >>> [axis.name for axis in grammar.axes][:2]
+        ['tone', 'instruction']
+        """
+        axes = {axis.name: axis for axis in BUILTIN}
+        orders: tuple[str, ...] = _ORDERS
+        for declared in declarations:
+            for name, values in (declared or {}).items():
+                if name == "order":
+                    orders = _declared_orders(values)
+                elif values is None or values is False:
+                    axes[name] = Axis(_checked_name(name), {})
+                else:
+                    axes[name] = _declared_axis(_checked_name(name), values, axes.get(name))
+        builtin = [axis.name for axis in BUILTIN]
+        return cls(tuple(sorted(axes.values(), key=lambda axis: axis.name in builtin)), orders)
+
+    @classmethod
+    def common(cls, grammars: Sequence[Grammar]) -> Grammar:
+        """The axes and values that several grammars have in common."""
+        first, *others = grammars
+        tables = [{axis.name: axis.values for axis in other.axes} for other in others]
+        axes = []
+        for axis in first.axes:
+            shared = [value for value in axis.values if all(value in table.get(axis.name, ()) for table in tables)]
+            axes.append(Axis(axis.name, {value: axis.values[value] for value in shared}))
+        orders = [order for order in first.orders if all(order in other.orders for other in others)]
+        return cls(tuple(axes), tuple(orders))
+
+    def vary(self, format: FormatConfig, variation: Variation) -> VariedFormat:
+        """The format under a variation; an unknown axis or value, or one that does not fit the format, is an error."""
+        known = [*(axis.name for axis in self.axes), *RUN_AXES]
+        for name in variation.choices:
+            if name not in known:
+                raise ConfigError(f"unknown axis '{name}' in '{variation}'", hint=nearest(name, known, listed="axes"))
+        chosen: dict[str, str] = {}
+        for axis in self.axes:
+            if axis.name not in variation.choices:
+                continue
+            value = variation.choices[axis.name]
+            changed = self._change(axis, value, variation)(format)
+            if changed is None:
+                message = f"{axis.name}={value} does not fit format '{variation.label}'"
+                raise ConfigError(message, hint="see docs/variations.md for what each axis changes")
+            other = replace(format, **changed)
+            if other != format:
+                format, chosen[axis.name] = other, value
+        order = self._order(format, variation)
+        draw = draw_number(variation)
+        chosen |= {} if order is None else {"order": order.name}
+        chosen |= {"draw": str(draw)} if draw else {}
+        return VariedFormat(Variation(variation.label, chosen), format, order, draw)
+
+    def draw(
+        self, formats: Sequence[FormatConfig], base: Variation, number: int, *, seed: int | None, shots: bool
+    ) -> list[Variation]:
+        """Draw distinct variations that fit all of the formats, each different from `base`, whose values they keep.
+
+        The first n of a larger number with the same seed are those of n. Without `shots`, nothing that changes only
+        few-shot examples is varied.
+        """
+        rng = random.Random(seed)
+        known = {_content([self.vary(format, base) for format in formats])}
+        drawn: list[Variation] = []
+        tries = 0
+        while len(drawn) < number:
+            candidate = self._candidate(formats, base, rng, shots=shots)
+            varied = [self.vary(format, candidate) for format in formats]
+            tries += 1
+            if _content(varied) not in known:
+                known.add(_content(varied))
+                drawn.append(varied[0].name)
+                tries = 0
+            if tries == _PATIENCE:
+                message = f"'{base}' has only {len(drawn)} variations, and {number} were requested"
+                raise UsageError(message, where=f"{base}~{number}", hint=f"request {len(drawn)} of them")
+        return drawn
+
+    def _candidate(
+        self, formats: Sequence[FormatConfig], base: Variation, rng: random.Random, *, shots: bool
+    ) -> Variation:
+        """One value at random on every axis that fits all formats, in the order of the axes."""
+        chosen: dict[str, str] = {}
+        for axis in self.axes:
+            if axis.name == "shots" and not shots and axis.name not in base.choices:
+                continue
+            if axis.name in base.choices:
+                value = base.choices[axis.name]
+            else:
+                fitting = [name for name, change in axis.values.items() if all(change(f) is not None for f in formats)]
+                if not fitting:
+                    continue
+                value = rng.choice(fitting)
+            chosen[axis.name] = value
+            formats = [replace(format, **(axis.values[value](format) or {})) for format in formats]
+        if "order" in base.choices:
+            chosen["order"] = base.choices["order"]
+        elif self.orders and all(format.shows_choices for format in formats):
+            chosen["order"] = rng.choice(self.orders)
+        return Variation(base.label, {**chosen, **{k: v for k, v in base.choices.items() if k == "draw"}})
+
+    def _change(self, axis: Axis, value: str, variation: Variation) -> Change:
+        if value in axis.values:
+            return axis.values[value]
+        hint = nearest(value, list(axis.values), listed="values") if axis.values else "the task does not vary it"
+        raise ConfigError(f"unknown value '{value}' of {axis.name} in '{variation}'", hint=hint)
+
+    def _order(self, format: FormatConfig, variation: Variation) -> ChoiceOrder | None:
+        order = ChoiceOrder.parse(variation.choices.get("order", "original"))
+        if order is None:
+            return None
+        if not format.shows_choices:
+            message = f"format '{variation.label}' does not show the choices, so that their order changes nothing"
+            raise ConfigError(message, where="order", hint="choose a format that does, such as mcqa")
+        if not self.orders:
+            message = "the task does not allow another order of its choices"
+            raise ConfigError(message, where="order", hint="leave the order out")
+        return order
+
+
+def _content(varied: Sequence[VariedFormat]) -> str:
+    """Everything that prompts depend on, regardless of names."""
+    return repr([(variant.format, variant.order) for variant in varied])
+
+
+def draw_number(variation: Variation) -> int:
+    """Which draw of few-shot examples a variation has; 0 where it does not say."""
+    text = variation.choices.get("draw", "0")
+    if not text.isdecimal():
+        raise ConfigError(f"draw={text} is no whole number", where="draw", hint="write e.g. mcqa[draw=2]")
+    return int(text)
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not name.isidentifier() or name in RUN_AXES:
+        message = f"an axis cannot be called {shorten(name)}"
+        raise ConfigError(
+            message, where=str(name), hint=f"use letters, digits and _, and none of {', '.join(RUN_AXES)}"
+        )
+    return name
+
+
+def _declared_axis(name: str, values: Any, builtin: Axis | None) -> Axis:
+    if isinstance(values, list | tuple) and builtin is not None:
+        for value in values:
+            if value not in builtin.values:
+                hint = nearest(str(value), list(builtin.values), listed="values")
+                raise ConfigError(f"unknown value {shorten(value)} of axis '{name}'", where=name, hint=hint)
+        return Axis(name, {value: builtin.values[value] for value in values})
+    if not isinstance(values, Mapping) or not values:
+        message = f"expected a mapping of values, got {shorten(values)}"
+        raise ConfigError(message, where=name, hint="write e.g. tone: {polite: {instruction: Please answer.}}")
+    declared = {_checked_value(name, value): _declared_change(name, value, keys) for value, keys in values.items()}
+    return Axis(name, {**(builtin.values if builtin else {"default": _no_change}), **declared})
+
+
+def _no_change(format: FormatConfig) -> Mapping[str, Any]:
+    return {}
+
+
+def _declared_change(axis: str, value: Any, changed: Any) -> Change:
+    place = f"{axis}.{value}"
+    if not isinstance(changed, Mapping):
+        message = f"expected fields of a format, got {shorten(changed)}"
+        raise ConfigError(message, where=place, hint="write e.g. {question_prefix: 'Q: '}")
+    known = [field.name for field in fields(FormatConfig) if field.name not in _SCORING]
+    for key in changed:
+        if key not in known:
+            message = f"a variation cannot change '{key}'"
+            raise ConfigError(message, where=f"{place}.{key}", hint=nearest(str(key), known, listed="fields"))
+
+    def change(format: FormatConfig) -> Mapping[str, Any]:
+        return dict(changed)
+
+    return change
+
+
+def _checked_value(axis: str, value: Any) -> str:
+    text = str(value)
+    if not text or not balanced(text) or any(character in ",=@+~" or character.isspace() for character in text):
+        message = f"a value cannot be called {shorten(value)}"
+        raise ConfigError(message, where=axis, hint="use a word, as it is written after @ in brackets")
+    return text
+
+
+def _declared_orders(values: Any) -> tuple[str, ...]:
+    if values is None or values is False:
+        return ()
+    if not isinstance(values, list | tuple) or not values:
+        message = f"expected a list of orders, got {shorten(values)}"
+        raise ConfigError(
+            message, where="order", hint="write e.g. order: [original, reverse], or null for no other order"
+        )
+    for value in values:
+        ChoiceOrder.parse(str(value))
+    return tuple(map(str, values))

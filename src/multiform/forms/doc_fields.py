@@ -11,7 +11,7 @@ from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig
 from multiform.formats.compile import CompiledFormat
 from multiform.formats.infer import problem
-from multiform.formats.variation import moved
+from multiform.formats.variation import move_gold
 from multiform.forms.spec import FieldSet
 from multiform.labels import digit_answers, digit_base, gold_index, label_list, whole_number
 from multiform.prompts.filters import choice_list, parse_literal_list
@@ -330,7 +330,7 @@ class DocFields:
         try:
             if permutation is None or choices is None:
                 return compiled.target(gold, choices)
-            return compiled.target(moved(gold, permutation), self.shown_choices)
+            return compiled.target(move_gold(gold, permutation), self.shown_choices)
         except MultiformError as error:
             raise self.reader.locate_error(error, self.doc, "doc_to_target") from error
 

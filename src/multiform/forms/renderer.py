@@ -11,7 +11,7 @@ from typing import Any
 from multiform.calls import accepted
 from multiform.errors import ConfigError, DataError, locating, running
 from multiform.fields import Doc
-from multiform.formats.fewshot_answer import after_prefix, written_answer
+from multiform.formats.base import after_prefix, written_answer
 from multiform.forms import prompt
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.media import MediaReader

@@ -8,9 +8,11 @@ this one. An import path is one of our modules, or a module of names that are de
 from __future__ import annotations
 
 import importlib
+import stat
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -172,3 +174,134 @@ class PackageFinder(MetaPathFinder, Loader):
 
     def _has(self, name: str) -> bool:
         return name.partition(".")[0] in self.packages
+
+
+_TASKS = "lm_eval.tasks"
+
+
+class LmEvalFinder(PackageFinder):
+    """Finds our modules under lm-eval's names, and `lm_eval.tasks.X` among the files of task folders."""
+
+    packages = ("lm_eval",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The files that are being loaded, the innermost last.
+        self._loading: list[Path] = []
+        #: Files that were loaded before, for what a function imports when it is called.
+        self._loaded: list[Path] = []
+        #: Folders of tasks that a user has named.
+        self.folders: set[Path] = set()
+
+    @property
+    def is_loading(self) -> bool:
+        return bool(self._loading)
+
+    def task_file(self, fullname: str) -> Path | None:
+        """The file or folder of ``lm_eval.tasks.X``, below one of the folders that a task's file is in."""
+        if not fullname.startswith(f"{_TASKS}."):
+            return None
+        parts = fullname.removeprefix(f"{_TASKS}.").split(".")
+        files = self._loading or self._loaded
+        above = [folder for file in reversed(files) for folder in _above(file, self.folders)]
+        real = self.real_folder()
+        for folder in [*above, *sorted(self.folders), *([real / "tasks"] if real else [])]:
+            place = folder.joinpath(*parts)
+            for candidate in (place.with_name(f"{place.name}.py"), place):
+                if candidate.exists():
+                    return candidate
+        return None
+
+    @contextmanager
+    def during(self, file: Path, load: Load) -> Iterator[None]:
+        """Provide lm_eval while a task's file is loaded; what was imported under its name before is restored."""
+        self.listen()
+        before = self.forget()
+        if self.installed or self._loading:  # our modules stay the same ones
+            sys.modules.update({name: module for name, module in before.items() if is_provided(name)})
+        self.load = load
+        self._loading.append(file)
+        try:
+            yield
+        finally:
+            self._loaded.append(self._loading.pop())
+            for name in self.forget():
+                parent, _, child = name.rpartition(".")
+                if parent == _TASKS and not is_provided(name):  # another task folder may have one of that name
+                    vars(import_provided(_TASKS)).pop(child, None)
+            sys.modules.update(before)
+
+
+lm_eval_finder = LmEvalFinder()
+
+
+def _above(file: Path, named: set[Path]) -> list[Path]:
+    """The folders that a file is in: those of a named folder of tasks from the outside in, then those above it.
+
+    Where none is named, all of them from the outside in: a folder of tasks may hold copies of some. A folder that
+    everybody may write to is none of them, as nobody else's code is to be run.
+    """
+    above = [folder for folder in file.parents if folder in named or folder == file.parent or not _open_to_all(folder)]
+    roots = [folder for folder in above if folder in named]
+    inside = above.index(roots[-1]) + 1 if roots else len(above)
+    return [*reversed(above[:inside]), *above[inside:]]
+
+
+def _open_to_all(folder: Path) -> bool:
+    return bool(folder.stat().st_mode & stat.S_IWOTH)
+
+
+_BENCHMARKS = "eval_framework.tasks.benchmarks."
+
+
+class EvalFrameworkFinder(PackageFinder):
+    """Finds our modules under eval-framework's names, and its benchmarks among the files of task folders."""
+
+    packages = ("eval_framework", "template_formatting")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loading = 0
+        #: The folders of task files, which may import each other as eval-framework's benchmarks.
+        self.folders: list[Path] = []
+
+    @property
+    def is_loading(self) -> bool:
+        return self._loading > 0
+
+    def task_file(self, fullname: str) -> Path | None:
+        """The file of a benchmark: beside a task file, or in the real package where that is installed."""
+        if not fullname.startswith(_BENCHMARKS):
+            return None
+        files = [folder / f"{fullname.removeprefix(_BENCHMARKS)}.py" for folder in self._benchmark_folders()]
+        return next((file for file in files if file.is_file()), None)
+
+    def benchmark_files(self) -> list[Path]:
+        """The files that can be imported as benchmarks."""
+        return [file for folder in self._benchmark_folders() for file in sorted(folder.glob("[!_]*.py"))]
+
+    def _benchmark_folders(self) -> list[Path]:
+        real = self.real_folder()
+        return [*self.folders, *([real / "tasks" / "benchmarks"] if real is not None else [])]
+
+    @contextmanager
+    def during(self, file: Path, load: Load) -> Iterator[None]:
+        """Provide the packages while a task's file is loaded; for good, where the real one is not installed."""
+        if file.parent not in self.folders:
+            self.folders.append(file.parent)
+        if self.install(load=load):
+            yield
+            return
+        self.listen()
+        before = self.forget()
+        self.load = load
+        self._loading += 1
+        try:
+            yield
+        finally:
+            self._loading -= 1
+            self.forget()
+            sys.modules.update(before)
+
+
+eval_framework_finder = EvalFrameworkFinder()

@@ -236,7 +236,7 @@ def _mapping_notes(configs: Iterable[TaskConfig]) -> list[str]:
     names: dict[str, list[str]] = {}
     for config in configs:
         if config.recovered is not None and (config.recovered.how != "raw" or config.recovered.spread):
-            names.setdefault(config.recovered.described(), []).append(config.form_name)
+            names.setdefault(config.recovered.description(), []).append(config.form_name)
     return [f"{_listed(forms)}: {note}" for note, forms in names.items()]
 
 

@@ -5,7 +5,7 @@ A name is imported when it is first used: listing tasks needs none.
 
 from typing import TYPE_CHECKING
 
-from multiform.imports.lazy import lazy_names
+from multiform.imports import lazy_names
 
 if TYPE_CHECKING:
     from multiform.tasks.config import TaskConfig

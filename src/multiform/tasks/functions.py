@@ -18,8 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from multiform.errors import ConfigError, nearest, reason
-from multiform.imports import lm_eval
-from multiform.imports.finder import original_name
+from multiform.imports.finder import lm_eval_finder, original_name
 from multiform.imports.libraries import with_removed_modules, with_sandboxed_code_eval
 from multiform.paths import read_file
 from multiform.tasks.source import Position, Source
@@ -102,10 +101,10 @@ def load_module(file: Path) -> ModuleType:
     if not _IMPORTS_LM_EVAL.search(source):
         return _run(file, name)
     try:
-        with lm_eval.finder.during(file, load_module):
+        with lm_eval_finder.during(file, load_module):
             return _run(file, name)
     except ImportError as error:
-        if not _not_provided(error) or lm_eval.finder.real_folder() is None:
+        if not _not_provided(error) or lm_eval_finder.real_folder() is None:
             raise
         return _run(file, name)
 
@@ -115,10 +114,10 @@ def _imported(name: str, folder: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     try:
-        with with_removed_modules(), lm_eval.finder.during(folder / "task.yaml", load_module):
+        with with_removed_modules(), lm_eval_finder.during(folder / "task.yaml", load_module):
             return importlib.import_module(name)
     except ImportError as error:
-        if not _not_provided(error) or lm_eval.finder.real_folder() is None:
+        if not _not_provided(error) or lm_eval_finder.real_folder() is None:
             raise
         return importlib.import_module(name)
 

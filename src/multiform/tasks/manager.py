@@ -14,10 +14,9 @@ from typing import Any
 
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
-from multiform.formats.grammar import Grammar
 from multiform.formats.select import grammar_of
-from multiform.formats.variation import Variation, drawn_number, split_outside
-from multiform.imports import lm_eval
+from multiform.formats.variation import Grammar, Variation, drawn_number, split_outside
+from multiform.imports.finder import lm_eval_finder
 from multiform.paths import is_dir, is_file, mirror_path, read_file
 from multiform.tasks import TaskConfig, YamlFile, read_yaml
 from multiform.tasks.design import Design
@@ -75,7 +74,7 @@ class TaskManager:
         self.dataset_mirror = mirror_path(dataset_mirror)
         self.folders = task_folders(include_path, library=library)
         self._groups = 0  # that have been built inside of the one that was named
-        lm_eval.finder.folders.update(folder.resolve() for folder in self.folders)
+        lm_eval_finder.folders.update(folder.resolve() for folder in self.folders)
 
     def __repr__(self) -> str:
         return f"<TaskManager of {', '.join(map(display, self.folders)) or 'no folders'}>"

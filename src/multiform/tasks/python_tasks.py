@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ConfigError, shorten
-from multiform.imports import eval_framework
+from multiform.imports.finder import eval_framework_finder
 from multiform.registry import Registry
 from multiform.tasks.functions import FunctionRef, load_module, resolve_functions
 from multiform.tasks.group import Node
@@ -59,7 +59,7 @@ class TaskClass:
         """Import the file and return the class."""
         named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, Position(self.file, self.line))
         foreign = "eval_framework" in read_text(self.file)
-        with eval_framework.finder.during(self.file, load_module) if foreign else nullcontext():
+        with eval_framework_finder.during(self.file, load_module) if foreign else nullcontext():
             cls: Any = named.resolve()
         if not isinstance(cls, type) or not issubclass(cls, PythonTask):
             place = f"{display(self.file)}:{self.line}"

@@ -15,9 +15,9 @@ from multiform.errors import ConfigError, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
 from multiform.formats.compile import check_raw
-from multiform.formats.dialects.template_factory import wrapped
+from multiform.formats.dialects.template_factory import wrap_mapping
 from multiform.formats.infer import DescriptionWithoutChoices, Prompt, Recovered, Refused, infer, without_choices
-from multiform.formats.perturbation import Perturbation, perturbed
+from multiform.formats.perturbation import Perturbation, perturb_field
 from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
 from multiform.prompts.template import compile_template
 from multiform.tasks.check import check_values
@@ -108,7 +108,7 @@ def _noisy(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
         perturbation = Perturbation.of(values["perturbation"], values["perturbation_unmodifiable_words"] or ())
     except ConfigError as error:
         raise placed(error, "perturbation", where) from error
-    return perturbed(question, perturbation)
+    return perturb_field(question, perturbation)
 
 
 def _compile_fields(values: Values, where: Where) -> None:
@@ -195,7 +195,7 @@ def _drawn(selection: str, values: Values, where: Where) -> Values:
 def _template(values: Values, where: Where) -> Values:
     """The values that the task's `template:` replaces."""
     try:
-        template = wrapped(values["template"], values["mapping"], values["output_type"], values["answer_base"])
+        template = wrap_mapping(values["template"], values["mapping"], values["output_type"], values["answer_base"])
     except ConfigError as error:
         raise placed(error, "template", where) from error
     replaced = {

@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from multiform.fields import FieldSpec
-from multiform.formats.dialects.convert import Written
+from multiform.formats.dialects.convert import WrittenFormat
 from multiform.prompts.template import has_markup
 from multiform.tasks import TaskConfig
 from multiform.tasks.keys import plain
@@ -42,7 +42,7 @@ def task_fields(config: TaskConfig) -> tuple[dict[str, Any], list[str]]:
     return values, lost
 
 
-def config_text(translation: Written, values: Mapping[str, Any]) -> str:
+def config_text(translation: WrittenFormat, values: Mapping[str, Any]) -> str:
     """The task as a Python expression for a TaskConfig."""
     arguments = {**{key: repr(value) for key, value in values.items()}, translation.key: translation.python()}
     if translation.dialect == "style":
@@ -50,7 +50,7 @@ def config_text(translation: Written, values: Mapping[str, Any]) -> str:
     return "TaskConfig(\n" + "".join(f"    {key}={value},\n" for key, value in arguments.items()) + ")"
 
 
-def class_text(config: TaskConfig, translation: Written, values: Mapping[str, Any]) -> str:
+def class_text(config: TaskConfig, translation: WrittenFormat, values: Mapping[str, Any]) -> str:
     """The task as a Python class with a styler; its other keys are in CONFIG."""
     rest = dict(values)
     read = [python_of(rest.pop(f"doc_to_{name}", None)) for name in ("text", "choice", "target")]

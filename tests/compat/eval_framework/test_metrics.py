@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
-from multiform.compat.eval_framework.math_answers import (
-    extract_answers,
-    normalized_gold_from_solution,
-    reads_latex,
-    strip_string_hendrycks,
-)
-from multiform.compat.eval_framework.math_metrics import closed_form_passatk
-from multiform.compat.eval_framework.text_metrics import DropF1ExactMatch, DropMetricContext
-from multiform.formats.dialects.metric_classes import (
-    AccuracyLoglikelihood,
-    AccuracyNormLoglikelihood,
-    BitsPerByteLoglikelihood,
+from multiform.compat.eval_framework.likelihood_metrics import (
     ConfidenceWeightedAccuracy,
     DistributionalCorrectnessScore,
     ProbabilityMass,
     TernaryScore,
 )
-from multiform.formats.dialects.samples import Completion, Loglikelihood
+from multiform.compat.eval_framework.math_metrics import (
+    MathMinervaCompletion,
+    extract_answers,
+    normalized_gold_from_solution,
+)
+from multiform.compat.eval_framework.metrics import DropF1ExactMatch, DropMetricContext
+from multiform.compat.eval_framework.samples import Completion, Loglikelihood
+from multiform.formats.dialects.metric_classes import (
+    AccuracyLoglikelihood,
+    AccuracyNormLoglikelihood,
+    BitsPerByteLoglikelihood,
+)
 from multiform.imports.finder import import_provided
 
-needs_latex = pytest.mark.skipif(not reads_latex(), reason="sympy cannot read LaTeX here")
+needs_math_verify = pytest.mark.skipif(MathMinervaCompletion().unavailable() is not None, reason="no math-verify here")
 
 
 #: What all responses say about the question.
@@ -80,7 +80,7 @@ def test_drop_compares_spans(text, truths, expected):
     assert values(DropF1ExactMatch(), completion(text, None, context)) == expected
 
 
-@needs_latex
+@needs_math_verify
 @pytest.mark.parametrize(
     ("module", "name", "text", "truth", "expected"),
     [
@@ -104,7 +104,6 @@ def test_answers_of_math_are_found_and_normalised():
     assert extract_answers("a $b$ c $d$") == ["d"]
     assert normalized_gold_from_solution(r"It is $\boxed{x = 1,234 \text{ dollars}}$.") == "1234"
     assert normalized_gold_from_solution("nothing in a box") is None
-    assert strip_string_hendrycks(r"x = \dfrac 12 \text{ cm}") == r"\frac{1}{2}"
 
 
 YES, NO, IDK = (math.exp(x) / sum(map(math.exp, (-1, -2, -4))) for x in (-1, -2, -4))
@@ -129,10 +128,3 @@ def test_metrics_of_log_likelihoods():
 def test_saying_that_one_does_not_know_lowers_the_distributional_score():
     (sure,) = values(DistributionalCorrectnessScore(len_normalised=False), likelihoods(" yes"))
     assert sure == pytest.approx((YES - NO) * (1 - IDK))
-
-
-@pytest.mark.parametrize(
-    ("n", "c", "k", "expected"), [(3, 2, 2, 1.0), (3, 1, 2, 2 / 3), (1, 1, 5, 1.0), (4, 0, 2, 0.0)]
-)
-def test_pass_at_k(n, c, k, expected):
-    assert closed_form_passatk(n, c, k) == pytest.approx(expected)

@@ -12,20 +12,14 @@ import pytest
 
 from multiform import BaseTask, ConfigError, DataError, MCStyle, ResponseType
 from multiform import evaluate as run
+from multiform.compat.eval_framework.likelihood_metrics import PartialEvalAccuracy
+from multiform.compat.eval_framework.samples import BaseMetricContext, Message, Role, Sample, extract_context_metric
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     AccuracyLoglikelihood,
     BaseMetric,
-    PartialEvalAccuracy,
 )
-from multiform.formats.dialects.samples import (
-    BaseMetricContext,
-    Message,
-    MetricResult,
-    Role,
-    Sample,
-    extract_context_metric,
-)
+from multiform.formats.dialects.metric_results import MetricResult
 from multiform.forms import Task
 from multiform.tasks import task_classes
 

@@ -10,8 +10,7 @@ import pytest
 from multiform import UsageError
 from multiform.compat.lm_eval.config import AggMetricConfig, GroupConfig
 from multiform.compat.lm_eval.evaluator import evaluate, simple_evaluate
-from multiform.compat.lm_eval.group import ConfigurableGroup, Group
-from multiform.compat.lm_eval.manager import TaskManager
+from multiform.compat.lm_eval.manager import ConfigurableGroup, Group, TaskManager
 from multiform.compat.lm_eval.models import DummyLM
 from multiform.compat.lm_eval.task import ConfigurableTask
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from multiform import MultiformError, TaskConfig, UsageError, compat
-from multiform.compat.lm_eval.index import load_yaml
+from multiform.compat.lm_eval.config import load_yaml
 from multiform.compat.lm_eval.metrics import bootstrap_stderr, mean, mean_stderr, median
 from multiform.compat.lm_eval.model_helpers import (
     Collator,
@@ -21,8 +21,16 @@ from multiform.compat.lm_eval.model_helpers import (
     normalize_gen_kwargs,
     resolve_max_length,
 )
-from multiform.compat.lm_eval.registry import get_filter, get_model, get_scorer, register_scorer
-from multiform.compat.lm_eval.samplers import SAMPLER_REGISTRY, ContextSampler, FirstNSampler, get_sampler
+from multiform.compat.lm_eval.registry import (
+    SAMPLER_REGISTRY,
+    ContextSampler,
+    FirstNSampler,
+    get_filter,
+    get_model,
+    get_sampler,
+    get_scorer,
+    register_scorer,
+)
 from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.compat.lm_eval.task import Task as LmEvalTask
 from multiform.compat.paths import PATHS as TABLE

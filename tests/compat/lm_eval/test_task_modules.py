@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from multiform.imports.finder import import_provided, is_provided
-from multiform.imports.lm_eval import finder
+from multiform.imports.finder import lm_eval_finder as finder
 
 from .conftest import blocker, needs_lm_eval
 

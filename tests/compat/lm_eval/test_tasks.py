@@ -8,8 +8,7 @@ import pytest
 
 from multiform import ConfigError, UsageError, evaluate
 from multiform.compat.lm_eval.evaluator import simple_evaluate
-from multiform.compat.lm_eval.group import ConfigurableGroup
-from multiform.compat.lm_eval.manager import TaskManager, get_task_dict, get_task_name_from_object
+from multiform.compat.lm_eval.manager import ConfigurableGroup, TaskManager, get_task_dict, get_task_name_from_object
 from multiform.compat.lm_eval.registry import (
     GROUP_REGISTRY,
     TASK_REGISTRY,

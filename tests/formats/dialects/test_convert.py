@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from multiform import BaseTask, FormatConfig, TaskConfig
 from multiform.fields import Field
 from multiform.formats import dialect_names, formats, template_of
-from multiform.formats.dialects.builtin_stylers import style_from
-from multiform.formats.dialects.convert import written
+from multiform.formats.dialects.convert import write_format
+from multiform.formats.dialects.styler import style_from
 from multiform.formats.dialects.template_factory import template_from
 
 DOC = {"question": "What is the capital of France?", "choices": ["Berlin", "Paris", "London"], "answer": 1}
@@ -103,9 +103,9 @@ def test_a_format_comes_back_from_every_dialect_and_renders_the_same(form):
     styler, lost = style_from(form)
     assert lost == []
     assert styler.to_format() == form
-    named = written(form, "style").value
+    named = write_format(form, "style").value
     assert FormatConfig.named(named["type"], {k: v for k, v in named.items() if k != "type"}) == form
-    as_format = written(form, "formats")
+    as_format = write_format(form, "formats")
     assert as_format.differences == ()
 
     expected = rendered(configured(formats=form))
@@ -126,7 +126,7 @@ def test_every_name_comes_back(name):
     form = FormatConfig.named(name)
     assert template_from(form)[0].to_format() == form
     assert style_from(form)[0].to_format() == form
-    assert written(form, "formats").differences == ()
+    assert write_format(form, "formats").differences == ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +139,6 @@ class Unregistered(FormatConfig):
 
 def test_what_is_lost_is_named():
     for way in ("formats", "template", "style"):
-        told = " ".join(written(Unregistered(), way).differences)
+        told = " ".join(write_format(Unregistered(), way).differences)
         assert "Unregistered is not registered" in told
         assert "mood is a field of Unregistered alone" in told

@@ -17,19 +17,21 @@ from multiform import (
     MultiformError,
     evaluate,
 )
-from multiform.formats.dialects.choice_helpers import (
-    answer_key_to_index,
-    format_mc_prompt,
-    shuffle_correct_with_distractors,
-)
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     AccuracyLoglikelihood,
     AccuracyNormLoglikelihood,
     BitsPerByteLoglikelihood,
 )
-from multiform.formats.dialects.styler import ResponseType, TaskStyle, TaskStyler
-from multiform.formats.language import LITERALS
+from multiform.formats.dialects.styler import (
+    ResponseType,
+    TaskStyle,
+    TaskStyler,
+    answer_key_to_index,
+    format_mc_prompt,
+    shuffle_correct_with_distractors,
+)
+from multiform.formats.language import language_words
 
 QUESTION, CHOICES = "What is the capital of France?", ["Berlin", "Paris", "London"]
 
@@ -128,7 +130,7 @@ LANGUAGES = ["ENG", "DEU", "FRA", "SPA", "ITA", "POR", "NLD", "POL", "RUS", "UKR
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_every_language_has_words_of_its_own_for_all_styles(code):
-    literals = LITERALS[Language[code]]
+    literals = language_words()[Language[code]]
     for style in (MCStyle, ClozeStyle, BPBStyle, MCCompletionStyle):
         styler = style.for_language(code.lower())
         text = styler.get_instruction_text("?", ["x", "y"])
@@ -136,7 +138,7 @@ def test_every_language_has_words_of_its_own_for_all_styles(code):
         assert styler.get_cue_text() == literals.answer
         said = styler.get_fewshot_target_text(["x", "y"], 1).removeprefix(literals.answer)
         assert said[0].isspace() is (code not in ("ZHO", "JPN"))
-    assert len({LITERALS[Language[other]].answer for other in LANGUAGES}) == len(LANGUAGES)
+    assert len({language_words()[Language[other]].answer for other in LANGUAGES}) == len(LANGUAGES)
 
 
 @pytest.mark.parametrize(

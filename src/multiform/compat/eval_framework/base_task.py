@@ -17,9 +17,8 @@ from multiform.compat.eval_framework.hook_fields import (
     calculates,
     hook,
 )
-from multiform.compat.eval_framework.hooked_kinds import KINDS
-from multiform.compat.eval_framework.sample_hooks import SampleHooks
-from multiform.compat.eval_framework.styler_hooks import DATA, LOADING, NO_SUBJECT, REFUSED, STYLED
+from multiform.compat.eval_framework.hooked_task import KINDS
+from multiform.compat.eval_framework.sample_hooks import DATA, LOADING, NO_SUBJECT, REFUSED, STYLED, SampleHooks
 from multiform.errors import ConfigError
 from multiform.formats import BPBStyle, FieldMapping, OutputType, ResponseType, TaskStyler, supported_formats
 from multiform.formats.dialects.metric_classes import BaseMetric, BitsPerByteLoglikelihood, metric_specs, result_keys

@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multiform.compat.eval_framework import styler_hooks
-from multiform.compat.eval_framework.sample_hooks import SampleHooks
-from multiform.compat.eval_framework.styler_hooks import NO_SUBJECT
+from multiform.compat.eval_framework.sample_hooks import NO_SUBJECT, SampleHooks
 from multiform.errors import DataError
 from multiform.fields import Doc
 from multiform.formats import ResponseType
@@ -19,11 +17,8 @@ from multiform.formats.perturbation import Perturbation
 #: The limit of tokens of a completion, where a class does not set one.
 DEFAULT_MAX_TOKENS = 256
 
-#: The modules that form identities name for the hooks of our own classes; they stay the same when a module moves.
-_STABLE_PLACES = {
-    styler_hooks.__name__: "multiform.tasks.styler_hooks",
-    SampleHooks.__module__: "multiform.tasks.sample_hooks",
-}
+#: The modules that form identities name for the hooks of our own classes; they stay the same when a class moves.
+_STABLE_PLACES = {"StylerHooks": "multiform.tasks.styler_hooks", "SampleHooks": "multiform.tasks.sample_hooks"}
 
 
 def item_of(doc: Doc, subject: Any) -> dict[str, Any]:
@@ -42,7 +37,8 @@ def hook(task: SampleHooks, name: str, subject: Any) -> Callable[[Doc], Any]:
         return method(item_of(doc, subject))
 
     call.__name__, call.__qualname__ = method.__name__, method.__qualname__
-    call.__module__ = _STABLE_PLACES.get(method.__module__, method.__module__)
+    own = method.__module__ == SampleHooks.__module__
+    call.__module__ = _STABLE_PLACES[method.__qualname__.partition(".")[0]] if own else method.__module__
     call.__wrapped__ = method  # type: ignore[attr-defined]
     return call
 

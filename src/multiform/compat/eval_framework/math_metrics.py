@@ -1,107 +1,180 @@
-"""Metrics of answers to mathematical problems, and how several attempts at one become one value."""
+"""Metrics of answers to mathematical problems: extracted, normalised, and compared by math-verify.
+
+The normalisation is that of appendix D of Lewkowycz et al. (2022), "Solving quantitative reasoning problems with
+language models".
+"""
 
 from __future__ import annotations
 
-import math
+import importlib.util
+import logging
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from multiform.compat.eval_framework.math_answers import (
-    MARKUP,
-    REASON,
-    UNITS,
-    extract_answers,
-    is_equiv_hendrycks,
-    is_equiv_minerva,
-    limit_time,
-    parse_latex,
-    plain_latex,
-    reads_latex,
-)
-from multiform.formats.dialects.metric_classes import BaseMetric
-from multiform.formats.dialects.samples import Error, MetricResult
+from multiform.deadline import TimeLimitError, within
+from multiform.formats.dialects.metric_classes import BaseMetric, SingleValue
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from multiform.compat.eval_framework.samples import Completion
+    from multiform.formats.dialects.metric_results import MetricResult
 
-    from multiform.formats.dialects.samples import Completion, MetricResult
-
-
-class Aggregator(Protocol):
-    """Makes one row of all rows that share the identifying columns."""
-
-    name: str
-
-    def __call__(self, response_df: pd.DataFrame, identifier_columns: list[str], **kwargs: Any) -> pd.DataFrame: ...
-
-
-def closed_form_passatk(n: int, c: int, k: int) -> float:
-    """The chance that one of k attempts is right, where c of n were; with fewer than k, whether any was."""
-    if n < k:
-        return float(c > 0)
-    return 1 - math.comb(int(n - c), k) / math.comb(int(n), k)
-
-
-class PassAtK:
-    """The chance that one of k attempts is right."""
-
-    def __init__(self, k: int = 1) -> None:
-        self.k = k
-        self.name = f"Pass@{k}"
-
-    def __call__(self, response_df: pd.DataFrame, identifier_columns: list[str], **kwargs: Any) -> pd.DataFrame:
-        return _aggregate(response_df, identifier_columns, lambda values: closed_form_passatk(*_count(values), self.k))
-
-
-class IdentifierMean:
-    """The mean of all attempts."""
-
-    name = "IdentifierMean"
-
-    def __call__(self, response_df: pd.DataFrame, identifier_columns: list[str], **kwargs: Any) -> pd.DataFrame:
-        return _aggregate(response_df, identifier_columns, "mean")
-
-
-class Identity:
-    """Every attempt by itself."""
-
-    name = "Identity"
-
-    def __call__(self, response_df: pd.DataFrame, identifier_columns: list[str], **kwargs: Any) -> pd.DataFrame:
-        return response_df
+_SECONDS = 5.0
+#: What replaces what in an answer, in this order.
+_REPLACEMENTS = {
+    "an ": "",
+    "a ": "",
+    ".$": "$",
+    r"\$": "",
+    "\\ ": "",
+    " ": "",
+    "mbox": "text",
+    r",\text{and}": ",",
+    r"\text{and}": ",",
+    r"\text{m}": r"\text{}",
+}
+_UNITS = (
+    *("square", "ways", "integers", "dollars", "mph", "inches", "ft", "hours", "km", "units", r"\ldots", "sue"),
+    *("points", "feet", "minutes", "digits", "cents", "degrees", "cm", "gm", "pounds", "meters", "meals", "edges"),
+    *("students", "childrentickets", "multiples"),
+)
+_MARKUP = (
+    *(r"\text{s}", r"\text{.}", "\\text{\ns}", r"\text{}^2", r"\text{}^3", "\\text{\n}", r"\text{}", r"\mathrm{th}"),
+    *(r"^\circ", r"^{\circ}", r"\;", r",\!", "{,}", '"', r"\dots"),
+)
+#: Where a text states its answer, by language: as the examples do it word by word, or nearly so.
+_STATEMENTS = {
+    "minerva": (
+        (r"Final Answer: The final answer is(.*?). I hope it is correct.", "I hope it is correct."),
+        r"(?is)(?:the\s+)?final\s+answer\s*:\s*the\s+(?:final\s+)?answer\s+is\s*(.*)",
+        r"(?i)\.?\s*i\s+hope\s+it\s+is\s+correct\.?\s*$",
+    ),
+    "minerva_de": (
+        (
+            r"Finale Antwort: Die finale Antwort lautet(.*?)\. Ich hoffe, die Antwort ist korrekt\.",
+            "Ich hoffe, die Antwort ist korrekt.",
+        ),
+        r"(?is)(?:finale|endgültige)\s+antwort\s*:\s*"
+        r"(?:die\s+(?:finale\s+|endgültige\s+)?antwort\s+(?:ist|lautet)\s*)?(.*)",
+        r"(?i)\.?\s*ich\s+hoffe,?\s+(?:die\s+antwort|sie|es)\s+(?:ist|sei)\s+korrekt\.?\s*$",
+    ),
+}
 
 
-def _aggregate(rows: pd.DataFrame, columns: list[str], of_values: str | Callable[[Any], float]) -> pd.DataFrame:
-    others: dict[str, Any] = {name: "first" for name in rows.columns if name not in (*columns, "value")}
-    return rows.groupby(columns).agg({"value": of_values, **others}).reset_index()
+def extract_answers(
+    raw_answer: str, use_cot: bool = True, cot_style: str = "minerva", relaxed: bool = False
+) -> list[str]:
+    """The answers that a text may mean, the most likely first: stated, boxed, between dollars, or the text itself."""
+    raw = str(raw_answer)
+    dollars = [match.start() for match in re.finditer(r"\$", raw)]
+    if not use_cot:
+        between = [raw[dollars[0] + 1 : dollars[1]]] if len(dollars) > 1 else []
+        return [normalize_final_answer(text) for text in (raw, *between)]
+    if cot_style not in _STATEMENTS:
+        raise ValueError(f"cot_style is {cot_style!r}; there are {', '.join(_STATEMENTS)}")
+    candidates = [_stated_answer(raw, cot_style, relaxed), _boxed_text(raw)]
+    answers = [answer for answer in map(normalize_final_answer, filter(None, candidates)) if answer]
+    return answers or [normalize_final_answer(raw[dollars[-2] + 1 : dollars[-1]] if len(dollars) > 1 else raw)]
 
 
-def _count(values: Any) -> tuple[int, int]:
-    return int(values.count()), int(values.sum())
+def _stated_answer(text: str, style: str, relaxed: bool) -> str | None:
+    (exact, ending), loose, tail = _STATEMENTS[style]
+    match = re.search(loose, text) if relaxed else re.search(exact, text + ending)
+    if match is None:
+        return None
+    answer = match.group(1).strip()
+    return re.sub(tail, "", answer).strip() if relaxed else answer
+
+
+def _boxed_text(text: str) -> str | None:
+    r"""The content of the last ``\boxed{...}`` or ``\boxed ...`` of a text.
+
+    >>> _boxed_text(r"so \boxed{1} or \boxed{\frac{1}{2}}."), _boxed_text(r"$\boxed 5$"), _boxed_text("no box")
+    ('\\frac{1}{2}', '5', None)
+    """
+    if "\\boxed " in text:
+        return text.rsplit("\\boxed ", 1)[1].split("$", 1)[0]
+    _, box, rest = text.rpartition("\\boxed{")
+    depth = 1 if box else 0
+    for index, character in enumerate(rest):
+        depth += (character == "{") - (character == "}")
+        if depth == 0:
+            return rest[:index] if box else None
+    return None
+
+
+def normalized_gold_from_solution(solution: str) -> str | None:
+    """The normalised answer in the last box of a solution."""
+    answer = _boxed_text(solution)
+    return None if answer is None else normalize_final_answer(answer)
+
+
+def normalize_final_answer(final_answer: str) -> str:
+    r"""An answer without units, formatting and what stands before an equals sign.
+
+    >>> normalize_final_answer(r"x = 1,234 \text{ dollars}"), normalize_final_answer(r"$\frac12$")
+    ('1234', '\\frac{1}{2}')
+    """
+    answer = final_answer.split("=")[-1]
+    for before, after in _REPLACEMENTS.items():
+        answer = answer.replace(before, after)
+    for expression in (*_UNITS, *_MARKUP):
+        answer = answer.replace(expression, "")
+    answer = _plain_latex(answer)
+    digits = answer.replace(",", "")
+    return digits if digits.isdigit() else answer
+
+
+def _plain_latex(text: str) -> str:
+    """LaTeX without what only formats it, and with the braces that fractions and roots may leave out."""
+    text = re.sub(r"(.*?)(\$)(.*?)(\$)(.*)", r"$\3$", text)
+    for command in ("text", "textbf", "overline"):
+        text = re.sub(rf"\\{command}\{{(.*?)\}}", r"\1", text)
+    text = re.sub(r"\\boxed\{(.*)\}", r"\1", text)
+    text = re.sub(r"frac([^{])(.)", r"frac{\1}{\2}", text)
+    return re.sub(r"sqrt([^{])", r"sqrt{\1}", text).replace("$", "")
+
+
+def is_equiv_minerva(x1: str, x2: str) -> bool:
+    """Whether two answers are the same text or the same expression; False if comparing them takes too long."""
+    if x1 == x2:
+        return True
+    from math_verify import parse, verify
+
+    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that the time limit is ours
+    try:
+        with within(_SECONDS):
+            gold, answer = (parse(f"${text}$", parsing_timeout=None) for text in (x2, x1))
+            return bool(verify(gold, answer, timeout_seconds=None))
+    except TimeLimitError:
+        return False
+
+
+def _missing_library() -> str | None:
+    """Why expressions cannot be compared on this machine, or None."""
+    installed = importlib.util.find_spec("math_verify") is not None
+    return None if installed else "it compares expressions with math-verify: pip install 'multiform[math]'"
 
 
 class MathMinervaCompletion(BaseMetric["Completion"]):
     """Whether the first answer of a text is right, and whether any of those that it may mean is.
 
-    `COT_STYLE` and `RELAXED` say how the text states its answer; see `extract_answers`.
+    `RELAXED` says whether the text may state its answer in other words; see `extract_answers`.
     """
 
     NAME = "Math Minerva Completion"
     KEYS = ["Exact", "Exact Flex"]  # noqa: RUF012 - as metrics have it
-    AGGREGATORS = (PassAtK(),)
-    COT_STYLE: str = "minerva"
     RELAXED: bool = False
 
-    def __init__(self, use_cot: bool = True, cot_style: str | None = None, relaxed: bool | None = None) -> None:
-        self.use_cot = use_cot
-        self.cot_style = self.COT_STYLE if cot_style is None else cot_style
+    def __init__(self, use_cot: bool = True, cot_style: str = "minerva", relaxed: bool | None = None) -> None:
+        self.use_cot, self.cot_style = use_cot, cot_style
         self.relaxed = self.RELAXED if relaxed is None else relaxed
 
     def unavailable(self) -> str | None:
-        return None if reads_latex() else REASON
+        return _missing_library()
 
     def calculate(self, response: Completion) -> list[MetricResult]:
+        from multiform.formats.dialects.metric_results import Error, MetricResult
+
         gold, error = next(iter(response.ground_truth_list), None), response.error
         if error is None and not gold:
             error = Error(error_class="ValueError", message="there is no right answer", traceback="")
@@ -110,8 +183,8 @@ class MathMinervaCompletion(BaseMetric["Completion"]):
             assert gold is not None
             raw = response.raw_completion or response.completion
             answers = extract_answers(raw, use_cot=self.use_cot, cot_style=self.cot_style, relaxed=self.relaxed)
-            any_right = any(is_equiv_minerva(answer, gold) or is_equiv_hendrycks(answer, gold) for answer in answers)
-            values = [float(is_equiv_minerva(answers[0], gold)), float(any_right)]
+            right = [is_equiv_minerva(answer, gold) for answer in answers]
+            values = [float(right[0]), float(any(right))]
         return [
             MetricResult(metric_name=name, value=value, higher_is_better=True, error=error)
             for name, value in zip(self.NAMES, values, strict=True)
@@ -125,100 +198,15 @@ class MathMinervaCompletionRelaxed(MathMinervaCompletion):
     RELAXED = True
 
 
-class MathMinervaCompletionDE(MathMinervaCompletion):
-    """The same where the answer is stated in German."""
-
-    NAME = "Math Minerva Completion DE"
-    COT_STYLE = "minerva_de"
-
-
-class MathMinervaCompletionRelaxedDE(MathMinervaCompletionDE):
-    """The same where the German text need not state its answer word by word."""
-
-    NAME = "Math Minerva Completion Relaxed DE"
-    RELAXED = True
-
-
-_SECONDS = 10
-#: How close to 0 the difference of two equal expressions is.
-_TOLERANCE = 1e-12
-#: Patterns and what replaces them, in this order.
-_REPLACED = {
-    r"\ban\b(?!\w)": "",
-    r"\ba\b(?!\w)": "",
-    r"\.\$": "$",
-    r"\\\$": "",
-    r"\\ ": "",
-    r"\s+": "",
-    r"\\mbox": "text",
-    r",\\text\{and\}": ",",
-    r"\\text\{and\}": ",",
-    r"\\text\{m\}": r"\\text{}",
-}
-
-
-class MathReasoningCompletion(BaseMetric["Completion"]):
-    """Whether the difference to a right answer is 0, or the texts are equal but for formatting and units."""
+class MathReasoningCompletion(SingleValue["Completion"]):
+    """Whether the completion is equal to a right answer, as an expression or as a text without formatting and units."""
 
     NAME = "Math Reasoning Completion (symbolic)"
 
     def unavailable(self) -> str | None:
-        return None if reads_latex() else REASON
+        return _missing_library()
 
-    def calculate(self, response: Completion) -> list[MetricResult]:
-        truths = [truth for truth in response.ground_truth_list if truth is not None]
-        written = self.normalize_expression(response.completion)
-        if _same_value(written.split("="), [self._expression(truth) for truth in truths]):
-            return self.result(1.0, error=response.error)
-        same = any(_same_text(written, self.normalize_expression(truth)) for truth in truths)
-        return self.result(float(same), error=response.error)
-
-    def normalize_expression(self, final_answer: str) -> str:
-        r"""An answer without units at its end and without formatting.
-
-        >>> MathReasoningCompletion().normalize_expression(r"\boxed{1,000} km")
-        '1000'
-        """
-        for pattern, after in _REPLACED.items():
-            final_answer = re.sub(pattern, after, final_answer)
-        for unit in UNITS:
-            final_answer = re.sub(rf"(.*?)\s*({re.escape(unit)})$", r"\1", final_answer)
-        for markup in MARKUP:
-            final_answer = final_answer.replace(markup, "")
-        final_answer = plain_latex(final_answer)
-        grouped = re.fullmatch(r"\d{1,3}(,\d{3})*", final_answer)
-        return final_answer.replace(",", "") if grouped else final_answer
-
-    def _expression(self, truth: str) -> Any:
-        """The expression that a right answer is; the text where it is none."""
-        try:
-            with limit_time(_SECONDS):
-                return parse_latex(self.normalize_expression(truth))
-        except Exception:  # noqa: BLE001 - a parser raises anything
-            return truth
-
-
-def _same_value(written: list[str], truths: list[Any]) -> bool:
-    """Whether one side of what is written differs from a right answer by nothing."""
-    try:
-        sides = [_simplify(parse_latex(side)) for side in written]
-        right = [_simplify(truth) for truth in truths]
-        return any(abs(_simplify(side - truth)) < _TOLERANCE for side in sides for truth in right)
-    except Exception:  # noqa: BLE001 - equations and texts have no difference, and each says so in its own way
-        return False
-
-
-def _simplify(expression: Any) -> Any:
-    import sympy  # type: ignore[import-untyped]
-
-    try:
-        with limit_time(_SECONDS):
-            return sympy.simplify(sympy.factor(expression))
-    except (sympy.SympifyError, TimeoutError, RecursionError):
-        return sympy.S.NaN
-
-
-def _same_text(written: str, right: str) -> bool:
-    """Whether two texts are equal once the longer chain of equations has lost its first sides."""
-    sides = min(written.count("="), right.count("=")) + 1
-    return written.split("=")[-sides:] == right.split("=")[-sides:]
+    def value(self, response: Completion) -> float:
+        truths = [normalize_final_answer(truth) for truth in response.ground_truth_list if truth is not None]
+        sides = [normalize_final_answer(side) for side in response.completion.split("=")]
+        return float(any(is_equiv_minerva(side, truth) for side in sides for truth in truths))

@@ -1,46 +1,23 @@
-"""Tasks by the names of their classes, with or without noise in their questions."""
+"""Tasks by the names of their classes, and the helpers that benchmarks import beside them."""
 
 from __future__ import annotations
 
+import base64
 import importlib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import Enum
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from multiform.compat.eval_framework.base_task import BaseTask
+from multiform.compat.eval_framework.sample_hooks import RANDOM_SEED as RANDOM_SEED
+from multiform.compat.eval_framework.samples import Message, Role
 from multiform.errors import UsageError, nearest
 from multiform.formats import ResponseType
-from multiform.formats.perturbation import Perturbation as PerturbationConfig
-from multiform.imports.eval_framework import finder
+from multiform.imports.finder import eval_framework_finder as finder
+from multiform.labels import label_list
 from multiform.tasks.python_tasks import task_classes_in
-
-SomeTask = TypeVar("SomeTask", bound=BaseTask[Any])
-
-
-class PerturbationType(str, Enum):  # noqa: UP042 - a name that a configuration takes as well
-    """The kinds of noise."""
-
-    EDITOR = "editor"
-    PERMUTE = "permute"
-    REPLACE = "replace"
-    DELETE = "delete"
-    UPPERCASE = "uppercase"
-
-    def __str__(self) -> str:
-        return self.value
-
-
-def create_perturbation_class(base_class: type[SomeTask], perturbation_config: PerturbationConfig) -> type[SomeTask]:
-    """A class of the same tasks whose questions have noise."""
-    changes = {key: getattr(perturbation_config, key) for key in ("type", "probability", "seed")}
-    noise = {**changes, "type": str(changes["type"]), "unmodifiable_words": perturbation_config.unmodifiable_words}
-    config = {**base_class.CONFIG, "perturbation": noise}
-    # Without a NAME in its body the class is not registered in the place of the one that it comes from.
-    return type(f"Perturbed{base_class.__name__}", (base_class,), {"CONFIG": config, "__module__": __name__})
 
 
 class UnknownTaskError(UsageError, KeyError, ValueError):
@@ -75,12 +52,6 @@ class EvalFactory:
     def create(self, num_fewshot: int, **kwargs: Any) -> BaseTask[Any]:
         """The task, as `BaseTask.with_overwrite` makes it."""
         return self.task_class().with_overwrite(num_fewshot, **kwargs)
-
-    def create_perturbation(
-        self, perturbation_config: PerturbationConfig, num_fewshot: int, **kwargs: Any
-    ) -> BaseTask[Any]:
-        """The task with noise in its questions."""
-        return create_perturbation_class(self.task_class(), perturbation_config).with_overwrite(num_fewshot, **kwargs)
 
 
 class Registry:
@@ -135,33 +106,6 @@ def registry() -> Registry:
     return _registry
 
 
-@contextmanager
-def with_registry(registry: Registry) -> Iterator[None]:
-    """Use another registry for a while."""
-    global _registry
-    before, _registry = _registry, registry
-    try:
-        yield
-    finally:
-        _registry = before
-
-
-def registered_task_names() -> list[str]:
-    """The names of all classes."""
-    return list(_registry)
-
-
-def is_registered(name: str, /) -> bool:
-    """Whether a class has that name."""
-    return name in _registry
-
-
-def validate_task_name(name: str) -> str:
-    """The name, where a task has it."""
-    _registry[name]
-    return name
-
-
 def register_task(task: type[BaseTask[Any]]) -> str:
     """Register a class under its name."""
     return _registry.register(task)
@@ -198,3 +142,70 @@ def _key(name: str) -> str:
     if not key.isalnum():
         raise ValueError(f"the task name '{name}' may hold letters, digits, spaces, dashes and underscores alone")
     return key
+
+
+# Helpers of benchmarks.
+
+#: Packages that code needs in a container; there is none, so that nothing is installed.
+BIG_CODE_BENCH_PACKAGE_MAPPING: dict[str, str | None] = {}
+#: The lock files of eval-framework's benchmarks. They come with eval-framework: where there is none, a task uses
+#: the newest revision of its dataset, and a file that is put here is used.
+HF_REVISIONS_LOCKFILE = Path(__file__).resolve().parent / "hf-dataset-revisions.json"
+FROZEN_HF_REVISIONS_LOCKFILE = Path(__file__).resolve().parent / "frozen-hf-dataset-revisions.json"
+
+
+def get_n_letters(n: int) -> list[str]:
+    """The first labels: A, B, C, ..."""
+    return label_list(max(0, n))
+
+
+class ExecutionResult(NamedTuple):
+    """Whether tests passed, and what they said."""
+
+    success: bool
+    output: str
+
+
+class CallableSerializer:
+    """Writes functions as text."""
+
+    @staticmethod
+    def encode(fn: Callable[..., Any]) -> str:
+        import dill  # type: ignore[import-untyped]
+
+        return base64.b64encode(dill.dumps(fn)).decode("ascii")
+
+
+def unittest_merge_snippets(code: str, test_code: str) -> str:
+    """Code and its tests as one script, which runs the tests."""
+    runs = "" if "unittest.main(" in test_code else "\n\nif __name__ == '__main__':\n  unittest.main()"
+    return f"{code}\n\n{test_code}{runs}"
+
+
+def _parse_unittest_output(output: str) -> ExecutionResult:
+    """What the output of tests says about them."""
+    if "FAILED" in output or "OK" not in output:
+        return ExecutionResult(False, output)
+    ran = re.search(r"Ran (\d+) tests?", output)
+    return ExecutionResult(True, f"{ran.group(1) if ran else 'all'} tests passed")
+
+
+class BaseFormatter:
+    """Joins messages; `after` is what follows those of the system and, but for the last message, the assistant."""
+
+    after = ""
+
+    def format(self, messages: Sequence[Message], output_mode: str = "string") -> str:
+        """The messages as one text; white space around the last one goes."""
+        if output_mode != "string":
+            raise ValueError(f"output_mode {output_mode!r} is not known here; use 'string'")
+        *before, last = messages
+        texts = [message.content + ("" if message.role is Role.USER else self.after) for message in before]
+        ends = self.after if last.role is Role.SYSTEM else ""
+        return "".join([*texts, last.content + ends if last.role is Role.SYSTEM else last.content.strip()])
+
+
+class ConcatFormatter(BaseFormatter):
+    """Puts an empty line after each message of the system and the assistant."""
+
+    after = "\n\n"

@@ -1,4 +1,4 @@
-"""Helpers that models written for lm-eval share: batches, stop texts, generation settings, lengths."""
+"""Helpers of models and tasks written for lm-eval: batches, stop texts, generation settings, lengths, instances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import zip_longest
 from typing import Any, Generic, Literal, TypeVar
 
-from multiform.errors import ModelError
+from multiform.errors import DataError, ModelError, shorten
+from multiform.models.foreign import Instance, OutputType
+from multiform.prompts.media import Kind, Media
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
+from multiform.requests import Instance as Ours
 
 T = TypeVar("T")
 BatchSize = Callable[[int, Iterable[Any]], int]
@@ -259,20 +263,6 @@ def configure_pad_token(tokenizer: Any, model_config: Any = None) -> Any:
     return tokenizer
 
 
-def replace_placeholders(string: str, default_placeholder: str, image_token: str, max_images: int) -> str:
-    """A text with the model's own token for each of the first images.
-
-    >>> replace_placeholders("<image> and <image>", "<image>", "[I]", 1)
-    '[I] and <image>'
-    """
-    return string.replace(default_placeholder, image_token, max_images)
-
-
-def flatten_image_list(images: Iterable[Iterable[T]]) -> list[T]:
-    """All images of all documents, one after the other."""
-    return [image for some in images for image in some]
-
-
 def undistribute(iterable: Iterable[Iterable[T]]) -> list[T]:
     """What was dealt out to several, in the order that it had before.
 
@@ -326,3 +316,71 @@ def default_gen_kwargs(until: str | Sequence[str] | None, max_gen_toks: int = DE
     """
     stops = [until] if isinstance(until, str) else until if until is not None else []
     return {"temperature": 0.0, "do_sample": False, "max_gen_toks": max_gen_toks, "until": stops}
+
+
+#: Reads images or sounds out of what an instance has of them.
+ReadMedia = Callable[[Any, Kind], Iterable[Media | None]]
+
+_KINDS = ("loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice")
+#: What lm-eval calls the images and sounds of a request.
+_MEDIA: dict[str, Kind] = {"visual": "image", "audio": "audio"}
+
+
+def to_instances(doc: dict[str, Any], requests: Sequence[Request], **kwargs: Any) -> list[Instance]:
+    """Requests as instances; the repeats of a generation are one instance."""
+    converted: list[Instance] = []
+    kind: OutputType
+    for request in requests:
+        if isinstance(request, GenerationRequest):
+            if request.sample:
+                continue
+            kind, arguments = "generate_until", (request.prompt, request.gen_kwargs, *_media(request.media))
+        elif isinstance(request, LoglikelihoodRequest):
+            kind, arguments = "loglikelihood", (request.prompt, request.continuation, *_media(request.media))
+        else:
+            kind, arguments = "loglikelihood_rolling", (request.text,)
+        converted.append(Instance(kind, doc, arguments, len(converted), **kwargs))
+    return converted
+
+
+def to_requests(returned: Any, doc_id: int, repeats: int, read_media: ReadMedia) -> list[Ours]:
+    """The instances that `construct_requests` returned, as requests; a generation once for each repeat."""
+    listed = [] if returned is None else list(returned) if isinstance(returned, list | tuple) else [returned]
+    for instance in listed:
+        if not hasattr(instance, "request_type") or not hasattr(instance, "arguments"):
+            message = f"construct_requests returned {shorten(instance)}, which is no Instance"
+            raise DataError(message, hint="return one lm_eval.api.instance.Instance, or a list of them")
+    ordered = sorted(listed, key=lambda instance: instance.idx)
+    return [
+        Ours(doc_id, index, request)
+        for index, instance in enumerate(ordered)
+        for request in _requests_of(instance, repeats, read_media)
+    ]
+
+
+def _requests_of(instance: Any, repeats: int, read_media: ReadMedia) -> list[Request]:
+    arguments: tuple[Any, ...] = instance.arguments if isinstance(instance.arguments, tuple) else (instance.arguments,)
+    kind = instance.request_type
+    if kind not in _KINDS:
+        raise DataError(f"a request of type {shorten(kind)}", hint=f"there are {', '.join(_KINDS)}")
+    needed = 1 if kind == "loglikelihood_rolling" else 2
+    if len(arguments) < needed:
+        message = f"an instance of {kind} has {len(arguments)} arguments: {shorten(arguments)}"
+        raise DataError(message, hint="give (context, continuation), (context, generation arguments) or (text,)")
+    media = _read_media(arguments[2], read_media) if len(arguments) > 2 and kind != "loglikelihood_rolling" else ()
+    if kind == "loglikelihood_rolling":
+        return [RollingRequest(str(arguments[0]))]
+    if kind == "generate_until":
+        return [GenerationRequest.of(arguments[0], dict(arguments[1]), sample, media) for sample in range(repeats)]
+    return [LoglikelihoodRequest.of(arguments[0], str(arguments[1]), media)]
+
+
+def _read_media(named: Any, read_media: ReadMedia) -> tuple[Media, ...]:
+    media = [item for name, kind in _MEDIA.items() for item in read_media(named.get(name), kind) if named.get(name)]
+    return tuple(item for item in media if item is not None)
+
+
+def _media(media: Sequence[Media]) -> tuple[dict[str, Any], ...]:
+    if not media:
+        return ()
+    return ({name: [item for item in media if item.kind == kind] for name, kind in _MEDIA.items()},)

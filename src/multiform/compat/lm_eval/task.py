@@ -8,9 +8,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from multiform.compat.lm_eval import instances as conversion
 from multiform.compat.lm_eval.config import OWN_CODE, TaskConfig, build_context, build_from
-from multiform.compat.lm_eval.samplers import as_sampler
+from multiform.compat.lm_eval.model_helpers import to_instances, to_requests
+from multiform.compat.lm_eval.registry import as_sampler
 from multiform.compat.lm_eval.utils import Message, apply_template, maybe_delimit, requires_delimiter
 from multiform.errors import ConfigError, DataError, running
 from multiform.fields import Doc
@@ -160,7 +160,7 @@ class Task(OurTask):
         chat = bool(kwargs.pop("apply_chat_template", False))
         kwargs.pop("chat_template", None)
         asked = self.form.renderer.instances(self.form.renderer.fields(doc), ctx, doc_id=0, chat=chat)
-        return conversion.to_instances(doc, [instance.request for instance in asked], **kwargs)
+        return to_instances(doc, [instance.request for instance in asked], **kwargs)
 
     @property
     def instances(self) -> Any:
@@ -169,7 +169,7 @@ class Task(OurTask):
         return [
             instance
             for doc_id, asked in by_doc
-            for instance in conversion.to_instances(
+            for instance in to_instances(
                 self.eval_docs[doc_id],
                 [entry.request for entry in asked],
                 metadata=(self.config.task, doc_id, self.config.repeats),
@@ -195,7 +195,7 @@ class Task(OurTask):
             message = "a document asks for the likelihood of a whole text and of a continuation"
             raise DataError(message, where=self._place, hint="make two tasks of it")
         try:
-            return conversion.to_requests(instances, doc_id, self.config.repeats, self.form.renderer.media.read)
+            return to_requests(instances, doc_id, self.config.repeats, self.form.renderer.media.read)
         except DataError as error:
             raise error.or_at(self._place) from error
 

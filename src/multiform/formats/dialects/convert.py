@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from multiform.formats.base import FormatConfig, formats
-from multiform.formats.dialects.builtin_stylers import style_arguments, style_from
+from multiform.formats.dialects.styler import style_arguments, style_from
 from multiform.formats.dialects.template_factory import template_from
 
 DialectName = Literal["formats", "template", "style"]
@@ -17,7 +17,7 @@ _NEAREST = {"labels": "mcqa", "texts": "cloze", "gold": "bpb", "generation": "ge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenFormat:
     """A format as one dialect writes it, and what differs from the format."""
 
     dialect: DialectName
@@ -32,33 +32,33 @@ class Written:
     def python(self) -> str:
         """The Python expression that constructs it.
 
-        >>> written(FormatConfig.named("mcqa", {"question_prefix": "Q: "}), "formats").python()
+        >>> write_format(FormatConfig.named("mcqa", {"question_prefix": "Q: "}), "formats").python()
         "MCQAFormat(question_prefix='Q: ')"
         """
         return f"{self.kind}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
 
 
-def written(format: FormatConfig, dialect: DialectName) -> Written:
+def write_format(format: FormatConfig, dialect: DialectName) -> WrittenFormat:
     """A format as a dialect writes it."""
     if dialect == "template":
         template, lost = template_from(format)
         brief = template.brief()
         arguments = {key: value for key, value in brief.items() if key != "template_type"}
         kind = type(template).__name__
-        return Written(
+        return WrittenFormat(
             dialect=dialect, key="template", value=brief, kind=kind, arguments=arguments, differences=(*lost,)
         )
     if dialect == "style":
         styler, lost = style_from(format)
         kind, arguments = type(styler).__name__, style_arguments(styler)
         value = {"type": kind, **arguments}
-        return Written(
+        return WrittenFormat(
             dialect=dialect, key="formats", value=value, kind=kind, arguments=arguments, differences=(*lost,)
         )
     return _as_format(format)
 
 
-def _as_format(format: FormatConfig) -> Written:
+def _as_format(format: FormatConfig) -> WrittenFormat:
     lost: list[str] = []
     name = format.format_name
     if name not in formats or formats.get(name) is not type(format):
@@ -76,6 +76,6 @@ def _as_format(format: FormatConfig) -> Written:
         if field.name not in default
     ]
     value: Any = {"type": name, **changed} if changed else name
-    return Written(
+    return WrittenFormat(
         dialect="formats", key="formats", value=value, kind=kind.__name__, arguments=changed, differences=tuple(lost)
     )

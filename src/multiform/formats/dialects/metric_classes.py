@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from multiform.errors import ConfigError, shorten
 
 if TYPE_CHECKING:
-    from multiform.formats.dialects.samples import Completion, Error, Loglikelihood, MetricResult
+    from multiform.formats.dialects.metric_results import Error, MetricResult
 
 Response = TypeVar("Response")
 
@@ -54,12 +54,12 @@ class BaseMetric(ABC, Generic[Response]):
 
     @classmethod
     def is_registered(cls) -> bool:
-        """Whether registered metrics compute it: those of a built-in class, or the `specs` that a subclass sets."""
-        return bool(cls.specs) and (cls.__module__ == __name__ or "specs" in cls.__dict__)
+        """Whether registered metrics compute it: the class itself, and no class above it, sets `specs`."""
+        return bool(cls.__dict__.get("specs"))
 
     def result(self, value: float | None, *, error: Error | None = None, better: bool = True) -> list[MetricResult]:
         """A single value under the metric's name."""
-        from multiform.formats.dialects.samples import MetricResult
+        from multiform.formats.dialects.metric_results import MetricResult
 
         return [MetricResult(metric_name=self.NAME, value=value, higher_is_better=better, error=error)]
 
@@ -76,60 +76,34 @@ class SingleValue(BaseMetric[Response]):
         """The value of a response without an error."""
 
 
-class AccuracyLoglikelihood(SingleValue["Loglikelihood"]):
+class AccuracyLoglikelihood(SingleValue[Any]):
     """Whether the most likely completion is correct."""
 
     NAME = "Accuracy Loglikelihood"
     specs = ({"metric": "acc"},)
 
-    def value(self, response: Loglikelihood) -> float:
-        return float(_best(response.loglikelihoods) in response.ground_truth_list)
+    def value(self, response: Any) -> float:
+        return float(highest(response.loglikelihoods) in response.ground_truth_list)
 
 
-class AccuracyNormLoglikelihood(SingleValue["Loglikelihood"]):
+class AccuracyNormLoglikelihood(SingleValue[Any]):
     """Whether the completion that is most likely per character, its leading space included, is correct."""
 
     NAME = "Accuracy Normalized Loglikelihood"
     specs = ({"metric": "acc_norm_full"},)
 
-    def value(self, response: Loglikelihood) -> float:
-        return float(_best(_per_character(response.loglikelihoods)) in response.ground_truth_list)
+    def value(self, response: Any) -> float:
+        return float(highest(per_character(response.loglikelihoods)) in response.ground_truth_list)
 
 
-class PartialEvalAccuracy(BaseMetric["Loglikelihood"]):
-    """Whether, of two samples with the same completion, the correct one makes it more likely.
-
-    The samples of a pair have the ids 2n and 2n + 1, and "True" or "False" as their ground truth.
-    """
-
-    NAME = "Partial Evaluation Accuracy"
-
-    def __init__(self) -> None:
-        self._waiting: dict[int, tuple[float, bool]] = {}
-
-    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
-        loglikelihood, right = next(iter(response.loglikelihoods.values())), response.ground_truth == "True"
-        pair = response.id // 2
-        if pair not in self._waiting:
-            self._waiting[pair] = (loglikelihood, right)
-            return []
-        other, other_right = self._waiting.pop(pair)
-        if right == other_right:
-            message = f"of the samples {2 * pair} and {2 * pair + 1}, {'both are' if right else 'none is'} right"
-            raise ConfigError(message, where=self.NAME, hint="give one of the two the ground_truth 'True'")
-        return self.result(float(right if loglikelihood > other else other_right))
-
-
-class BitsPerByteLoglikelihood(BaseMetric["Loglikelihood"]):
+class BitsPerByteLoglikelihood(BaseMetric[Any]):
     """Bits per byte of the correct completion, averaged over documents."""
 
     NAME = "BitsPerByte"
     specs = ({"metric": "bits_per_byte_mean"},)
 
-    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
-        from multiform.formats.dialects.samples import Error
+    def calculate(self, response: Any) -> list[MetricResult]:
+        from multiform.formats.dialects.metric_results import Error
 
         if response.error is not None:
             return self.result(None, error=response.error, better=False)
@@ -142,118 +116,13 @@ class BitsPerByteLoglikelihood(BaseMetric["Loglikelihood"]):
         return self.result(bits / len(scored[0].encode("utf-8")), better=False)
 
 
-class BaseLoglikelihoodMetric(BaseMetric["Loglikelihood"]):
-    """Base class of metrics of the completions' probabilities, by default from log-likelihoods per character."""
-
-    def __init__(self, *, len_normalised: bool = True) -> None:
-        self.len_normalised = len_normalised
-
-    def _normalise_text(self, text: str) -> str:
-        return text.strip().lower()
-
-    def _length_normalise_loglikelihoods(self, loglikelihoods: dict[str, float]) -> dict[str, float]:
-        return _per_character(loglikelihoods)
-
-    def _softmax(self, log_probs: dict[str, float]) -> dict[str, float]:
-        return _softmax(log_probs)
-
-    def _compute_probabilities(self, loglikelihoods: dict[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-        """The log-likelihoods, normalised by length if asked for, and their probabilities."""
-        scores = _per_character(loglikelihoods) if self.len_normalised else loglikelihoods
-        return scores, _softmax(scores)
-
-    def _gather_ground_truths(self, response: Loglikelihood) -> set[str]:
-        return {self._normalise_text(text) for text in response.ground_truth_list}
-
-
-class ConfidenceWeightedAccuracy(SingleValue["Loglikelihood"], BaseLoglikelihoodMetric):
-    """The probability of the most likely completion where it is correct, and 0 where it is not."""
-
-    NAME = "Confidence-weighted Accuracy"
-    specs = ({"metric": "confidence_weighted_acc"},)
-
-    def value(self, response: Loglikelihood) -> float:
-        scores, probabilities = self._compute_probabilities(response.loglikelihoods)
-        best = _best(scores)
-        right = self._normalise_text(best) in self._gather_ground_truths(response)
-        return probabilities[best] if right else 0.0
-
-
-class _Abstaining(SingleValue["Loglikelihood"], BaseLoglikelihoodMetric):
-    """A metric of completions of which the last means "I don't know"."""
-
-    def __init__(self, *, lc: float = 1.0, lw: float = 1.0, len_normalised: bool = True) -> None:
-        super().__init__(len_normalised=len_normalised)
-        if lc < 0 or lw < 0:
-            raise ValueError(f"lc={lc} and lw={lw} must not be negative")
-        self._lc, self._lw = float(lc), float(lw)
-
-
-class DistributionalCorrectnessScore(_Abstaining):
-    """Probability of correct minus wrong completions, scaled down by the probability of "I don't know"."""
-
-    NAME = "Distributional Correctness Score"
-    specs = ({"metric": "dcs"},)
-
-    def __init__(self, *, lc: float = 1.0, lw: float = 1.0, len_normalised: bool = True) -> None:
-        super().__init__(lc=lc, lw=lw, len_normalised=len_normalised)
-        if lc < lw:
-            raise ValueError(f"lc={lc} must not be less than lw={lw}")
-
-    def value(self, response: Loglikelihood) -> float:
-        _, probabilities = self._compute_probabilities(response.loglikelihoods)
-        truths, idk = self._gather_ground_truths(response), list(probabilities)[-1]
-        right = sum(p for text, p in probabilities.items() if self._normalise_text(text) in truths)
-        unsure = 0.0 if self._normalise_text(idk) in truths else probabilities[idk]
-        wrong = sum(probabilities.values()) - right - unsure
-        return (self._lc * right - self._lw * wrong) * (1 - unsure)
-
-
-class TernaryScore(_Abstaining):
-    """1 for a correct answer, 0 for "I don't know", -1 for a wrong answer."""
-
-    NAME = "Ternary Score"
-    specs = ({"metric": "ternary_score"},)
-
-    def value(self, response: Loglikelihood) -> float:
-        scores, _ = self._compute_probabilities(response.loglikelihoods)
-        best = self._normalise_text(_best(scores))
-        if best in self._gather_ground_truths(response):
-            return self._lc
-        return 0.0 if best == self._normalise_text(list(scores)[-1]) else -self._lw
-
-
-class ProbabilityMass(SingleValue["Loglikelihood"]):
-    """The probability of the correct completions among all."""
-
-    NAME = "Probability Mass"
-    specs = ({"metric": "probability_mass"},)
-
-    def value(self, response: Loglikelihood) -> float:
-        probabilities = _softmax(self._scores(response.loglikelihoods))
-        return sum(p for text, p in probabilities.items() if text in response.ground_truth_list)
-
-    def _scores(self, loglikelihoods: dict[str, float]) -> dict[str, float]:
-        return loglikelihoods
-
-
-class ProbabilityMassNorm(ProbabilityMass):
-    """The probability of the correct completions among all, from log-likelihoods per character."""
-
-    NAME = "Probability Mass Normalized"
-    specs = ({"metric": "probability_mass_norm"},)
-
-    def _scores(self, loglikelihoods: dict[str, float]) -> dict[str, float]:
-        return _per_character(loglikelihoods)
-
-
-class AccuracyCompletion(SingleValue["Completion"]):
+class AccuracyCompletion(SingleValue[Any]):
     """Whether the generated text equals the ground truth."""
 
     NAME = "Accuracy Completion"
     specs = ({"metric": "exact_match"}, {"metric": "invalid"}, {"metric": "truncated"})
 
-    def value(self, response: Completion) -> float:
+    def value(self, response: Any) -> float:
         return float(response.completion in response.ground_truth_list)
 
 
@@ -285,8 +154,8 @@ def metric_specs(metrics: Sequence[Any], *, where: str) -> list[dict[str, Any]]:
 def result_keys(measures: Sequence[type[BaseMetric[Any]]]) -> dict[tuple[type[BaseMetric[Any]], str], str]:
     """The names in the results for each value of metric classes: the registered metric, or the value's own name.
 
-    >>> list(result_keys([AccuracyCompletion, PartialEvalAccuracy]).values())
-    ['exact_match', 'Partial Evaluation Accuracy']
+    >>> list(result_keys([AccuracyCompletion, BitsPerByteLoglikelihood]).values())
+    ['exact_match', 'bits_per_byte_mean']
     """
     keys: dict[tuple[type[BaseMetric[Any]], str], str] = {}
     for cls in measures:
@@ -296,16 +165,11 @@ def result_keys(measures: Sequence[type[BaseMetric[Any]]]) -> dict[tuple[type[Ba
     return {at: f"{at[0].__name__}/{key}" if shared[key] > 1 else key for at, key in keys.items()}
 
 
-def _best(scores: Mapping[str, float]) -> str:
+def highest(scores: Mapping[str, float]) -> str:
+    """The text with the highest score."""
     return max(scores, key=lambda text: scores[text])
 
 
-def _per_character(loglikelihoods: Mapping[str, float]) -> dict[str, float]:
+def per_character(loglikelihoods: Mapping[str, float]) -> dict[str, float]:
+    """Log-likelihoods divided by the length of their texts."""
     return {text: value / (len(text) or 1) for text, value in loglikelihoods.items()}
-
-
-def _softmax(scores: Mapping[str, float]) -> dict[str, float]:
-    most = max(scores.values(), default=0.0)
-    weights = {text: math.exp(score - most) for text, score in scores.items()}
-    total = math.fsum(weights.values())
-    return {text: weight / total for text, weight in weights.items()}

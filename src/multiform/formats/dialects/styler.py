@@ -1,22 +1,32 @@
-"""Stylers: how the prompts of a Python task are written and scored, and their conversion to formats."""
+"""Stylers: how the prompts of a Python task are written and scored, and their conversion to formats; helpers."""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from enum import Enum
 from typing import Any, ClassVar
 
 from typing_extensions import Self
 
 from multiform.calls import accepted, overridden
-from multiform.errors import UsageError
-from multiform.formats.base import FormatConfig, overlaid, unsaid, variant
-from multiform.formats.compile import FieldMapping, bound, compile_format
-from multiform.formats.dialects.metric_classes import metric_specs
-from multiform.formats.fewshot_answer import written_answer
-from multiform.formats.language import LITERALS, Language, language_of
-from multiform.labels import label_list
+from multiform.errors import ConfigError, DataError, UsageError, nearest, shorten
+from multiform.formats.base import FormatConfig, dialect_names, variant, written_answer
+from multiform.formats.compile import FieldMapping, bind_field, compile_format
+from multiform.formats.dialects import overlay_fields, unexpressed_fields
+from multiform.formats.dialects.metric_classes import (
+    AccuracyCompletion,
+    AccuracyLoglikelihood,
+    AccuracyNormLoglikelihood,
+    BitsPerByteLoglikelihood,
+    metric_specs,
+)
+from multiform.formats.language import Language, language_of, language_words
+from multiform.labels import LabelSpec, label_list
 from multiform.prompts.template import has_markup
 
 #: Stands for the cue in a prompt that is cut off before it.
@@ -88,11 +98,11 @@ class TaskStyler(ABC):
     @classmethod
     def for_language(cls, language: Language | str, **kwargs: Any) -> Self:
         """The styler with the question word, cue, labels and spacing of a language; `kwargs` override them."""
-        literals = LITERALS.get(language_of(language))
-        if literals is None:
+        of_language = language_words().get(language_of(language))
+        if of_language is None:
             return cls(**kwargs)
-        words = {"question_prefix": literals.question, "cue_text": literals.answer}
-        spelled = cls._spelled(literals.labels, literals.space)
+        words = {"question_prefix": of_language.question, "cue_text": of_language.answer}
+        spelled = cls._language_arguments(of_language.labels, of_language.space)
         arguments = {**spelled, **words, **kwargs}
         if "format" in spelled and kwargs.get("format"):
             arguments["format"] = {**spelled["format"], **kwargs["format"]}
@@ -105,7 +115,7 @@ class TaskStyler(ABC):
         return styler
 
     @classmethod
-    def _spelled(cls, labels: Any, space: str) -> dict[str, Any]:
+    def _language_arguments(cls, labels: Any, space: str) -> dict[str, Any]:
         """The constructor arguments for the labels and spacing of a language; none for a class without such ones."""
         return {}
 
@@ -134,9 +144,9 @@ class FormatStyler(TaskStyler):
 
     def as_format(self) -> FormatConfig:
         """The format of this styler's arguments, whether a subclass overrides methods or not."""
-        return overlaid(self._said(), self.format, name=type(self).__name__)
+        return overlay_fields(self._format_fields(), self.format, name=type(self).__name__)
 
-    def _said(self) -> dict[str, Any]:
+    def _format_fields(self) -> dict[str, Any]:
         measured = metric_specs(self.metrics, where=f"{type(self).__name__}.metrics")
         texts = {"question_prefix": literal(self.question_prefix), "answer_prompt": literal(self._cue_text)}
         return {**texts, "metric_list": measured, **self.own_fields()}
@@ -150,7 +160,7 @@ class FormatStyler(TaskStyler):
         """The styler for a format, and messages about what of the format it cannot express."""
         common = {"question_prefix": format.question_prefix, "cue_text": format.answer_prompt or ""}
         words = {**common, **cls.words(format)}
-        more, lost = unsaid(format, cls(**words)._said(), name=cls.__name__)
+        more, lost = unexpressed_fields(format, cls(**words)._format_fields(), name=cls.__name__)
         return cls(**words, format=more), lost
 
     def get_cue_text(self) -> str:
@@ -161,7 +171,7 @@ class FormatStyler(TaskStyler):
         if format.answer_prompt:
             format = variant(format, answer_prompt=_CUE)
         doc = {"question": self.get_question_text(raw_question), "choices": list(choices)}
-        text = str(bound(compile_format(format, FieldMapping("question", "choices", 0)).doc_to_text)(doc))
+        text = str(bind_field(compile_format(format, FieldMapping("question", "choices", 0)).doc_to_text)(doc))
         return text.removesuffix(_CUE)
 
     def get_ground_truth(self, choices: list[str], correct_index: int) -> str:
@@ -205,3 +215,205 @@ def literal(text: str) -> str:
     ('Answer:', "{{ '{{x}}' }}")
     """
     return f"{{{{ {text!r} }}}}" if has_markup(text) else text
+
+
+_LABELLED = {False: "{label}. {choice}", True: " {label}. {choice}"}
+
+
+class MCStyle(FormatStyler):
+    r"""Choices shown with letters; the letters are scored.
+
+    >>> style = MCStyle()
+    >>> style.get_instruction_text("What is the capital of France?", ["Berlin", "Paris", "London"])
+    'Question: What is the capital of France?\nA. Berlin\nB. Paris\nC. London\n'
+    >>> style.get_possible_completions(["Berlin", "Paris", "London"]), style.get_ground_truth(["Berlin", "Paris"], 1)
+    ([' A', ' B', ' C'], ' B')
+    """
+
+    metrics: Sequence[Any] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
+    task_style = TaskStyle.MULTIPLE_CHOICE
+
+    def __init__(
+        self,
+        question_prefix: str = "Question: ",
+        cue_text: str = "Answer:",
+        space_prefixed_labels: bool = False,
+        *,
+        format: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(question_prefix, cue_text, format)
+        self.space_prefixed_labels = space_prefixed_labels
+        self.as_format()
+
+    def own_fields(self) -> dict[str, Any]:
+        return {
+            "choice_labels": "letters",
+            "choice_format": _LABELLED[bool(self.space_prefixed_labels)],
+            "scored": "labels",
+        }
+
+    @classmethod
+    def words(cls, format: FormatConfig) -> dict[str, Any]:
+        return {"space_prefixed_labels": format.choice_format == _LABELLED[True]}
+
+    @classmethod
+    def _language_arguments(cls, labels: LabelSpec, space: str) -> dict[str, Any]:
+        more: dict[str, Any] = {} if labels == "letters" else {"choice_labels": list(labels)}
+        if not space:
+            more["target_delimiter"] = space
+        return {"format": more} if more else {}
+
+
+class MCCompletionStyle(MCStyle):
+    """The prompt of MCStyle; the model generates, and the text of the choice that it names is the prediction."""
+
+    metrics: Sequence[Any] = [AccuracyCompletion]
+    response_type = ResponseType.COMPLETION
+
+    def own_fields(self) -> dict[str, Any]:
+        return {**super().own_fields(), "scored": "generation", "answer_as": "text", "scorer": "choice_text"}
+
+
+class ClozeStyle(FormatStyler):
+    r"""Choices not shown; their texts are scored.
+
+    >>> ClozeStyle().get_instruction_text("What is the capital of France?", ["Berlin", "Paris"])
+    'Question: What is the capital of France?\n'
+    >>> ClozeStyle().get_possible_completions(["Berlin", "Paris"])
+    [' Berlin', ' Paris']
+    """
+
+    metrics: Sequence[Any] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
+    task_style = TaskStyle.CLOZE
+
+    def __init__(
+        self,
+        question_prefix: str = "Question: ",
+        cue_text: str = "Answer:",
+        trailing_newline: bool = True,
+        leading_space_continuations: bool = True,
+        *,
+        format: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(question_prefix, cue_text, format)
+        self.trailing_newline = trailing_newline
+        self.leading_space_continuations = leading_space_continuations
+        self.as_format()
+
+    def own_fields(self) -> dict[str, Any]:
+        return {
+            "section_separator": "\n" if self.trailing_newline else "",
+            "target_delimiter": " " if self.leading_space_continuations else "",
+            "scored": "texts",
+        }
+
+    @classmethod
+    def words(cls, format: FormatConfig) -> dict[str, Any]:
+        return {
+            "trailing_newline": format.section_separator != "",
+            "leading_space_continuations": format.target_delimiter != "",
+        }
+
+    @classmethod
+    def _language_arguments(cls, labels: LabelSpec, space: str) -> dict[str, Any]:
+        return {} if space else {"leading_space_continuations": False}
+
+
+class BPBStyle(ClozeStyle):
+    """The prompt of ClozeStyle; only the gold answer is scored: one request per document."""
+
+    metrics: Sequence[Any] = [BitsPerByteLoglikelihood]
+    task_style = TaskStyle.BPB
+
+    def own_fields(self) -> dict[str, Any]:
+        return {**super().own_fields(), "scored": "gold"}
+
+
+STYLES: tuple[type[FormatStyler], ...] = (MCStyle, ClozeStyle, BPBStyle, MCCompletionStyle)
+_BY_SCORED: dict[str, type[FormatStyler]] = {
+    "labels": MCStyle,
+    "texts": ClozeStyle,
+    "gold": BPBStyle,
+    "generation": MCCompletionStyle,
+}
+
+
+def style_from(format: FormatConfig) -> tuple[FormatStyler, list[str]]:
+    """The styler for a format, and messages about what of the format it cannot express."""
+    styler, lost = _BY_SCORED[format.scored].from_format(format)
+    return styler, lost
+
+
+def style_arguments(styler: FormatStyler) -> dict[str, Any]:
+    """The arguments that construct a styler, without default values."""
+    arguments: dict[str, Any] = {}
+    for name, parameter in inspect.signature(type(styler)).parameters.items():
+        value = getattr(styler, "_cue_text" if name == "cue_text" else name)
+        if value != parameter.default and not (name == "format" and not value):
+            arguments[name] = value
+    return arguments
+
+
+def _dialect(kind: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatConfig]:
+    def build(changes: Mapping[str, Any]) -> FormatConfig:
+        parameters = [name for name in inspect.signature(kind).parameters if name != "format"]
+        known = [*parameters, "format", "language", *(field.name for field in fields(FormatConfig))]
+        for key in changes:
+            if key not in known:
+                message = f"unknown key '{key}' in style '{kind.__name__}'"
+                raise ConfigError(message, where=str(key), hint=nearest(str(key), known))
+        arguments = {key: value for key, value in changes.items() if key in parameters}
+        more = {key: value for key, value in changes.items() if key not in (*parameters, "format", "language")}
+        more = {**(changes.get("format") or {}), **more}
+        styler = _in_language(kind, changes.get("language"), arguments)
+        styler.format.update(more)
+        return styler.as_format()
+
+    build.__doc__ = kind.__doc__
+    return build
+
+
+def _in_language(kind: type[FormatStyler], language: Any, arguments: Mapping[str, Any]) -> FormatStyler:
+    return kind(**arguments) if language is None else kind.for_language(language, **arguments)
+
+
+for _kind in STYLES:
+    dialect_names.register(_kind.__name__)(_dialect(_kind))
+
+
+def format_mc_prompt(question_text: str, choices: list[str], *, space_prefixed_labels: bool = False) -> str:
+    r"""A question and its choices with letters, each on a line of its own.
+
+    >>> format_mc_prompt("Question: What is 1+1?", ["1", "2", "3"])
+    'Question: What is 1+1?\nA. 1\nB. 2\nC. 3\n'
+    >>> format_mc_prompt("Question: What is 1+1?", ["1", "2"], space_prefixed_labels=True)
+    'Question: What is 1+1?\n A. 1\n B. 2\n'
+    """
+    style = MCStyle(question_prefix="", space_prefixed_labels=space_prefixed_labels)
+    return style.get_instruction_text(question_text, choices)
+
+
+def shuffle_correct_with_distractors(correct: str, distractors: Sequence[str], seed_text: str) -> tuple[list[str], int]:
+    """The correct answer and the distractors in an order that depends on `seed_text`, and the correct one's index.
+
+    >>> shuffle_correct_with_distractors("Paris", ["Berlin", "Rome"], "France?")
+    (['Rome', 'Berlin', 'Paris'], 2)
+    """
+    choices = [*distractors, correct]
+    order = list(range(len(choices)))
+    random.Random(int(hashlib.sha256(seed_text.encode()).hexdigest(), 16)).shuffle(order)
+    return [choices[index] for index in order], order.index(len(distractors))
+
+
+def answer_key_to_index(key: str) -> int:
+    """The index of the choice that an answer key names by a letter or a 1-based number.
+
+    >>> answer_key_to_index("A"), answer_key_to_index("c"), answer_key_to_index("2")
+    (0, 2, 1)
+    """
+    text = str(key).strip()
+    if text.isdecimal() and int(text) > 0:
+        return int(text) - 1
+    if len(text) == 1 and text.isascii() and text.isalpha():
+        return ord(text.upper()) - ord("A")
+    raise DataError(f"{shorten(key)} is neither a letter nor a number of 1 or more", hint="check the answer key")

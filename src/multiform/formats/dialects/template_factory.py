@@ -9,9 +9,14 @@ from typing import Any, Literal
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.fields import Doc, FieldSpec, process_field
 from multiform.formats.base import FormatConfig, OutputType, dialect_names
-from multiform.formats.compile import FieldMapping, bound, check_raw, compile_format
-from multiform.formats.dialects.builtin_templates import ClozeTemplateConfig, MCQTemplateConfig
-from multiform.formats.dialects.template import FormatTemplate, TemplateConfig, templates
+from multiform.formats.compile import FieldMapping, bind_field, check_raw, compile_format
+from multiform.formats.dialects.template import (
+    ClozeTemplateConfig,
+    FormatTemplate,
+    MCQTemplateConfig,
+    TemplateConfig,
+    templates,
+)
 from multiform.labels import gold_index
 
 
@@ -141,7 +146,7 @@ for _name in ("mcq", *_STYLES):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wrapped:
+class WrappedMapping:
     """The fields of a task under a template; fields that the task does not have are None."""
 
     template: TemplateConfig
@@ -153,12 +158,12 @@ class Wrapped:
     doc_to_target: Any
 
 
-def wrapped(
+def wrap_mapping(
     spec: str | Mapping[str, Any] | TemplateConfig,
     mapping: FieldMapping,
     output_type: OutputType,
     answer_base: int | None = None,
-) -> Wrapped:
+) -> WrappedMapping:
     """The fields of a mapping under a template; `spec` is the value of `template:`."""
     template = template_of(spec)
     format = template.to_format()
@@ -177,12 +182,12 @@ def wrapped(
         mapping.context,
     )
     templates = compile_format(format, complete, answer_base)
-    return Wrapped(
+    return WrappedMapping(
         template=template,
         label=label,
         format=format,
         output_type=format.output_type,
-        doc_to_text=None if question is None else bound(templates.doc_to_text),
+        doc_to_text=None if question is None else bind_field(templates.doc_to_text),
         doc_to_choice=None if mapping.choices is None else template.wrap_doc_to_choice(mapping.choices),
         doc_to_target=None if answer is None else templates.doc_to_target,
     )
@@ -190,11 +195,11 @@ def wrapped(
 
 def _by_code(
     template: TemplateConfig, label: str, mapping: FieldMapping, output_type: OutputType, answer_base: int | None
-) -> Wrapped:
+) -> WrappedMapping:
     """The fields under a template without an equivalent format, whose own methods write the prompt."""
     choices, answer = mapping.choices, mapping.answer
     ranked = choices is not None and output_type == "generate_until"
-    return Wrapped(
+    return WrappedMapping(
         template=template,
         label=label,
         format=None,

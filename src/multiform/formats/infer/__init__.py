@@ -1,9 +1,8 @@
 """Infer the raw question, choices and answer of a task whose `doc_to_text` is a finished prompt."""
 
-from multiform.formats.infer.description import DescriptionWithoutChoices, about_choices, without_choices
-from multiform.formats.infer.document import problem
-from multiform.formats.infer.infer import Prompt, infer, infer_task
-from multiform.formats.infer.result import ADD_CHOICES, Recovered, Refused, shown
+from multiform.formats.infer.document import ADD_CHOICES, problem
+from multiform.formats.infer.infer import Prompt, Recovered, Refused, infer, infer_task, shown
+from multiform.formats.infer.words import DescriptionWithoutChoices, about_choices, without_choices
 
 __all__ = [
     "ADD_CHOICES",

@@ -15,7 +15,6 @@ from typing import Any
 from multiform.errors import DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.infer import words
-from multiform.formats.infer.result import ADD_CHOICES
 from multiform.labels import index_among, label_list
 from multiform.prompts.filters import choice_list, parse_literal_list
 
@@ -25,6 +24,9 @@ _LABELLED = re.compile(
 
 _LINE = re.compile(r"[ \t]*[\[(]?(?P<label>[A-Za-z])(?:[\])][.:]?|[.:)])[ \t]+(?P<text>\S.*)")
 
+#: Hints where nothing can be recovered.
+ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"
+ADD_CHOICES = f"{ADD}, doc_to_choice: the choices' texts"
 #: The most choices that a prompt can show.
 _MOST = 26
 

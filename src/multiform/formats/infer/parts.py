@@ -67,7 +67,7 @@ _OPENERS = ("for", "if", "set", "filter", "macro", "call", "with", "raw", "block
 
 
 def template_parts(source: str) -> list[Part]:
-    """The parts of a template; neighbouring texts are joined, and strings added to values are parts of their own.
+    """The parts of a template; neighbouring texts are join_texts, and strings added to values are parts of their own.
 
     >>> template_parts("Question: {{q}}\\nAnswer:")
     [Text(text='Question: '), Value(expression='q'), Text(text='\\nAnswer:')]
@@ -75,11 +75,11 @@ def template_parts(source: str) -> list[Part]:
     [Text(text='Q: '), Value(expression='question'), Text(text='\\nA:')]
     """
     parts, _ = _parse(list(_pieces(source)), 0, None)
-    return joined(_without_constants(parts))
+    return join_texts(_without_constants(parts))
 
 
-def joined(parts: Sequence[Part]) -> list[Part]:
-    """The parts with neighbouring texts joined and empty texts removed."""
+def join_texts(parts: Sequence[Part]) -> list[Part]:
+    """The parts with neighbouring texts join_texts and empty texts removed."""
     merged: list[Part] = []
     for part in parts:
         if isinstance(part, Text) and merged and isinstance(merged[-1], Text):
@@ -114,7 +114,7 @@ def _parse(tokens: list[_Token], at: int, until: str | None) -> tuple[list[Part]
         if kind == "data":
             parts.append(Text(inner))
         elif kind == "variable":
-            parts += _added(inner)
+            parts += _sum_parts(inner)
         elif until is not None and inner.split()[0] == until:
             return parts, at + 1
         else:
@@ -137,9 +137,9 @@ def _statement(tokens: list[_Token], at: int) -> tuple[Part, int]:
     body, _ = _parse(tokens[at + 1 : end - 1], 0, None) if plain else ([], end)
     loop = _FOR.fullmatch(inner)
     if loop is not None and plain:
-        return Loop(loop[1], loop[2].strip(), tuple(joined(body)), source), end
+        return Loop(loop[1], loop[2].strip(), tuple(join_texts(body)), source), end
     if word == "if" and plain:
-        return Condition(inner.removeprefix("if").strip(), tuple(joined(body)), source), end
+        return Condition(inner.removeprefix("if").strip(), tuple(join_texts(body)), source), end
     return Opaque(source), end
 
 
@@ -159,7 +159,7 @@ def _source(token: _Token) -> str:
     return {"data": inner, "variable": f"{{{{ {inner} }}}}"}.get(kind, f"{{% {inner} %}}")
 
 
-def _added(expression: str) -> list[Part]:
+def _sum_parts(expression: str) -> list[Part]:
     """The parts of an expression: itself, or each operand where it adds strings to values."""
     operands = _operands(expression)
     strings = [_string(operand) for operand in operands]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import re
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from multiform.errors import UsageError
+from multiform.formats.dialects.metric_results import Error
 
 
 class Role(Enum):
@@ -54,12 +54,6 @@ class LanguageMetricContext(BaseMetricContext):
     language: str
 
 
-class UntemplatedPrompt(BaseMetricContext):
-    """The prompt before a chat template was applied."""
-
-    untemplated_prompt: str
-
-
 class Sample(BaseModel):
     """One sample: its messages, few-shot examples included, the scored completions, and the ground truth."""
 
@@ -73,23 +67,6 @@ class Sample(BaseModel):
     context: BaseMetricContext | list[BaseMetricContext] | None = None
 
 
-class Error(BaseModel):
-    """Why there is no response or no value."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    error_class: str
-    message: str
-    traceback: str
-
-
-class ConcatCompression(NamedTuple):
-    """How many bytes and tokens a prompt has as plain text."""
-
-    num_bytes: int
-    num_tokens: int
-
-
 class _Graded(BaseModel):
     """The fields that all responses have."""
 
@@ -97,15 +74,6 @@ class _Graded(BaseModel):
 
     prompt: str
     prompt_sequence_positions: int | None
-    concat_compression: ConcatCompression | None = None
-
-
-class RawCompletion(_Graded):
-    """A generated completion."""
-
-    completion: str
-    completion_sequence_positions: int | None
-    raw_completion_error: Error | None = None
 
 
 class Completion(_Graded):
@@ -127,34 +95,9 @@ class Completion(_Graded):
         return list(self.ground_truth) if isinstance(self.ground_truth, list) else [self.ground_truth]
 
     @property
-    def system_user_instruction(self) -> str:
-        """The messages of the system and the user, joined by blank lines."""
-        return "\n\n".join(self._said(Role.SYSTEM, Role.USER))
-
-    @property
     def user_instruction(self) -> str:
         """The messages of the user, joined by blank lines."""
-        return "\n\n".join(self._said(Role.USER))
-
-    @property
-    def first_user_instruction(self) -> str:
-        """The first message of the user."""
-        return next(iter(self._said(Role.USER)), "")
-
-    @property
-    def all_but_first_user_instruction(self) -> str:
-        """The messages of the user after the first, joined by blank lines."""
-        return "\n\n".join(self._said(Role.USER)[1:])
-
-    @property
-    def last_user_instruction(self) -> str:
-        """The last message of the user."""
-        return next(reversed(self._said(Role.USER)), "")
-
-    @property
-    def sanitized_completion(self) -> str:
-        """The completion with spaces inside special tokens such as ``<|end|>``, so that they are plain text."""
-        return re.sub(r"<\|(\S+)\|>", r"<| \1 |>", self.completion)
+        return "\n\n".join(message.content for message in self.messages or () if message.role is Role.USER)
 
     def get_completion_language(self) -> str:
         """The language of the completion, as an ISO 639-1 code."""
@@ -168,51 +111,25 @@ class Completion(_Graded):
         """The language of the user's messages, as an ISO 639-1 code."""
         return self._language(self.user_instruction)
 
-    def _said(self, *roles: Role) -> list[str]:
-        return [message.content for message in self.messages or () if message.role in roles]
-
     def _language(self, text: str) -> str:
         """The language that the context names, or the one that the text is most likely in."""
         return self.context.language if isinstance(self.context, LanguageMetricContext) else detected_language(text)
 
 
-class _Likelihoods(_Graded):
-    loglikelihoods: dict[str, float]
-    loglikelihoods_sequence_positions: dict[str, int]
-
-
-class RawLoglikelihood(_Likelihoods):
-    """The log-likelihoods of completions."""
-
-    raw_loglikelihood_error: Error | None = None
-
-
-class Loglikelihood(_Likelihoods):
+class Loglikelihood(_Graded):
     """The log-likelihoods of completions, with the ground truth."""
 
     id: int
     subject: str
     ground_truth: str | list[str]
+    loglikelihoods: dict[str, float]
+    loglikelihoods_sequence_positions: dict[str, int]
     error: Error | None = None
 
     @property
     def ground_truth_list(self) -> list[str]:
         """The ground truth as a list, also where there is a single one."""
         return list(self.ground_truth) if isinstance(self.ground_truth, list) else [self.ground_truth]
-
-
-class MetricResult(BaseModel):
-    """One value of a metric; None where it could not be computed, with the error that says why."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    metric_name: str
-    value: float | None
-    higher_is_better: bool
-    llm_judge_prompt: str | None = None
-    llm_judge_response: str | None = None
-    code_execution_trace: str | None = None
-    error: Error | None = None
 
 
 MetricContext = TypeVar("MetricContext", bound=BaseMetricContext)
