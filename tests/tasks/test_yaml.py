@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from multiform.errors import ConfigError
-from multiform.tasks import YamlFile, read_yaml
+from multiform.tasks import StatedKeys, read_yaml
 from multiform.tasks.functions import resolve_functions
 from multiform.tasks.source import Position, Source, display
 
@@ -20,7 +20,7 @@ def read(tmp_path, monkeypatch):
     """Writes files and reads the first of them."""
     monkeypatch.chdir(tmp_path)
 
-    def write_and_read(**files: str) -> YamlFile:
+    def write_and_read(**files: str) -> StatedKeys:
         for name, text in files.items():
             path = tmp_path / f"{name.replace('__', '/')}.yaml"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,8 @@ def test_included_file_may_have_any_name(tmp_path):
 # Positions
 
 
-def place(file: YamlFile, *path: str | int) -> str:
+def place(file: StatedKeys, *path: str | int) -> str:
+    assert file.source is not None
     return str(file.source.at(*path))
 
 

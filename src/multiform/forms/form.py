@@ -228,7 +228,7 @@ class Form:
                 "system_instruction": settings.system_instruction,
                 "chat": chat_template if settings.apply_chat_template else None,
                 "multiturn": settings.multiturn,
-                **({"one_target": True} if self.config.given("multiple_targets") is False else {}),
+                **({"one_target": True} if self.config.stated.get("multiple_targets") is False else {}),
                 **({} if self.config.choice_order is None else {"choice_order": self.config.choice_order.name}),
             }
         )

@@ -154,7 +154,7 @@ class Task(TaskScores):
     def from_config(cls, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> Task:
         """The task of the right class for the configuration's output type."""
         config = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
-        task_class = config._task_class or _CLASSES[config.output_type]
+        task_class = config.stated.task_class or _CLASSES[config.output_type]
         if not issubclass(task_class, Task):
             message = f"{task_class.__name__} is not a subclass of multiform.Task"
             raise ConfigError(message, where=config.where("class"), hint="subclass MultipleChoiceTask or GenerateTask")
@@ -180,7 +180,7 @@ class Task(TaskScores):
     @property
     def notes(self) -> list[MultiformError]:
         """Warnings about the task's files, and its known errors."""
-        source, place = self.config._source, self.config.where("known_errors")
+        source, place = self.config.stated.source, self.config.where("known_errors")
         form = f"@{self.config.format_label}" if self.config.format_label else "the task"
         errors = self.config.known_errors or ()
         known = [MultiformError(f"{form} keeps an error on purpose: {error}", where=place) for error in errors]

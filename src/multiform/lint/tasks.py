@@ -34,7 +34,7 @@ def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[
 def _fields(task: Task) -> DocumentFields:
     """The fields that the task reads, before any format or perturbation."""
     config = task.config
-    raw = config.prompt if config.recovered is None else config.recovered.mapping
+    raw = config.stated_mapping if config.recovered is None else config.recovered.mapping
     named = config.format is not None
     return DocumentFields(
         task=config.base_name,
@@ -53,7 +53,8 @@ def _fields(task: Task) -> DocumentFields:
 def _revision_findings(task: Task) -> list[Finding]:
     """Whether the dataset of a task comes from the hub at a revision that may move."""
     config, path = task.config, task.config.dataset_path
-    bases = [*([config._source.file.parent] if config._source else []), Path.cwd()]
+    source = config.stated.source
+    bases = [*([source.file.parent] if source else []), Path.cwd()]
     if not path or path.count("/") != 1 or any((base / path).exists() for base in bases):
         return []  # not a dataset of the hub
     if config.dataset_kwargs.get("revision", "main") != "main":

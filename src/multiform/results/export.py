@@ -22,8 +22,7 @@ from multiform.results.notes import failures_of
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.samples import sample_lines, task_hash
 from multiform.statistics.estimates import Estimate
-from multiform.tasks.fewshot import FewshotConfig
-from multiform.tasks.keys import plain
+from multiform.tasks.keys import FewshotConfig, plain
 from multiform.tasks.source import display
 
 #: Line separators that JSON does not escape, but `str.splitlines` and others split at.
@@ -240,5 +239,5 @@ def _source_code(function: Any) -> str:
 
 
 def _source(task: Task) -> dict[str, str]:
-    source = task.config._source
+    source = task.config.stated.source
     return {} if source is None else {"config_source": display(source.file)}

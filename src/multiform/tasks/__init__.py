@@ -10,14 +10,13 @@ from multiform.imports.lazy import lazy_names
 if TYPE_CHECKING:
     from multiform.tasks.config import TaskConfig
     from multiform.tasks.design import Design
-    from multiform.tasks.fewshot import FewshotConfig
     from multiform.tasks.group import Group, Node, node_name
     from multiform.tasks.group_config import GroupConfig
-    from multiform.tasks.keys import FilterPipeline, FilterStep, MetricConfig, ScorerConfig
+    from multiform.tasks.keys import FewshotConfig, FilterPipeline, FilterStep, MetricConfig, ScorerConfig
     from multiform.tasks.manager import TaskManager
     from multiform.tasks.python_tasks import PythonTask, task_classes
-    from multiform.tasks.source import Source
-    from multiform.tasks.yaml import YamlFile, read_yaml
+    from multiform.tasks.source import Source, StatedKeys
+    from multiform.tasks.yaml import read_yaml
 
 __all__ = [
     "Design",
@@ -31,9 +30,9 @@ __all__ = [
     "PythonTask",
     "ScorerConfig",
     "Source",
+    "StatedKeys",
     "TaskConfig",
     "TaskManager",
-    "YamlFile",
     "node_name",
     "read_yaml",
     "task_classes",
@@ -45,7 +44,6 @@ _HOMES = (
     "multiform.tasks.design",
     "multiform.tasks.yaml",
     "multiform.tasks.group_config",
-    "multiform.tasks.fewshot",
     "multiform.tasks.keys",
     "multiform.tasks.config",
     "multiform.tasks.group",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from multiform.errors import ConfigError, MultiformError, UsageError, shorten
-from multiform.tasks import FewshotConfig, GroupConfig, TaskConfig, YamlFile
 from multiform.tasks.check import check_keys
-from multiform.tasks.config import task_keys
-from multiform.tasks.group_config import subset_tasks
+from multiform.tasks.config import TaskConfig, task_keys
+from multiform.tasks.group_config import GroupConfig, subset_tasks
+from multiform.tasks.keys import FewshotConfig, default_keys
+from multiform.tasks.source import StatedKeys
 
 #: Returns the nodes of a name with overrides of their keys, given the groups around them; raises for unknown names.
 Resolve = Callable[[str, Mapping[str, Any], tuple[str, ...]], list["Node"]]
@@ -60,7 +61,7 @@ def node_name(node: Node) -> str:
 
 
 def build_group(
-    file: YamlFile, resolve: Resolve, overrides: Mapping[str, Any], chain: tuple[str, ...] = (), outer: str = ""
+    file: StatedKeys, resolve: Resolve, overrides: Mapping[str, Any], chain: tuple[str, ...] = (), outer: str = ""
 ) -> Group:
     """Build the group of a file. `overrides` replace keys of the group's members, unless a member sets them itself.
 
@@ -76,8 +77,7 @@ def build_group(
         raise ConfigError("the group has no members", where=config.where("task"), hint="list tasks under 'task:'")
     members: list[Node] = []
     if config.subsets:
-        tasks = subset_tasks(file.data, file.source).values()
-        members = [TaskConfig.from_dict({**keys, **overrides}, source=file.source) for keys in tasks]
+        members = [TaskConfig.from_stated(task.changed(**overrides)) for task in subset_tasks(file).values()]
         return Group(config, tuple(members), label, outer)
     for index, member in enumerate(config.members()):
         try:
@@ -97,7 +97,7 @@ def _inner_name(outer: str, name: str) -> str:
 def _member(
     member: str | dict[str, Any],
     index: int,
-    file: YamlFile,
+    file: StatedKeys,
     resolve: Resolve,
     overrides: dict[str, Any],
     chain: tuple[str, ...],
@@ -105,12 +105,13 @@ def _member(
 ) -> list[Node]:
     if isinstance(member, str):
         return resolve(_selected(member, overrides), overrides, chain)
+    assert file.source is not None
     source = file.source.under("task", index)
     changes = {key: value for key, value in member.items() if key not in ("task", "group")}
     if "group" not in member:
         check_keys("a task", task_keys(), changes, lambda *path: str(source.at(*path)))
     if "group" in member and "task" in member:
-        inline = YamlFile({**overrides, **member}, source)
+        inline = StatedKeys({**overrides, **member}, source)
         return [build_group(inline, resolve, _selection(overrides), chain, outer)]
     name = member.get("task", member.get("group"))
     if not isinstance(name, str):
@@ -148,13 +149,13 @@ def distinct(nodes: Sequence[Node]) -> list[Node]:
 
 def same_task(first: TaskConfig, second: TaskConfig) -> bool:
     """Whether two configurations are equal, apart from the files that define them."""
-    names = [field.name for field in fields(TaskConfig) if field.init and field.name != "_source"]
-    return all(_value(first, name) == _value(second, name) for name in names)
+    classes = [(config.stated.task_class, config.stated.class_keys) for config in (first, second)]
+    return classes[0] == classes[1] and all(_value(first, key) == _value(second, key) for key in default_keys())
 
 
 def _value(config: TaskConfig, name: str) -> Any:
     """The value of a field for comparison; functions are compared as the task states them."""
-    value, stated = getattr(config, name), config._given.get(name)
+    value, stated = getattr(config, name), config.stated.get(name)
     if isinstance(value, FewshotConfig):
         return stated, {key: item for key, item in vars(value).items() if not callable(item)}
     return stated if callable(value) else value

@@ -11,7 +11,7 @@ from multiform.errors import ConfigError, shorten
 from multiform.tasks.check import check_keys, check_values
 from multiform.tasks.config import task_keys
 from multiform.tasks.functions import resolve_functions
-from multiform.tasks.source import Source, where
+from multiform.tasks.source import Source, StatedKeys, where
 
 #: Keys of a group file that configure the group; all others override keys of its members.
 _KEYS = ("group", "group_alias", "task", "subsets", "aggregate_metric_list", "metadata", "tag")
@@ -79,18 +79,20 @@ class GroupConfig:
         return where(self._source, self.group, *path)
 
 
-def subset_tasks(data: Mapping[str, Any], source: Source | None = None) -> dict[str, dict[str, Any]]:
-    """The keys of each task of a group with `subsets`, by the task's name.
+def subset_tasks(stated: StatedKeys) -> dict[str, StatedKeys]:
+    """What a group with `subsets` states of each of its tasks, by the task's name.
 
     In every key, ``<subset>`` stands for the subset, and ``<subset words>`` for the subset with blanks in place of
     underscores. A subset may have values of its own, which are named in the same way.
 
-    >>> subset_tasks({"group": "m", "task": "m_<subset>", "subsets": ["us_law"], "dataset_name": "<subset>"})
-    {'m_us_law': {'task': 'm_us_law', 'dataset_name': 'us_law'}}
+    >>> group = {"group": "m", "task": "m_<subset>", "subsets": ["us_law"], "dataset_name": "<subset>"}
+    >>> subset_tasks(StatedKeys(group))["m_us_law"].data
+    {'task': 'm_us_law', 'dataset_name': 'us_law'}
     >>> subsets = {"de": {"yes": "ja"}, "fr": {"yes": "oui"}}
-    >>> subset_tasks({"task": "m_<subset>", "subsets": subsets, "doc_to_choice": ["<yes>"]})["m_fr"]
+    >>> subset_tasks(StatedKeys({"task": "m_<subset>", "subsets": subsets, "doc_to_choice": ["<yes>"]}))["m_fr"].data
     {'task': 'm_fr', 'doc_to_choice': ['oui']}
     """
+    data, source = stated.data, stated.source
     subsets, name = data["subsets"], data.get("task")
     if not isinstance(name, str) or "<subset>" not in name:
         message = f"expected a name with <subset> in it, got {shorten(name)}"
@@ -107,13 +109,13 @@ def subset_tasks(data: Mapping[str, Any], source: Source | None = None) -> dict[
             hint = f"give each subset the same: {', '.join(first) or 'none'}"
             raise ConfigError(message, where=where(source, data.get("group"), "subsets", str(subset)), hint=hint)
         texts = {"subset": str(subset), "subset words": str(subset).replace("_", " "), **(values or {})}
-        filled = {key: _filled(value, texts) for key, value in keys.items()}
-        filled["task"] = re.sub(r"\W+", "_", filled["task"])
-        tasks[filled["task"]] = filled
+        task = {key: _fill_in(value, texts) for key, value in keys.items()}
+        task["task"] = re.sub(r"\W+", "_", task["task"])
+        tasks[task["task"]] = StatedKeys(task, source)
     return tasks
 
 
-def _filled(value: Any, texts: Mapping[str, Any]) -> Any:
+def _fill_in(value: Any, texts: Mapping[str, Any]) -> Any:
     """The value with the texts of a subset; a value that is nothing but a name keeps the type of what it names."""
     if isinstance(value, str):
         if value[:1] == "<" and value[1:-1] in texts and value[-1:] == ">":
@@ -122,7 +124,7 @@ def _filled(value: Any, texts: Mapping[str, Any]) -> Any:
             value = value.replace(f"<{name}>", str(text))
         return value
     if isinstance(value, list):
-        return [_filled(item, texts) for item in value]
+        return [_fill_in(item, texts) for item in value]
     if isinstance(value, dict):
-        return {key: _filled(item, texts) for key, item in value.items()}
+        return {key: _fill_in(item, texts) for key, item in value.items()}
     return value

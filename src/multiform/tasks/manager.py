@@ -19,15 +19,16 @@ from multiform.formats.select import grammar_of
 from multiform.formats.variation import Variation, drawn_number, split_outside
 from multiform.imports import lm_eval
 from multiform.paths import is_dir, is_file, mirror_path, read_file
-from multiform.tasks import TaskConfig, YamlFile, read_yaml
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.design import Design
 from multiform.tasks.eval_yaml import PREFIX, DeclaredTask, declared_tasks
 from multiform.tasks.folders import lm_eval_folder, task_folders
 from multiform.tasks.group import Group, Node, build_group, distinct
 from multiform.tasks.group_config import subset_tasks
 from multiform.tasks.index import Entry, Index, build_index
-from multiform.tasks.python_tasks import PythonTask, TaskClass, task_classes, task_classes_in, with_class
-from multiform.tasks.source import Source, display
+from multiform.tasks.python_tasks import PythonTask, TaskClass, resolve_class, task_classes, task_classes_in
+from multiform.tasks.source import Source, StatedKeys, display
+from multiform.tasks.yaml import read_yaml
 
 _MAX_GROUPS = 1000
 #: The most names that a message lists.
@@ -180,27 +181,27 @@ class TaskManager:
             return _instance(target.task_class).to_node(label, overrides, member=target.member)
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
         if target.declared is not None:
-            return TaskConfig.from_dict({**target.declared.keys, **changes}, source=target.declared.source)
-        file = _read(target.path)
+            return TaskConfig.from_stated(target.declared.stated.changed(**changes))
+        stated = _read(target.path)
         if target.member is not None:
-            keys = subset_tasks(file.data, file.source)[target.member]
-            return TaskConfig.from_dict({**keys, **changes}, source=file.source)
-        if _is_group(file):
-            self._check_groups(file, chain)
-            return build_group(file, self._members, changes, chain)
-        data = {**file.data, **changes}
-        return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
+            return TaskConfig.from_stated(subset_tasks(stated)[target.member].changed(**changes))
+        if _is_group(stated):
+            self._check_groups(stated, chain)
+            return build_group(stated, self._members, changes, chain)
+        return TaskConfig.from_stated(resolve_class(stated.changed(**changes)))
 
-    def _check_groups(self, file: YamlFile, chain: tuple[str, ...]) -> None:
+    def _check_groups(self, group: StatedKeys, chain: tuple[str, ...]) -> None:
         """Refuse groups that contain each other several times, which makes a few files stand for millions of groups."""
         self._groups = self._groups + 1 if chain else 1
         if self._groups > _MAX_GROUPS:
             message = f"more than {_MAX_GROUPS:,} groups inside of '{chain[0]}'"
-            raise ConfigError(message, where=str(file.source.at("group")), hint="name each group once")
+            raise ConfigError(
+                message, where=str(group.source and group.source.at("group")), hint="name each group once"
+            )
 
     def described_group(self, data: Mapping[str, Any]) -> Group:
         """The group of a mapping with the keys of a group file."""
-        return build_group(YamlFile(dict(data), Source(Path(str(data.get("group"))))), self._members, {})
+        return build_group(StatedKeys(dict(data), Source(Path(str(data.get("group"))))), self._members, {})
 
     def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
         """The nodes of a group's member."""
@@ -230,10 +231,10 @@ class TaskManager:
         if target.task_class is not None:
             return _instance(target.task_class).supported_formats()
         if target.declared is not None:
-            return _supported_by(target.declared.keys, target.declared.source)
-        file = _read(target.path)
-        if target.member is not None or not _is_group(file) or "subsets" in file.data:
-            return _supported_by(file.data, file.source)
+            return _supported_by(target.declared.stated)
+        stated = _read(target.path)
+        if target.member is not None or not _is_group(stated) or "subsets" in stated.data:
+            return _supported_by(stated)
         node = self.node(target, None)
         assert isinstance(node, Group)
         labels = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
@@ -348,20 +349,19 @@ def _instance(kind: TaskClass | type[PythonTask]) -> PythonTask:
         return cls()
 
 
-def _read(path: Path) -> YamlFile:
+def _read(path: Path) -> StatedKeys:
     if is_dir(path):
         raise UsageError("it is a folder", where=display(path), hint="give it as --include_path and name its tasks")
-    file = read_yaml(path)
-    for key in file.data:
+    stated = read_yaml(path)
+    for key in stated.data:
         if str(key).startswith("_"):
-            place = f"{file.source.at(str(key))}: {key}"
-            raise ConfigError(f"unknown key '{key}' in a task", where=place, hint="remove it")
-    return file
+            raise ConfigError(f"unknown key '{key}' in a task", where=stated.where(str(key)), hint="remove it")
+    return stated
 
 
-def _is_group(file: YamlFile) -> bool:
+def _is_group(stated: StatedKeys) -> bool:
     """Whether a file defines a group; a file with a `class` is a task."""
-    return "group" in file.data and "class" not in file.data
+    return "group" in stated.data and "class" not in stated.data
 
 
 def _shown(spec: str) -> str:
@@ -379,7 +379,7 @@ def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
 
 def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
     """Raise a ConfigError for two files that define the same form, whose results would have the same key."""
-    files = [member._source.file for member in (first, config) if member._source is not None]
+    files = [source.file for member in (first, config) if (source := member.stated.source) is not None]
     if len(set(files)) > 1:
         message = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
         raise ConfigError(
@@ -387,9 +387,9 @@ def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
         )
 
 
-def _supported_by(data: Mapping[str, Any], source: Source) -> list[str]:
-    mapping = FieldMapping(data.get("doc_to_text"), data.get("doc_to_choice"), data.get("doc_to_target"))
+def _supported_by(stated: StatedKeys) -> list[str]:
+    mapping = FieldMapping(stated.get("doc_to_text"), stated.get("doc_to_choice"), stated.get("doc_to_target"))
     try:
-        return supported_formats(data.get("formats"), mapping)
+        return supported_formats(stated.get("formats"), mapping)
     except ConfigError as error:
-        raise error.moved(f"{source.at('formats')}: formats") from error
+        raise error.moved(stated.where("formats")) from error

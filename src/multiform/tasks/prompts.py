@@ -19,14 +19,16 @@ from multiform.errors import ConfigError, nearest
 from multiform.fields import Doc, Field
 from multiform.formats.compile import BoundTemplate
 from multiform.tasks.functions import resolve_functions
+from multiform.tasks.source import StatedKeys
 from multiform.tasks.yaml import read_text, read_yaml
 
 #: The keys that an entry of a library may have.
 KEYS = ("doc_to_text", "doc_to_target", "doc_to_choice", "target_delimiter", "gen_prefix", "description")
 
 
-def load_prompt(spec: str, *, folder: Path, dataset_path: str | None, dataset_name: str | None) -> dict[str, Any]:
-    """The fields of a task that the prompt `spec` sets; a library file is looked up in `folder`."""
+def load_prompt(stated: StatedKeys) -> dict[str, Any]:
+    """The fields of a task that its `use_prompt` sets; a library file is looked up beside the task file."""
+    spec = str(stated.get("use_prompt"))
     library, _, name = spec.rpartition(":")
     if not library or not name:
         raise ConfigError(
@@ -34,7 +36,8 @@ def load_prompt(spec: str, *, folder: Path, dataset_path: str | None, dataset_na
             hint="write e.g. 'prompts.yaml:short' or 'promptsource:GPT-3 Style'",
         )
     if library == "promptsource":
-        return _from_promptsource(name, dataset_path, dataset_name)
+        return _from_promptsource(name, stated.get("dataset_path"), stated.get("dataset_name"))
+    folder = stated.source.file.parent if stated.source else Path()
     return _from_yaml(folder / library, name)
 
 
@@ -59,10 +62,10 @@ def _from_promptsource(name: str, dataset_path: str | None, dataset_name: str | 
     by_name = {str(entry["name"]): entry for entry in entries}
     if name not in by_name:
         raise ConfigError(f"promptsource has no template '{name}'", hint=nearest(name, by_name, listed="templates"))
-    return _translated(by_name[name])
+    return _template_fields(by_name[name])
 
 
-def _translated(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _template_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a promptsource template, which separates prompt and target, and choices, by ``|||``."""
     text, _, target = str(entry["jinja"]).partition("|||")
     choices = entry.get("answer_choices")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from multiform.imports import eval_framework
 from multiform.registry import Registry
 from multiform.tasks.functions import FunctionRef, load_module, resolve_functions
 from multiform.tasks.group import Node
-from multiform.tasks.source import Position, display
+from multiform.tasks.source import Position, StatedKeys, display
 from multiform.tasks.yaml import read_text
 
 _MAX_BASES = 50  # no task is derived from more classes of its own file
@@ -67,11 +67,14 @@ class TaskClass:
         return cls
 
 
-def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a task file with a `class`: the other keys of the file.
+def resolve_class(stated: StatedKeys) -> StatedKeys:
+    """What a task file states, with the class that it names under `class`; the same where it names none.
 
     A class with `any_keys` gets all keys itself, and the configuration has only those that name the task.
     """
+    data = stated.data
+    if "class" not in data:
+        return stated
     settings = {key: value for key, value in data.items() if key != "class"}
     kind = resolve_functions(data["class"])
     if not isinstance(kind, type):
@@ -80,13 +83,13 @@ def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(message, where=f"{place}: class", hint="write class: !function module.Class")
     if not getattr(kind, "any_keys", False):
         settings.pop("group", None)  # as with lm-eval, it has no say where there is a class
-        return {**settings, "_task_class": kind}
+        return replace(stated, data=settings, task_class=kind)
     for key, name in (("_formats_selection", "format"), ("perturbation", "perturbation")):
         if settings.get(key) is not None:
             message = f"{kind.__name__} writes its prompts itself, so that no {name} can change them"
             raise ConfigError(message, where=str(data.get("task")), hint=f"run it without a {name}")
     naming = {key: value for key, value in settings.items() if key in ("task", "task_alias", "tag")}
-    return {**naming, "_task_class": kind, "_class_keys": {**settings, "class": kind}}
+    return replace(stated, data=naming, task_class=kind, class_keys={**settings, "class": kind})
 
 
 def task_classes_in(file: Path, *, named: bool = False) -> list[TaskClass]:

@@ -7,14 +7,13 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
 from typing import Any
 
 from multiform.fields import FieldSpec
 from multiform.formats.dialects.convert import Written
 from multiform.prompts.template import has_markup
-from multiform.tasks import TaskConfig
-from multiform.tasks.keys import plain
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.keys import default_keys, plain
 
 #: Methods of strings and lists that Jinja expressions may call.
 _METHODS = ("index", "lower", "split", "strip", "title", "upper")
@@ -27,18 +26,15 @@ def task_fields(config: TaskConfig) -> tuple[dict[str, Any], list[str]]:
     """
     values: dict[str, Any] = {"task": config.base_name}
     lost: list[str] = []
-    for field in fields(config):
-        if not field.init or field.name.startswith("_") or field.name in ("task", "formats", "template"):
-            continue
-        value = config._given[field.name]
-        default = field.default_factory() if field.default_factory is not MISSING else field.default
-        if value is None or value == default:
+    for name, default in default_keys().items():
+        value = config.stated.get(name)
+        if value is None or value == default or name.startswith("_") or name in ("task", "formats", "template"):
             continue
         simple = jinja_of(value) if callable(value) else plain(value)
         if simple is None:
-            lost.append(f"{field.name} is code ({plain(value)}) and left out: write it as !function module.name")
+            lost.append(f"{name} is code ({plain(value)}) and left out: write it as !function module.name")
         else:
-            values[field.name] = simple
+            values[name] = simple
     return values, lost
 
 

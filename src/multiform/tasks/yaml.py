@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.paths import open_file, resolve
 from multiform.tasks.parse import Parsed, parse_yaml
-from multiform.tasks.source import Position, Source, display
+from multiform.tasks.source import Position, Source, StatedKeys, display
 
 #: The most bytes of a task file, the most files that it includes one inside the other, and the most includes in all.
 _MAX_BYTES = 2_000_000
@@ -25,23 +24,15 @@ class IncludeCycleError(ConfigError):
     """A file includes itself, directly or through others."""
 
 
-@dataclass(frozen=True, slots=True)
-class YamlFile:
-    """The content of a task file, merged with the files that it includes."""
-
-    data: dict[str, Any]
-    source: Source
-
-
-def read_yaml(path: Path) -> YamlFile:
+def read_yaml(path: Path) -> StatedKeys:
     """Read a task file with its includes: later includes override earlier ones, and the file overrides all."""
     return _read(resolve(path), (), {})
 
 
-def read_own(path: Path) -> YamlFile:
+def read_own(path: Path) -> StatedKeys:
     """Read a task file without its includes; `include` stays one of its keys."""
     parsed = parse_yaml(read_text(path), resolve(path))
-    return YamlFile(_mapping(parsed, path), Source(path, parsed.positions, parsed.notes))
+    return StatedKeys(_mapping(parsed, path), Source(path, parsed.positions, parsed.notes))
 
 
 def read_text(path: Path) -> str:
@@ -69,7 +60,7 @@ def read_text(path: Path) -> str:
 _parse = lru_cache(maxsize=512)(parse_yaml)
 
 
-def _read(path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> YamlFile:
+def _read(path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys]) -> StatedKeys:
     """Read a file with its includes; `chain` has the files that include it, and `known` the files included so far."""
     parsed = _parse(read_text(path), path)
     data = _mapping(parsed, path)
@@ -83,7 +74,8 @@ def _read(path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> Y
     merged: dict[str, Any] = {}
     for included in includes:
         merged |= {key: value for key, value in included.data.items() if key not in _NOT_INCLUDED}
-    return YamlFile(merged | keys, source.over([included.source for included in includes]))
+    sources = [included.source for included in includes if included.source is not None]
+    return StatedKeys(merged | keys, source.over(sources))
 
 
 def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
@@ -106,7 +98,7 @@ def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
     return placed
 
 
-def _included(name: str, place: str, path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> YamlFile:
+def _included(name: str, place: str, path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys]) -> StatedKeys:
     try:
         target = (path.parent / name).resolve()
         exists = target.is_file()

@@ -12,7 +12,7 @@ from typing import Any
 
 from multiform.errors import DataError, nearest, reason, shorten
 from multiform.paths import is_dir, is_file
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.splits import Dataset, sliced
 from multiform.tasks.source import display
 

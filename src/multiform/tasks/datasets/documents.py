@@ -9,9 +9,10 @@ from typing import Any
 
 from multiform.errors import ConfigError, DataError, MultiformError, running
 from multiform.fields import Field
-from multiform.tasks import FewshotConfig, TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.load import load_dataset
 from multiform.tasks.datasets.splits import Dataset, splits_of
+from multiform.tasks.keys import FewshotConfig
 
 Docs = Sequence[dict[str, Any]]
 

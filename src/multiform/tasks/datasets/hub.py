@@ -12,7 +12,7 @@ from typing import Any
 
 from multiform.errors import DataError, nearest, reason
 from multiform.paths import mirror_folders
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.arguments import DatasetKwargs
 from multiform.tasks.datasets.local import dataset_title
 from multiform.tasks.datasets.splits import Dataset, splits_of

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import DataError, running
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.hub import hub_dataset
 from multiform.tasks.datasets.local import local_dataset, mirrored_dataset
 from multiform.tasks.datasets.splits import Dataset, listing

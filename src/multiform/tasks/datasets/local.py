@@ -12,7 +12,7 @@ from typing import Any
 
 from multiform.errors import DataError, nearest, reason
 from multiform.paths import is_dir, is_file, mirror_folders
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.arguments import DatasetKwargs, tried
 from multiform.tasks.datasets.files import READERS, Rows, read_rows
 from multiform.tasks.datasets.splits import Dataset, merged, splits_of
@@ -32,7 +32,8 @@ _READ_ALIKE = (".jsonl", ".json", ".parquet")
 def local_dataset(config: TaskConfig) -> Dataset | None:
     """The dataset in a file or folder beside the task file or below the current folder, if there is one."""
     path, kwargs = str(config.dataset_path), DatasetKwargs.of(config)
-    bases = [*([config._source.file.parent] if config._source else []), Path.cwd()]
+    source = config.stated.source
+    bases = [*([source.file.parent] if source else []), Path.cwd()]
     if path in _FILE_LOADERS or (path in _LOADERS and (kwargs.data_files or kwargs.data_dir)):
         return _loaded(kwargs, path, bases)
     for base in bases:

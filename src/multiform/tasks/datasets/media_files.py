@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from multiform.errors import DataError, UsageError, shorten
 from multiform.paths import mirror_folders, read_file
 from multiform.prompts.media import Kind, Media, Waveform, decode_wav, pixel_hash, sha256, waveform_from_array
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.source import display
 
 #: Gives the file that a path in a document means.
@@ -154,8 +154,8 @@ def _media_folders() -> list[Path]:
 
 
 def _roots(config: TaskConfig, mirror: Path | None) -> list[Path]:
-    bases = [config._source.file.parent] if config._source else []
-    bases.append(Path.cwd())
+    source = config.stated.source
+    bases = [*([source.file.parent] if source else []), Path.cwd()]
     path, name = str(config.dataset_path or ""), config.dataset_name
     roots: list[Path] = []
     for folder in mirror_folders(mirror) if mirror is not None and path else ():

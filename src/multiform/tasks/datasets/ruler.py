@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ConfigError, DataError, nearest
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.load import load_dataset
 
 logger = logging.getLogger("multiform")

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ConfigError, reason, shorten
-from multiform.tasks import read_yaml
 from multiform.tasks.group_config import subset_tasks
 from multiform.tasks.index.cache import FolderIndex
 from multiform.tasks.index.entry import ABOUT, Fault, Kind, Name, Record
 from multiform.tasks.index.stamps import ABSENT, UNSURE, Stamp, stamp_of
 from multiform.tasks.outline import NOTHING, Outline, outline
 from multiform.tasks.python_tasks import task_classes_in
-from multiform.tasks.source import Source, paths_in_full
-from multiform.tasks.yaml import check_depth, read_text
+from multiform.tasks.source import Source, StatedKeys, paths_in_full
+from multiform.tasks.yaml import check_depth, read_text, read_yaml
 
 #: Starting another process takes as long as reading this many files.
 _WORTH_A_PROCESS = 500
@@ -135,12 +134,12 @@ def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name,
         if kind == "task" or not keys.get("subsets"):
             return (named,)
         try:
-            tasks = subset_tasks({key: keys[key] for key in _OF_FAMILY if key in keys}, source)
+            tasks = subset_tasks(StatedKeys({key: keys[key] for key in _OF_FAMILY if key in keys}, source))
         except ConfigError:
             if source is None:
                 return None
             raise
-        return (named, *(Name(task, "task", family=name, about=_about(tasks[task])) for task in tasks))
+        return (named, *(Name(task, "task", family=name, about=_about(tasks[task].data)) for task in tasks))
     if source is None:
         return None
     if not isinstance(name, str):
