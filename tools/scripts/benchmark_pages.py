@@ -22,7 +22,7 @@ from multiform.errors import MultiformError
 from multiform.prompts.template import compile_template, has_markup
 from multiform.requests import LoglikelihoodRequest
 from multiform.tasks import Group, read_yaml
-from multiform.tasks.folders import LIBRARY
+from multiform.tasks.index import LIBRARY
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "benchmarks"

@@ -30,7 +30,7 @@ from multiform.forms.doc_fields import FieldReader
 from multiform.tasks import FewshotConfig, GroupConfig, TaskConfig, resolve
 from multiform.tasks import keys as keys_module
 from multiform.tasks.datasets.documents import DocSource
-from multiform.tasks.index.entry import Index
+from multiform.tasks.index import Index
 from tools.scripts import spec_coverage
 
 Mutation = Callable[[], None]

@@ -14,8 +14,8 @@ from multiform.forms.form import Form, RunSettings
 from multiform.requests import resolved_names
 from multiform.tasks import TaskConfig
 from multiform.tasks.config import task_keys
-from multiform.tasks.datasets.documents import Docs, DocSource, selected
-from multiform.tasks.datasets.splits import Dataset
+from multiform.tasks.datasets.documents import Docs, DocSource, select_docs
+from multiform.tasks.datasets.files import Dataset
 
 
 class TaskSettings(ABC):
@@ -139,14 +139,14 @@ class TaskDocs(TaskSettings):
 
     @property
     def eval_docs(self) -> Docs:
-        return self.source.evaluated()
+        return self.source.eval_docs()
 
     def doc_iterator(
         self, *, rank: int = 0, limit: float | None = None, world_size: int = 1, samples: Sequence[int] | None = None
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The documents to evaluate, with their index in the split."""
         try:
-            yield from selected(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
+            yield from select_docs(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
         except DataError as error:
             raise error.or_at(self.name) from error
 

@@ -16,9 +16,9 @@ from multiform.formats.variation import ChoiceOrder
 from multiform.tasks.check import check_keys, check_values
 from multiform.tasks.functions import resolve_filter_functions, resolve_functions
 from multiform.tasks.keys import TaskKeys, default_keys, plain
-from multiform.tasks.prompts import load_prompt
 from multiform.tasks.resolve import apply_overrides, format_key, resolve, selected_format
 from multiform.tasks.source import Source, StatedKeys, where
+from multiform.tasks.yaml import load_prompt
 
 #: The maximum number of repeats: each of them is a request in memory.
 MAX_REPEATS = 10_000
@@ -161,10 +161,10 @@ class TaskConfig(TaskKeys):
 
     def changed(self, **changes: Any) -> Self:
         """A copy of the configuration in which some keys are changed."""
-        stated = self.stated.changed(**changes)
+        stated = self.stated.with_keys(**changes)
         if "formats" not in changes and "formats" in stated.data:
             formats = without_overrides(stated.data["formats"], selected_format(stated), changes.keys())
-            stated = stated.changed(formats=formats)
+            stated = stated.with_keys(formats=formats)
         return type(self)(**stated.data, _stated=stated)
 
     def __repr__(self) -> str:

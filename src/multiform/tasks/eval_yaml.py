@@ -172,7 +172,7 @@ class _Translation:
 
     def formats(self, has_choices: bool) -> dict[str, Any]:
         """The formats, that of the declared solvers first; with a note for each text that formats do not use."""
-        solvers, scorers = self._named("solvers"), self._named("scorers")
+        solvers, scorers = self._entries_by_name("solvers"), self._entries_by_name("scorers")
         for name, arguments in solvers.items():
             if name not in (*_PROMPTS, *_PLAIN_SOLVERS):
                 message = f"solver '{name}' is not supported: a model is asked once, and has no tools"
@@ -226,11 +226,11 @@ class _Translation:
             raise ConfigError(
                 f"no reduction '{reducer}' of epochs", where=self.where("epoch_reducer"), hint=f"use {known}"
             )
-        graded = any(name.startswith("model_graded") for name in self._named("scorers"))
+        graded = any(name.startswith("model_graded") for name in self._entries_by_name("scorers"))
         metric = {"metric": "judge"} if graded else dict(_EXACT)
         return {"repeats": epochs, "metric_list": [{**metric, "reduction": reduction}]}
 
-    def _named(self, key: str) -> dict[str, dict[str, Any]]:
+    def _entries_by_name(self, key: str) -> dict[str, dict[str, Any]]:
         """Solvers or scorers by name, with their arguments."""
         entries = self.entry.get(key) or []
         named = {}

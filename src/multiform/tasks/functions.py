@@ -72,7 +72,7 @@ class FunctionRef:
 
     def _from_path(self, module_name: str) -> ModuleType:
         try:
-            return _imported(module_name, self.folder)
+            return _import_module(module_name, self.folder)
         except (Exception, SystemExit) as error:  # an installed module may fail in any way, too
             missing = isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "?")
             message = f"no module '{module_name}' beside the file or installed"
@@ -110,7 +110,7 @@ def load_module(file: Path) -> ModuleType:
         return _run(file, name)
 
 
-def _imported(name: str, folder: Path) -> ModuleType:
+def _import_module(name: str, folder: Path) -> ModuleType:
     """Import an installed module; it gets the same `lm_eval` as a file beside the task."""
     if name in sys.modules:
         return sys.modules[name]
@@ -130,7 +130,7 @@ def _run(file: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with with_removed_modules(), _sandboxed(file):
+        with with_removed_modules(), _code_sandbox(file):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
@@ -138,7 +138,7 @@ def _run(file: Path, name: str) -> ModuleType:
     return module
 
 
-def _sandboxed(file: Path) -> AbstractContextManager[None]:
+def _code_sandbox(file: Path) -> AbstractContextManager[None]:
     """Have programs of models run in the sandbox where a file says that it runs some."""
     return with_sandboxed_code_eval() if b"code_eval" in read_file(file) else nullcontext()
 
@@ -170,11 +170,11 @@ def resolve_functions(value: Any) -> Any:
 def resolve_filter_functions(filter_list: Any, source: Source | None, where: str | None) -> Any:
     """The pipelines of filters with a function in place of each argument that is the text ``!function module.name``."""
 
-    def resolved(value: Any) -> Any:
+    def resolve_value(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: resolved(item) for key, item in value.items()}
+            return {key: resolve_value(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [resolved(item) for item in value]
+            return [resolve_value(item) for item in value]
         if not isinstance(value, str) or not value.startswith("!function "):
             return value
         file = Path("task.yaml") if source is None else source.file
@@ -184,7 +184,7 @@ def resolve_filter_functions(filter_list: Any, source: Source | None, where: str
         except ConfigError as error:
             raise error.moved(f"{where}: {value}") from error
 
-    return resolved(filter_list)
+    return resolve_value(filter_list)
 
 
 class _SourceLoader(SourceFileLoader):

@@ -51,7 +51,7 @@ def parse_yaml(text: str, path: Path) -> Parsed:
         positions = dict(_positions(node, path, set()))
         return Parsed(loader.construct_document(node), positions, tuple(loader.notes))
     except yaml.YAMLError as error:
-        raise explained(error, text, path) from error
+        raise explain_error(error, text, path) from error
     except (ValueError, AttributeError) as error:  # an impossible date or number, such as 2024-13-45
         place = Position(path, _unreadable(_Loader(""), node) or 1)
         message = f"a value cannot be read: {' '.join(str(error).split())}"
@@ -133,7 +133,7 @@ def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
 def _number(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Constructs a number that is not too long."""
 
-    def limited(loader: Any, node: Any) -> Any:
+    def construct_short(loader: Any, node: Any) -> Any:
         length = len(node.value)
         if length > MAX_DIGITS:
             raise ValueError(f"a number of {length:,} characters, and {MAX_DIGITS:,} are allowed")
@@ -142,7 +142,7 @@ def _number(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         except OverflowError as error:
             raise ValueError(str(error)) from error
 
-    return limited
+    return construct_short
 
 
 _Loader.add_constructor("!function", _function)
@@ -203,17 +203,17 @@ def _unreadable(loader: Any, node: Any) -> int | None:
 _QUOTE = 'put the value in quotes, e.g. "{{question}}"'
 
 
-def explained(error: yaml.YAMLError, text: str, path: Path) -> ConfigError:
+def explain_error(error: yaml.YAMLError, text: str, path: Path) -> ConfigError:
     """A ConfigError for an error of PyYAML, with the line at fault and what to do about it.
 
-    >>> str(explained(yaml.MarkedYAMLError(problem="found undefined alias"), "a: *b", Path("t.yaml")))
+    >>> str(explain_error(yaml.MarkedYAMLError(problem="found undefined alias"), "a: *b", Path("t.yaml")))
     't.yaml:1: not valid YAML: found undefined alias; check indentation and quotes'
     """
-    line, message, hint = _explained(error, text)
+    line, message, hint = _explanation(error, text)
     return ConfigError(f"not valid YAML: {message}", where=str(Position(path, line)), hint=hint)
 
 
-def _explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
+def _explanation(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     if isinstance(error, ReaderError):
         line = text[: error.position].count("\n") + 1
         return line, f"it holds the control character U+{_code(error.character):04X}", "remove it"
@@ -236,7 +236,7 @@ def _explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
         return opened.line + 1, "the bracket that opens here is not closed, or a comma is missing", hint
     if "expected key" in problem or "could not find expected ':'" in problem or "'-' indicator" in problem:
         hint = _QUOTE if _is_template(line_text) else "check its indentation and quotes"
-        return _filled(text, line), "the line does not fit the lines above it", hint
+        return _last_filled_line(text, line), "the line does not fit the lines above it", hint
     if "mapping values are not allowed" in problem:
         return line, "': ' is not expected here", "check the indentation, and quote a value that holds ': '"
     if "found another document" in problem:
@@ -265,7 +265,7 @@ def _line(text: str, number: int) -> str:
     return lines[number - 1] if number <= len(lines) else ""
 
 
-def _filled(text: str, number: int) -> int:
+def _last_filled_line(text: str, number: int) -> int:
     """The number of the line, or of the last non-empty line before it."""
     while number > 1 and not _line(text, number).strip():
         number -= 1

@@ -21,8 +21,7 @@ from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
 from multiform.prompts.template import compile_template
 from multiform.tasks.check import check_values
-from multiform.tasks.generation import generation_defaults
-from multiform.tasks.keys import FewshotConfig, TaskKeys, default_keys
+from multiform.tasks.keys import FewshotConfig, TaskKeys, default_keys, generation_defaults
 from multiform.tasks.source import StatedKeys
 
 Values = dict[str, Any]
@@ -89,7 +88,7 @@ def apply_overrides(stated: StatedKeys, where: Where) -> tuple[str | None, State
     except ConfigError as error:
         raise _at_key(error, "formats", where) from error
     check_values(TaskKeys, overrides, lambda *path: where(*format_key(formats, label, str(path[0]))))
-    return label, stated.changed(**overrides)
+    return label, stated.with_keys(**overrides)
 
 
 def _mapping(values: Mapping[str, Any]) -> FieldMapping:
@@ -147,7 +146,7 @@ def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
             raise ConfigError("only a format writes a context", where=where("doc_to_context"), hint=hint)
         return {}
     foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
-    recovered = _recovered(values["stated_mapping"], selected.format, values, stated, where) if foreign else None
+    recovered = _recover_mapping(values["stated_mapping"], selected.format, values, stated, where) if foreign else None
     mapping = _raw_mapping(values["stated_mapping"], recovered, values, where)
     try:
         check_raw(selected.format, mapping)
@@ -162,7 +161,7 @@ def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
         "recovered": recovered,
         "mapping": mapping,
         **{name: getattr(templates, name) for name in _FIELDS},
-        **_overridden_by(selected.format, values, foreign=recovered is not None),
+        **_replaced_by_format(selected.format, values, foreign=recovered is not None),
     }
 
 
@@ -203,10 +202,10 @@ def _template(values: Values, where: Where) -> Values:
         "output_type_stated": True,
         **{name: getattr(template, name) for name in _FIELDS},
     }
-    return replaced if template.format is None else {**replaced, **_overridden_by(template.format, values)}
+    return replaced if template.format is None else {**replaced, **_replaced_by_format(template.format, values)}
 
 
-def _overridden_by(format: FormatConfig, values: Values, *, foreign: bool = False) -> Values:
+def _replaced_by_format(format: FormatConfig, values: Values, *, foreign: bool = False) -> Values:
     """The values of layout and scoring that a format replaces, and `overridden`, a list of those that it overrides."""
     overridden = []
     replaced: Values = {}
@@ -260,7 +259,7 @@ def overridden_until(format: FormatConfig, generation_kwargs: Mapping[str, Any])
     return None if until == stops else until
 
 
-def _recovered(
+def _recover_mapping(
     prompt: FieldMapping, format: FormatConfig, values: Values, stated: StatedKeys, where: Where
 ) -> Recovered:
     """The raw mapping behind the fields of a task that was not written for formats."""
@@ -345,7 +344,7 @@ def _fewshot_mapping(config: Mapping[str, Any], values: Values, stated: StatedKe
         raw.context,
     )
     if foreign:
-        mapping = _raw_mapping(mapping, _recovered(mapping, format, values, stated, where), values, where)
+        mapping = _raw_mapping(mapping, _recover_mapping(mapping, format, values, stated, where), values, where)
     return mapping
 
 

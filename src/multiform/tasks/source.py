@@ -80,8 +80,8 @@ class StatedKeys:
         """The value of a key, or the default where it is not set."""
         return self.data.get(key, default)
 
-    def changed(self, **changes: Any) -> StatedKeys:
-        """The same with some keys changed."""
+    def with_keys(self, **changes: Any) -> StatedKeys:
+        """The same with other values of some keys."""
         return replace(self, data={**self.data, **changes})
 
     def where(self, *path: str | int) -> str | None:

@@ -105,7 +105,7 @@ class HookedTask(Task):
     @cached_property
     def _numbered_docs(self) -> Docs:
         """The evaluated rows, each repeated for every sample that the class creates from it."""
-        rows = self.source.evaluated()
+        rows = self.source.eval_docs()
         if "_create_samples" not in self.python_task._own_hooks:
             self._rows = [(row, 0) for row in range(len(rows))]
         else:
@@ -143,7 +143,7 @@ class HookedTask(Task):
 
     def _draw_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         """The few-shot examples of an item, drawn by the sampler of the run."""
-        names = self.source.evaluated()[0]
+        names = self.source.eval_docs()[0]
         doc = {key: value for key, value in item.items() if key in names}
         return self.renderer.examples.docs(doc, self.num_fewshot)
 

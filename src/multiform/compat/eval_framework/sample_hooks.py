@@ -16,7 +16,7 @@ from multiform.compat.eval_framework.styler_hooks import DATA, LOADING, NO_SUBJE
 from multiform.errors import ConfigError, DataError, UsageError, nearest
 from multiform.formats import ResponseType
 from multiform.tasks import TaskConfig
-from multiform.tasks.datasets.load import load_dataset
+from multiform.tasks.datasets.documents import load_dataset
 
 if TYPE_CHECKING:
     from multiform.formats.dialects.samples import BaseMetricContext, Message, Sample

@@ -37,7 +37,7 @@ class TaskConfig(OurConfig):
         """Change a key, as lm-eval's scripts do; the task that has this configuration is compiled anew."""
         object.__setattr__(self, key, value)
         if key in task_keys():
-            object.__setattr__(self, "stated", self.stated.changed(**{key: value}))
+            object.__setattr__(self, "stated", self.stated.with_keys(**{key: value}))
             on_change = self.__dict__.get("_on_change")
             if on_change is not None:
                 on_change(self.changed())

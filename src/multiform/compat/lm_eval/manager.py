@@ -172,7 +172,7 @@ class TaskManager:
         if config.stated.task_class is not None:
             keys = config.stated.class_keys
             class_keys = {**keys, "metadata": {**(keys.get("metadata") or {}), **self.metadata}}
-            stated = replace(config.stated.changed(metadata=metadata), class_keys=class_keys)
+            stated = replace(config.stated.with_keys(metadata=metadata), class_keys=class_keys)
             return Task.from_config(TaskConfig.from_stated(stated), dataset_mirror=build_context().mirror)
         return ConfigurableTask(config=config.changed(metadata=metadata) if self.metadata else config)
 

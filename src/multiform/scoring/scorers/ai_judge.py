@@ -16,7 +16,7 @@ from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.scorers.base import Scorer, compiled, register_scorer
 from multiform.scoring.scorers.judge_model import JudgeSpec, ask, check_wish, choose_judge
-from multiform.tasks.generation import generation_overrides
+from multiform.tasks.keys import generation_overrides
 
 #: "Verdict: CORRECT", "**Score:** 7", "Score: 7/10"; the verdict is the first group that matched.
 DEFAULT_PATTERN = (

@@ -13,9 +13,8 @@ from typing import Any
 from multiform.errors import DataError, nearest, reason
 from multiform.paths import mirror_folders
 from multiform.tasks.config import TaskConfig
-from multiform.tasks.datasets.arguments import DatasetKwargs
-from multiform.tasks.datasets.local import dataset_title
-from multiform.tasks.datasets.splits import Dataset, splits_of
+from multiform.tasks.datasets.files import Dataset, splits_of
+from multiform.tasks.datasets.local import DatasetKwargs, dataset_title
 from multiform.tasks.source import display
 
 #: Loaders of `datasets` that run code of a file (pickles), or ask other systems.

@@ -100,7 +100,7 @@ def _from_array(value: Any) -> Media:
     raise DataError(f"expected audio, got {type(value).__name__} {shorten(value, 40)}", hint=hint)
 
 
-def undecoded(rows: Any) -> Any:
+def without_decoding(rows: Any) -> Any:
     """The rows of a `datasets.Dataset` with sounds as files, where the package that would decode them is missing."""
     features = getattr(rows, "features", None)
     if not isinstance(features, Mapping) or find_spec("torchcodec") is not None:

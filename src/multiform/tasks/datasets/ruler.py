@@ -22,7 +22,7 @@ from typing import Any
 
 from multiform.errors import ConfigError, DataError, nearest
 from multiform.tasks.config import TaskConfig
-from multiform.tasks.datasets.load import load_dataset
+from multiform.tasks.datasets.documents import load_dataset
 
 logger = logging.getLogger("multiform")
 
@@ -259,10 +259,10 @@ def _cwe_sample(rng: random.Random, size: int, often: int, seldom: int) -> Sampl
     """A numbered list in which ten words are far more frequent than the others, after an example of the same kind."""
     pool = _words()[: max(350, size + 60)]
     words = rng.sample(pool, size + 10 + 40)
-    example, _ = _listed(
+    example, _ = _word_list(
         rng, words[:10], words[10 : 10 + (30 if often == 30 else 10)], *((10, 3) if often == 30 else (3, 1))
     )
-    context, _ = _listed(rng, words[40:50], words[50:], often, seldom)
+    context, _ = _word_list(rng, words[40:50], words[50:], often, seldom)
     question = "Question: What are the 10 most common words in the list?"
     opening = "Below is a numbered list of words, of which some are far more common than others. Remember those."
     shown = " ".join(f"{number}. {word}" for number, word in enumerate(words[:10], start=1))
@@ -270,7 +270,9 @@ def _cwe_sample(rng: random.Random, size: int, often: int, seldom: int) -> Sampl
     return f"{opening}\n{example}\n{question} {answer} {shown}\n{opening}\n{context}\n{question}", answer, words[40:50]
 
 
-def _listed(rng: random.Random, common: Sequence[str], rare: Sequence[str], often: int, seldom: int) -> tuple[str, int]:
+def _word_list(
+    rng: random.Random, common: Sequence[str], rare: Sequence[str], often: int, seldom: int
+) -> tuple[str, int]:
     words = [*common] * often + [*rare] * seldom
     rng.shuffle(words)
     return " ".join(f"{number}. {word}" for number, word in enumerate(words, start=1)), len(words)
