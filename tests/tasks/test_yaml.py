@@ -12,7 +12,7 @@ import pytest
 from multiform.errors import ConfigError
 from multiform.tasks import StatedKeys, read_yaml
 from multiform.tasks.functions import resolve_functions
-from multiform.tasks.source import Position, Source, display
+from multiform.tasks.source import FilePosition, Source, display
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_path_is_shown_relative_to_the_working_folder(tmp_path, monkeypatch):
 
 
 def test_source_without_positions_names_the_first_line(tmp_path):
-    assert Source(tmp_path / "a.yaml").at("x") == Position(tmp_path / "a.yaml", 1)
+    assert Source(tmp_path / "a.yaml").at("x") == FilePosition(tmp_path / "a.yaml", 1)
 
 
 # !function

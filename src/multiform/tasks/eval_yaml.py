@@ -20,7 +20,7 @@ from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.paths import is_file, mirror_folders
 from multiform.tasks.check import check_keys
 from multiform.tasks.datasets.hub import hub_file
-from multiform.tasks.source import KeyPath, Position, Source, StatedKeys
+from multiform.tasks.source import FilePosition, KeyPath, Source, StatedKeys
 from multiform.tasks.yaml import read_own
 
 PREFIX = "hf/"
@@ -138,7 +138,9 @@ class _Translation:
             raise ConfigError("there are no choices", where=self.where("shuffle_choices"), hint="remove the key")
         places = {"doc_to_text": "input", "doc_to_target": "target", "doc_to_choice": "choices"}
         at = self.source.at
-        positions: dict[KeyPath, Position] = {(key,): at(*self.at, "field_spec", name) for key, name in places.items()}
+        positions: dict[KeyPath, FilePosition] = {
+            (key,): at(*self.at, "field_spec", name) for key, name in places.items()
+        }
         positions[("test_split",)] = at(*self.at, "split")
         stated = {key: value for key, value in keys.items() if value is not None and value != {}}
         path = self.source.file

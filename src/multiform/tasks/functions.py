@@ -22,7 +22,7 @@ from multiform.imports import lm_eval
 from multiform.imports.finder import original_name
 from multiform.imports.libraries import with_removed_modules, with_sandboxed_code_eval
 from multiform.paths import read_file
-from multiform.tasks.source import Position, Source
+from multiform.tasks.source import FilePosition, Source
 
 _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULTILINE)
 
@@ -46,7 +46,7 @@ class FunctionRef:
 
     name: str
     folder: Path
-    position: Position
+    position: FilePosition
 
     def resolve(self) -> Callable[..., Any]:
         """Import the function: from ``module.py`` beside the file, else from an importable module."""
@@ -178,7 +178,7 @@ def resolve_filter_functions(filter_list: Any, source: Source | None, where: str
         if not isinstance(value, str) or not value.startswith("!function "):
             return value
         file = Path("task.yaml") if source is None else source.file
-        position = Position(file, 1) if source is None else source.at("filter_list")
+        position = FilePosition(file, 1) if source is None else source.at("filter_list")
         try:
             return FunctionRef(value.removeprefix("!function ").strip(), file.parent, position).resolve()
         except ConfigError as error:

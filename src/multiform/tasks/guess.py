@@ -174,8 +174,8 @@ def _choices_of_records(name: str, column: str, values: list[Any]) -> _Choices |
 def _strip_letters(choices: Sequence[str]) -> tuple[list[str], bool]:
     """The choices without the letters before them, and whether they had these."""
     pattern = r"\(?([A-Ja-j])[).:] *"
-    found = [re.match(pattern, choice) for choice in choices]
-    marked = [match[1].upper() for match in found if match] == list(string.ascii_uppercase[: len(choices)])
+    matches = [re.match(pattern, choice) for choice in choices]
+    marked = [match[1].upper() for match in matches if match] == list(string.ascii_uppercase[: len(choices)])
     return [re.sub(f"^{pattern}", "", choice) for choice in choices] if marked else list(choices), marked
 
 
@@ -379,8 +379,8 @@ def _texts(columns: Mapping[str, list[Any]], guess: Guess) -> None:
     body = _matching(texts, _BODY)
     choices = guess.keys.get("doc_to_choice")
     if pairs and isinstance(choices, list):
-        one, two = pairs[0]
-        guess.add("doc_to_context", f"1: {{{{{one}}}}}\n2: {{{{{two}}}}}")
+        first, second = pairs[0]
+        guess.add("doc_to_context", f"1: {{{{{first}}}}}\n2: {{{{{second}}}}}")
         guess.add("doc_to_text", "Do both mean the same?", "what is asked about the two?")
         return
     if body:

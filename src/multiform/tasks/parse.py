@@ -14,7 +14,7 @@ from yaml.reader import ReaderError
 
 from multiform.errors import ConfigError, shorten
 from multiform.tasks.functions import FunctionRef
-from multiform.tasks.source import KeyPath, Position, display
+from multiform.tasks.source import FilePosition, KeyPath, display
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: The most values of a task file, with everything that aliases repeat.
@@ -32,7 +32,7 @@ class Parsed:
     """The data of a YAML document, the position of each key, and notes about unusual values that are accepted."""
 
     data: Any
-    positions: dict[KeyPath, Position]
+    positions: dict[KeyPath, FilePosition]
     notes: tuple[ConfigError, ...] = ()
 
 
@@ -53,7 +53,7 @@ def parse_yaml(text: str, path: Path) -> Parsed:
     except yaml.YAMLError as error:
         raise explain_error(error, text, path) from error
     except (ValueError, AttributeError) as error:  # an impossible date or number, such as 2024-13-45
-        place = Position(path, _unreadable(_Loader(""), node) or 1)
+        place = FilePosition(path, _unreadable(_Loader(""), node) or 1)
         message = f"a value cannot be read: {' '.join(str(error).split())}"
         raise ConfigError(message, where=str(place), hint="quote it to make it a string") from error
     except RecursionError as error:
@@ -79,7 +79,7 @@ def _check_aliases(node: Any, path: Path) -> None:
     if size > MAX_NODES:
         too_many = f"aliases repeat more than {MAX_NODES:,} values"
         message = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else too_many
-        raise ConfigError(message, where=str(Position(path, 1)), hint="write out what is needed of it")
+        raise ConfigError(message, where=str(FilePosition(path, 1)), hint="write out what is needed of it")
 
 
 def expanded_size(node: Any) -> float:
@@ -114,7 +114,7 @@ class _Loader(_BASE):  # type: ignore[misc]
 
 def _function(loader: Any, node: Any) -> FunctionRef:
     name = loader.construct_scalar(node) if isinstance(node, yaml.ScalarNode) else _items(node)
-    position = Position(loader.path, node.start_mark.line + 1)
+    position = FilePosition(loader.path, node.start_mark.line + 1)
     if not re.fullmatch(r"\w+(\.\w+)+", str(name)):
         raise ConfigError(
             f"!function expects module.name, got {shorten(name)}",
@@ -159,19 +159,19 @@ def _check_keys(loader: Any, node: Any) -> None:
         if isinstance(key, yaml.MappingNode) and node.flow_style and key.flow_style:
             message = "not valid YAML: a value that begins with '{{' is read as a mapping"
             hint = 'put the template in quotes, e.g. "{{question}}"'
-            raise ConfigError(message, where=str(Position(loader.path, line)), hint=hint)
+            raise ConfigError(message, where=str(FilePosition(loader.path, line)), hint=hint)
         if not isinstance(key, yaml.ScalarNode):
-            place = str(Position(loader.path, line))
+            place = str(FilePosition(loader.path, line))
             raise ConfigError("not valid YAML: a key is not a word", where=place, hint="write key: value")
         if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
             message = f"the key '{key.value}' is given twice (first on line {seen[key.value]}), and this one counts"
-            place = str(Position(loader.path, line))
+            place = str(FilePosition(loader.path, line))
             loader.notes.append(ConfigError(message, where=place, hint="remove one of the two"))
         seen[key.value] = line
 
 
-def _positions(node: Any, path: Path, seen: set[int], prefix: KeyPath = ()) -> Iterator[tuple[KeyPath, Position]]:
-    yield prefix, Position(path, node.start_mark.line + 1)
+def _positions(node: Any, path: Path, seen: set[int], prefix: KeyPath = ()) -> Iterator[tuple[KeyPath, FilePosition]]:
+    yield prefix, FilePosition(path, node.start_mark.line + 1)
     if isinstance(node, yaml.ScalarNode) or id(node) in seen:  # what an alias repeats stands elsewhere
         return
     seen.add(id(node))
@@ -179,7 +179,7 @@ def _positions(node: Any, path: Path, seen: set[int], prefix: KeyPath = ()) -> I
         for key, value in node.value:
             inner = (*prefix, str(key.value))
             yield from _positions(value, path, seen, inner)
-            yield inner, Position(path, key.start_mark.line + 1)
+            yield inner, FilePosition(path, key.start_mark.line + 1)
     else:
         for index, item in enumerate(node.value):
             yield from _positions(item, path, seen, (*prefix, index))
@@ -210,7 +210,7 @@ def explain_error(error: yaml.YAMLError, text: str, path: Path) -> ConfigError:
     't.yaml:1: not valid YAML: found undefined alias; check indentation and quotes'
     """
     line, message, hint = _explanation(error, text)
-    return ConfigError(f"not valid YAML: {message}", where=str(Position(path, line)), hint=hint)
+    return ConfigError(f"not valid YAML: {message}", where=str(FilePosition(path, line)), hint=hint)
 
 
 def _explanation(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:

@@ -23,7 +23,7 @@ from multiform.tasks.config import TaskConfig
 from multiform.tasks.functions import FunctionRef, load_module, resolve_functions
 from multiform.tasks.group import Node
 from multiform.tasks.keys import default_keys, plain
-from multiform.tasks.source import Position, StatedKeys, display
+from multiform.tasks.source import FilePosition, StatedKeys, display
 from multiform.tasks.yaml import read_text
 
 _MAX_BASES = 50  # no task is derived from more classes of its own file
@@ -66,7 +66,7 @@ class TaskClass:
 
     def load(self) -> type[PythonTask]:
         """Import the file and return the class."""
-        named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, Position(self.file, self.line))
+        named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, FilePosition(self.file, self.line))
         foreign = "eval_framework" in read_text(self.file)
         with eval_framework.finder.during(self.file, load_module) if foreign else nullcontext():
             cls: Any = named.resolve()

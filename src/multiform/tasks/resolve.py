@@ -167,9 +167,9 @@ def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
 
 def _answer_base(values: Values, recovered: Recovered | None) -> int | None:
     """The stated `answer_base`, for the task's own field; the recovered index of an answer counts from 0."""
-    own = recovered is None or recovered.mapping.answer is values["stated_mapping"].answer
+    is_stated = recovered is None or recovered.mapping.answer is values["stated_mapping"].answer
     base: int | None = values["answer_base"]
-    return base if own else None
+    return base if is_stated else None
 
 
 def _check_variations(declared: Mapping[str, Any] | None, selected: Selected | None) -> None:
@@ -183,9 +183,9 @@ def _draw(selection: str, values: Values, where: Where) -> Values:
         draw = fewshot_draw(selection)
     except ConfigError as error:
         raise error.moved(f"{values['task']}@{selection}") from error
-    written = {} if values["template"] is None else _template(values, where)
+    replaced = {} if values["template"] is None else _template(values, where)
     axes = {"draw": str(draw)} if draw else {}
-    return {**written, "format_label": selection, "axes": axes, "fewshot_draw": draw}
+    return {**replaced, "format_label": selection, "axes": axes, "fewshot_draw": draw}
 
 
 def _template(values: Values, where: Where) -> Values:

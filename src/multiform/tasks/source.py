@@ -16,7 +16,7 @@ KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class FilePosition:
     """A place in a file, lines counted from 1."""
 
     file: Path
@@ -31,16 +31,16 @@ class Source:
     """The positions of the keys of one configuration, which may come from several files."""
 
     file: Path
-    positions: Mapping[KeyPath, Position] = field(default_factory=dict)
+    positions: Mapping[KeyPath, FilePosition] = field(default_factory=dict)
     #: Warnings about the files, such as a key that is given twice.
     notes: tuple[ConfigError, ...] = ()
 
-    def at(self, *path: str | int) -> Position:
+    def at(self, *path: str | int) -> FilePosition:
         """The position of a key, given as a path, or of the innermost key around it that is known."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.positions:
                 return self.positions[path[:length]]
-        return Position(self.file, 1)
+        return FilePosition(self.file, 1)
 
     def under(self, *path: str | int) -> Source:
         """The source of a part of the configuration, such as one item of a list."""
@@ -49,7 +49,7 @@ class Source:
 
     def over(self, sources: Iterable[Source]) -> Source:
         """This source merged over others, the later ones first: a top-level key hides the same key below it."""
-        merged: dict[KeyPath, Position] = {}
+        merged: dict[KeyPath, FilePosition] = {}
         notes: dict[str, ConfigError] = {}
         for source in [*sources, self]:
             notes |= {str(note): note for note in source.notes}

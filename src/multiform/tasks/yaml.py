@@ -22,7 +22,7 @@ from multiform.formats.compile import BoundTemplate
 from multiform.paths import open_file, resolve
 from multiform.tasks.functions import resolve_functions
 from multiform.tasks.parse import Parsed, parse_yaml
-from multiform.tasks.source import Position, Source, StatedKeys, display
+from multiform.tasks.source import FilePosition, Source, StatedKeys, display
 
 #: The most bytes of a task file, the most files that it includes one inside the other, and the most includes in all.
 _MAX_BYTES = 2_000_000
@@ -61,7 +61,7 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         message = f"not UTF-8: byte 0x{error.object[error.start]:02x} at offset {error.start}"
-        raise ConfigError(message, where=str(Position(path, line)), hint="save the file as UTF-8") from error
+        raise ConfigError(message, where=str(FilePosition(path, line)), hint="save the file as UTF-8") from error
     except (OSError, ValueError) as error:
         message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise ConfigError(message, where=display(path), hint="check its path and rights") from error

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from multiform.formats import Language, ResponseType, TaskStyler
 from multiform.tasks import Source
-from multiform.tasks.source import Position
+from multiform.tasks.source import FilePosition
 
 #: The subject of a dataset that has none.
 NO_SUBJECT = "no_subject"
@@ -139,4 +139,4 @@ class StylerHooks:
     def _source(self) -> Source:
         """The file and line that define the class."""
         file, line = self._defined
-        return Source(file, {(): Position(file, line)})
+        return Source(file, {(): FilePosition(file, line)})

@@ -79,14 +79,14 @@ class DocSource:
         known = config.metadata if metadata is None else metadata
         self.arguments = {**(arguments or {}), **config.dataset_kwargs, **known}
         self._dataset: Dataset | None = None
-        #: The splits as the task's own code gave them.
-        self._given: Any = None
+        #: The splits as the task's own code gives or takes them.
+        self._tables: Any = None
         self._splits: dict[tuple[str, int, str], Docs] = {}
 
     def reusing(self, other: DocSource | None) -> DocSource:
         """This source with the loaded splits of `other`, where both have the same data."""
         if other is not None and self._reads() == other._reads():
-            self._dataset, self._given, self._splits = other._dataset, other._given, other._splits
+            self._dataset, self._tables, self._splits = other._dataset, other._tables, other._splits
         return self
 
     def _reads(self) -> tuple[Any, ...]:
@@ -108,7 +108,7 @@ class DocSource:
     def open(self) -> Dataset:
         """Open the dataset again."""
         self._splits.clear()
-        self._dataset, self._given = self._load(), None
+        self._dataset, self._tables = self._load(), None
         return self._dataset
 
     @property
@@ -119,9 +119,9 @@ class DocSource:
     def splits(self) -> Any:
         """The splits as tasks' own code takes them: those that it gave, or a `datasets.Dataset` for each."""
         dataset = self.dataset
-        if self._given is None:
-            self._given = Tables(dataset)
-        return self._given
+        if self._tables is None:
+            self._tables = Tables(dataset)
+        return self._tables
 
     def use(self, splits: Any) -> None:
         """Read the documents from these splits, a mapping from names to rows, which the task's own code gives."""
@@ -130,7 +130,7 @@ class DocSource:
             message = f"dataset was set to {type(splits).__name__}, not to a mapping of splits"
             raise DataError(message, where=place, hint='set e.g. self.dataset = {"test": [...]}')
         self._splits.clear()
-        self._given = splits
+        self._tables = splits
         self._dataset = splits_of(splits, self.config.task, place)
 
     @property
@@ -180,9 +180,9 @@ class DocSource:
         kind = "test" if self.has("test") else "validation"
         docs = self.docs_of(kind)
         if not docs:
-            own = f"{kind}_docs" in self.hooks
-            place = f"from {kind}_docs" if own else f"in split '{self.eval_split}' of {self.dataset.name}"
-            hint = f"check {'the class' if own else 'the data file and process_docs'}"
+            is_hook = f"{kind}_docs" in self.hooks
+            place = f"from {kind}_docs" if is_hook else f"in split '{self.eval_split}' of {self.dataset.name}"
+            hint = f"check {'the class' if is_hook else 'the data file and process_docs'}"
             raise DataError(f"no documents {place}", where=self.config.where(), hint=hint)
         return docs
 

@@ -215,10 +215,10 @@ def mirrored_dataset(config: TaskConfig, mirror: Path) -> Dataset | None:
     """
     kwargs = DatasetKwargs.of(config)
     whole = kwargs if kwargs.data_files or kwargs.data_dir else replace(kwargs, split=None)
-    found = [dataset for folder in mirror_folders(mirror) if (dataset := _in_mirror(config, whole, folder))]
-    if not found:
+    datasets = [dataset for folder in mirror_folders(mirror) if (dataset := _in_mirror(config, whole, folder))]
+    if not datasets:
         return None
-    return found[0] if whole is kwargs else kwargs.select_split(merge_datasets(found))
+    return datasets[0] if whole is kwargs else kwargs.select_split(merge_datasets(datasets))
 
 
 def _in_mirror(config: TaskConfig, kwargs: DatasetKwargs, mirror: Path) -> Dataset | None:
