@@ -81,12 +81,16 @@ class TaskConfig(TaskKeys):
     overridden: tuple[str, ...] = field(init=False, default=(), compare=False)
 
     def __post_init__(self, _stated: StatedKeys | None) -> None:
-        assert _stated is not None
-        # The only places that set attributes of the frozen object.
-        object.__setattr__(self, "stated", _stated)
-        object.__setattr__(self, "stated", self._check_stated())
-        library_prompt = self._read_library_prompt()
-        for name, value in resolve(self.stated, library_prompt, where=self.where).items():
+        self._set(stated=_stated)
+        self._set(stated=self._check_stated())
+        # What the keys refer to is loaded here: `resolve` reads no file.
+        self._set(stated=self._load_filter_functions())
+        library_prompt = self._load_library_prompt()
+        self._set(**resolve(self.stated, library_prompt, where=self.where))
+
+    def _set(self, **values: Any) -> None:
+        """Set attributes of the frozen object while it is built."""
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -174,8 +178,16 @@ class TaskConfig(TaskKeys):
         keys = {**values, "task": self.form_name}
         return f"{type(self).__name__}({', '.join(f'{key}={shorten(plain(keys[key]), 40)}' for key in keys)})"
 
-    def _read_library_prompt(self) -> dict[str, Any]:
-        """The fields that `use_prompt` names: the only files that a configuration reads, before it is resolved."""
+    def _load_filter_functions(self) -> StatedKeys:
+        """What the task states, with functions in place of those that filters name as text."""
+        pipelines = self.stated.get("filter_list")
+        if not pipelines:
+            return self.stated
+        functions = resolve_filter_functions(pipelines, self.stated.source, self.where("filter_list"))
+        return self.stated.with_keys(filter_list=functions)
+
+    def _load_library_prompt(self) -> dict[str, Any]:
+        """The fields that `use_prompt` names, from its library."""
         if self.stated.get("use_prompt") is None:
             return {}
         _, stated = apply_overrides(self.stated, self.where)
@@ -196,8 +208,6 @@ class TaskConfig(TaskKeys):
         source = self.stated.source
         check_values(TaskKeys, values, lambda *path: where(source, self.task, *path))
         values |= self._stated_template()
-        if "filter_list" in values:
-            values["filter_list"] = resolve_filter_functions(values["filter_list"], source, self.where("filter_list"))
         if not self.task.partition("@")[0] and (self.task or source is not None):
             raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
         if "\n" in self.task:
@@ -210,9 +220,8 @@ class TaskConfig(TaskKeys):
                 raise ConfigError(message, where=self.where(name), hint=f"give a number of {least} or more")
         if values.get("answer_base") not in (None, 0, 1):
             message = f"expected 0 or 1, got {values['answer_base']}"
-            raise ConfigError(
-                message, where=self.where("answer_base"), hint="say whether answers count from 0 or from 1"
-            )
+            hint = "say whether answers count from 0 or from 1"
+            raise ConfigError(message, where=self.where("answer_base"), hint=hint)
         if values.get("repeats", 1) > MAX_REPEATS:
             message = f"expected {MAX_REPEATS:,} or less, got {values['repeats']:,}"
             raise ConfigError(message, where=self.where("repeats"), hint="ask each question fewer times")

@@ -137,11 +137,9 @@ class _Translation:
         if entry.get("shuffle_choices") and not has_choices:
             raise ConfigError("there are no choices", where=self.where("shuffle_choices"), hint="remove the key")
         places = {"doc_to_text": "input", "doc_to_target": "target", "doc_to_choice": "choices"}
-        at = self.source.at
-        positions: dict[KeyPath, FilePosition] = {
-            (key,): at(*self.at, "field_spec", name) for key, name in places.items()
-        }
-        positions[("test_split",)] = at(*self.at, "split")
+        source = self.source.under(*self.at)
+        positions: dict[KeyPath, FilePosition] = {(key,): source.at("field_spec", places[key]) for key in places}
+        positions[("test_split",)] = source.at("split")
         stated = {key: value for key, value in keys.items() if value is not None and value != {}}
         path = self.source.file
         return DeclaredTask(path, StatedKeys(stated, Source(path, positions, self.source.notes)), shuffled)

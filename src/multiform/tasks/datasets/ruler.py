@@ -107,7 +107,7 @@ def generate(
     count = counter(tokenizer or pretrained)
     rows: list[dict[str, Any]] = []
     for length in max_seq_lengths:
-        sample = _maker(ruler_task, length, haystack, dataset_mirror)
+        sample = _writer(ruler_task, length, haystack, dataset_mirror)
         rows += _rows(sample, count, length, TOKENS[ruler_task], samples, seed)
     return {"test": rows}
 
@@ -128,7 +128,7 @@ def counter(tokenizer: str | None) -> Callable[[str], int]:
     return lambda text: len(loaded.encode(text, add_special_tokens=False))
 
 
-def _maker(
+def _writer(
     task: str, length: int, haystack: str | None, mirror: Path | None
 ) -> Callable[[random.Random, int], Problem]:
     """The function that writes a sample of a task from a number of units of its haystack."""
