@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from multiform.calls import accepted
+from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, nearest, running
 from multiform.fields import Doc
 from multiform.forms.form import Form, RunSettings
@@ -105,7 +105,7 @@ class TaskDocs(TaskSettings):
         download, place = self.form.hooks["download"], self.config.where("class")
         hint = "it runs the task's own code: install what that imports, and allow what it downloads"
         with running("download", where=place, hint=hint):
-            download(**accepted(download, {"dataset_kwargs": dict(self.config.dataset_kwargs)}))
+            download(**accepted_arguments(download, {"dataset_kwargs": dict(self.config.dataset_kwargs)}))
         if not self.source.is_open:
             hint = 'set e.g. self.dataset = {"test": [...]}, or call super().download()'
             raise DataError("download set no dataset", where=place, hint=hint)

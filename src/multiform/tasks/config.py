@@ -31,7 +31,10 @@ Config = TypeVar("Config", bound="TaskConfig")
 
 
 def _pass_stated_keys(cls: type[Config]) -> type[Config]:
-    """Have the constructor of a configuration pass on which keys a call sets: a default and the same value differ."""
+    """Have the constructor tell `__post_init__` which keys the call sets.
+
+    `output_type="generate_until"` and no `output_type` are the same value, but not the same statement.
+    """
     init = cls.__init__
 
     @wraps(init)

@@ -139,7 +139,7 @@ def _run(file: Path, name: str) -> ModuleType:
 
 
 def _code_sandbox(file: Path) -> AbstractContextManager[None]:
-    """Have programs of models run in the sandbox where a file says that it runs some."""
+    """The sandbox for programs that models write, if the file runs any."""
     return with_sandboxed_code_eval() if b"code_eval" in read_file(file) else nullcontext()
 
 
@@ -168,7 +168,7 @@ def resolve_functions(value: Any) -> Any:
 
 
 def resolve_filter_functions(filter_list: Any, source: Source | None, where: str | None) -> Any:
-    """The pipelines of filters with a function in place of each argument that is the text ``!function module.name``."""
+    """The filter pipelines, with arguments that are the text ``!function module.name`` replaced by that function."""
 
     def resolve_value(value: Any) -> Any:
         if isinstance(value, dict):

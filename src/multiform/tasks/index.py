@@ -39,7 +39,7 @@ _LM_EVAL = "lm_eval"
 
 
 def task_folders(include_path: str | Path | Iterable[str | Path] | None, *, library: bool = True) -> list[Path]:
-    """The bundled library, unless `library` is false, and the folders of `include_path`; later ones take precedence."""
+    """The bundled library, unless `library` is false, and the folders of `include_path`; later folders win."""
     names = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
     return [*([LIBRARY] if library else []), *map(_folder, names)]
 

@@ -83,7 +83,7 @@ def _check_aliases(node: Any, path: Path) -> None:
 
 
 def expanded_size(node: Any) -> float:
-    """How many values a document has once every alias is replaced by what it repeats; without end for one of itself.
+    """The number of values of a document with all aliases expanded; infinite if an alias contains itself.
 
     Aliases of aliases make a few lines stand for billions of values, each of which the rest of the program would visit.
     """

@@ -73,7 +73,7 @@ def resolve(stated: StatedKeys, library_prompt: Mapping[str, Any], *, where: Whe
 
 
 def selected_format(stated: StatedKeys) -> str | None:
-    """The format that a task's name, or the name that it was asked for by, selects."""
+    """The format that follows the ``@`` in the name of a task, or in the name that a run asks for."""
     return stated.get("_formats_selection") or stated.get("task", "").partition("@")[2] or None
 
 

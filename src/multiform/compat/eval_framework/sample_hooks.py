@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from multiform.calls import overridden
+from multiform.calls import overridden_methods
 from multiform.compat.eval_framework.styler_hooks import DATA, LOADING, NO_SUBJECT, REFUSED, STYLED, StylerHooks
 from multiform.errors import ConfigError, DataError, UsageError, nearest
 from multiform.formats import ResponseType
@@ -241,7 +241,7 @@ class SampleHooks(StylerHooks):
     @property
     def _own_hooks(self) -> frozenset[str]:
         """The hooks that the class defines or overrides."""
-        return frozenset(overridden(type(self), SampleHooks, (*DATA, *STYLED, *LOADING, *REFUSED)))
+        return frozenset(overridden_methods(type(self), SampleHooks, (*DATA, *STYLED, *LOADING, *REFUSED)))
 
     def _generator(self) -> random.Random:
         if self.rnd is None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import Self
 
-from multiform.calls import accepted, overridden
+from multiform.calls import accepted_arguments, overridden_methods
 from multiform.errors import UsageError
 from multiform.formats.base import FormatConfig, overlaid, unsaid, variant
 from multiform.formats.compile import FieldMapping, bound, compile_format
@@ -97,7 +97,7 @@ class TaskStyler(ABC):
         if "format" in spelled and kwargs.get("format"):
             arguments["format"] = {**spelled["format"], **kwargs["format"]}
         # A subclass may have a constructor with fewer arguments.
-        unknown = [key for key in spelled if key not in kwargs and key not in accepted(cls, spelled)]
+        unknown = [key for key in spelled if key not in kwargs and key not in accepted_arguments(cls, spelled)]
         styler = cls(**{key: value for key, value in arguments.items() if key not in unknown})
         for key in unknown:
             own = getattr(styler, key, None)
@@ -142,7 +142,7 @@ class FormatStyler(TaskStyler):
         return {**texts, "metric_list": measured, **self.own_fields()}
 
     def to_format(self) -> FormatConfig | None:
-        definers = overridden(type(self), FormatStyler, self._METHODS).values()
+        definers = overridden_methods(type(self), FormatStyler, self._METHODS).values()
         return self.as_format() if all(kind.__module__.startswith("multiform.") for kind in definers) else None
 
     @classmethod

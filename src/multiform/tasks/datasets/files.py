@@ -1,4 +1,4 @@
-"""Rows out of local files: JSON Lines, JSON, CSV, TSV and Parquet."""
+"""Rows of local files (JSON Lines, JSON, CSV, TSV and Parquet), and Dataset: splits that are read when needed."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _row(value: Any, place: str) -> dict[str, Any]:
 
 
 def _not_utf8(path: Path) -> DataError:
-    """Where the first byte is that is not UTF-8."""
+    """An error with the place of the first byte that is not UTF-8."""
     before = read_file(path)
     try:
         before.decode("utf-8")
