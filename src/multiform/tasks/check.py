@@ -156,16 +156,7 @@ def _path(problem: Any, members: Collection[str] = ()) -> tuple[str | int, ...]:
 
 
 def _is_key(part: str) -> bool:
-    return part.isidentifier() and part not in (
-        "str",
-        "int",
-        "float",
-        "bool",
-        "list",
-        "dict",
-        "callable",
-        "none",
-    )
+    return part.isidentifier() and part not in ("str", "int", "float", "bool", "list", "dict", "callable", "none")
 
 
 def _expectation(problem: Any) -> str:

@@ -38,8 +38,8 @@ def _pass_stated_keys(cls: type[Config]) -> type[Config]:
     init = cls.__init__
 
     @wraps(init)
-    def constructor(self: Any, **keys: Any) -> None:
-        init(self, **{"_stated": StatedKeys(keys), **keys})
+    def constructor(self: Any, *, _stated: StatedKeys | None = None, **keys: Any) -> None:
+        init(self, **keys, _stated=_stated or StatedKeys(keys))
 
     cls.__init__ = constructor  # type: ignore[method-assign]
     return cls

@@ -158,23 +158,13 @@ def _advice(error: BaseException, file: Path) -> str:
 
 def resolve_functions(value: Any) -> Any:
     """The same data with each function reference replaced by the imported function."""
-    if isinstance(value, FunctionRef):
-        return value.resolve()
-    if isinstance(value, dict):
-        return {key: resolve_functions(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [resolve_functions(item) for item in value]
-    return value
+    return _convert_values(value, lambda item: item.resolve() if isinstance(item, FunctionRef) else item)
 
 
 def resolve_filter_functions(filter_list: Any, source: Source | None, where: str | None) -> Any:
     """The filter pipelines, with arguments that are the text ``!function module.name`` replaced by that function."""
 
     def resolve_value(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: resolve_value(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [resolve_value(item) for item in value]
         if not isinstance(value, str) or not value.startswith("!function "):
             return value
         file = Path("task.yaml") if source is None else source.file
@@ -184,7 +174,16 @@ def resolve_filter_functions(filter_list: Any, source: Source | None, where: str
         except ConfigError as error:
             raise error.moved(f"{where}: {value}") from error
 
-    return resolve_value(filter_list)
+    return _convert_values(filter_list, resolve_value)
+
+
+def _convert_values(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """The same data with each value that is no dict or list converted."""
+    if isinstance(value, dict):
+        return {key: _convert_values(item, convert) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_convert_values(item, convert) for item in value]
+    return convert(value)
 
 
 class _SourceLoader(SourceFileLoader):

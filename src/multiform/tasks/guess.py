@@ -390,9 +390,7 @@ def _texts(columns: Mapping[str, list[Any]], guess: Guess) -> None:
         guess.add("doc_to_text", "{{" + guess.name(question) + "|trim}} True, False or Neither?", "how it is asked")
     else:
         guess.add(
-            "doc_to_text",
-            guess.name(question),
-            "" if question in _matching(varied, _QUESTION) else "the longest text",
+            "doc_to_text", guess.name(question), "" if question in _matching(varied, _QUESTION) else "the longest text"
         )
     if context:
         column, listed = guess.name(context[0]), not isinstance(columns[context[0]][0], str)

@@ -15,18 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import ConfigError, UsageError, shorten
-from multiform.tasks.index_cache import (
-    Fault,
-    FolderIndex,
-    Kind,
-    Name,
-    Record,
-    load,
-    safe_stamp,
-    save,
-    scan,
-    stamp_of,
-)
+from multiform.tasks.index_cache import Fault, FolderIndex, Kind, Name, Record, load, safe_stamp, save, scan, stamp_of
 
 if TYPE_CHECKING:
     from multiform.tasks.python_tasks import TaskClass

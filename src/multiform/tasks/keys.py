@@ -192,10 +192,7 @@ class FewshotConfig:
         }
         values = {**cfg, **overloads}
         check_keys(
-            "fewshot_config",
-            list(cls.__dataclass_fields__),
-            values,
-            lambda *p: ".".join(("fewshot_config", *p)),
+            "fewshot_config", list(cls.__dataclass_fields__), values, lambda *p: ".".join(("fewshot_config", *p))
         )
         return cls(**{**inherited, **values})
 

@@ -203,11 +203,7 @@ class TaskManager:
         return [str(variation) for variation in drawn]
 
     def node(
-        self,
-        target: Target,
-        label: str | None,
-        overrides: Mapping[str, Any] | None = None,
-        chain: tuple[str, ...] = (),
+        self, target: Target, label: str | None, overrides: Mapping[str, Any] | None = None, chain: tuple[str, ...] = ()
     ) -> Node:
         """The task or group of a target under one format.
 

@@ -252,12 +252,7 @@ class Tables(Mapping[str, Any]):
 
 
 def select_docs(
-    docs: Docs,
-    *,
-    limit: float | None = None,
-    samples: Sequence[int] | None = None,
-    rank: int = 0,
-    world_size: int = 1,
+    docs: Docs, *, limit: float | None = None, samples: Sequence[int] | None = None, rank: int = 0, world_size: int = 1
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The documents to evaluate with their indexes: the first `limit` (a fraction below 1), or `samples`.
 
