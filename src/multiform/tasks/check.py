@@ -61,6 +61,17 @@ def check_values(cls: type, values: Mapping[str, Any], where: Callable[..., str 
             raise _config_error(error, name, hint, values[name], where) from error
 
 
+def has_type(value: Any, hint: Any) -> bool:
+    """Whether a value has a type, which may be annotated with limits."""
+    from pydantic import ValidationError
+
+    try:
+        _type_adapter(hint).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
+
+
 def _check_names(value: Any, path: tuple[str | int, ...], where: Callable[..., str | None]) -> None:
     """Raise a ConfigError for a key that is not text, which no metric, filter or format can have as an argument.
 
@@ -107,10 +118,14 @@ def _hints(cls: type) -> dict[str, Any]:
 @cache
 def _adapter(cls: type, name: str) -> TypeAdapter[Any]:
     """The validator of one field; created on first use, as creating all of them takes a tenth of a second."""
+    return _type_adapter(_hints(cls)[name])
+
+
+@cache
+def _type_adapter(hint: Any) -> TypeAdapter[Any]:
     from pydantic import ConfigDict, TypeAdapter
     from pydantic.errors import PydanticUserError
 
-    hint = _hints(cls)[name]
     try:
         return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
     except PydanticUserError:  # a type with a configuration of its own, such as a TypedDict
