@@ -36,10 +36,10 @@ def mismatch(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | N
     return None
 
 
-def accepted(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def accepted_arguments(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the named arguments that a function takes.
 
-    >>> accepted(lambda doc, doc_id: None, {"doc_id": 3, "metadata": None})
+    >>> accepted_arguments(lambda doc, doc_id: None, {"doc_id": 3, "metadata": None})
     {'doc_id': 3}
     """
     try:
@@ -52,7 +52,7 @@ def accepted(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[s
     return {key: value for key, value in options.items() if key in named}
 
 
-def overridden(kind: type, base: type, names: Iterable[str]) -> dict[str, type]:
+def overridden_methods(kind: type, base: type, names: Iterable[str]) -> dict[str, type]:
     """Those of the names that a subclass defines anew, each with the class that defines it.
 
     >>> class Base:
@@ -60,7 +60,7 @@ def overridden(kind: type, base: type, names: Iterable[str]) -> dict[str, type]:
     ...     def second(self): ...
     >>> class Derived(Base):
     ...     def second(self): ...
-    >>> list(overridden(Derived, Base, ["first", "second", "third"]))
+    >>> list(overridden_methods(Derived, Base, ["first", "second", "third"]))
     ['second']
     """
     definers = {name: next((each for each in kind.__mro__ if name in each.__dict__), None) for name in names}

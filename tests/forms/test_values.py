@@ -42,7 +42,7 @@ def state(value: object) -> dict[str, object]:
 def test_two_runs_leave_a_configuration_a_task_and_a_model_as_they_are(format: str) -> None:
     config, model = config_of(formats=format), DummyModel()
     task = Task.from_config(config)
-    before = copy.deepcopy(config._given), config.to_dict(), state(task), task.dump_config(), state(model)
+    before = copy.deepcopy(config.stated), config.to_dict(), state(task), task.dump_config(), state(model)
     runs: list[dict[str, Any]] = [
         {"num_fewshot": 2, "gen_kwargs": "max_gen_toks=3", "metadata": {"run": 1}, "limit": 2},
         {"num_fewshot": 1, "predict_only": True, "perturbation": "type=uppercase", "seeds": (1, 2, 3, 4)},
@@ -50,7 +50,7 @@ def test_two_runs_leave_a_configuration_a_task_and_a_model_as_they_are(format: s
     for settings in runs:
         for given in (config, task):
             evaluate(model=model, tasks=[given], **settings)
-    assert (config._given, config.to_dict(), state(task), task.dump_config(), state(model)) == before
+    assert (config.stated, config.to_dict(), state(task), task.dump_config(), state(model)) == before
 
 
 def test_a_configuration_cannot_be_changed() -> None:

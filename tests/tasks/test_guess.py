@@ -44,7 +44,7 @@ def test_thirty_of_forty_mappings_are_right_as_they_are(capsys: pytest.CaptureFi
 def difference(name: str) -> str | None:
     """What a guessed mapping gives otherwise than the library's, on the first documents; None if nothing."""
     config = TaskManager().load(name)[0]
-    label = "cloze" if config.given("doc_to_choice") is not None else "cot"
+    label = "cloze" if config.stated.get("doc_to_choice") is not None else "cot"
     config = TaskManager().load(f"{name}@{label}")[0]
     try:
         keys = yaml.safe_load(task_text(str(config.dataset_path), config.dataset_name, MIRRORS))

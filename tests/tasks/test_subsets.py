@@ -42,7 +42,7 @@ def write(folder: Path, **keys: Any) -> TaskManager:
 
 def test_each_subset_is_a_task_with_its_values(folder: Path):
     [config] = write(folder).load("fam_fr")
-    assert (config.task, config.dataset_name, config.prompt.choices) == ("fam_fr", "fr", ["Oui", "fr"])
+    assert (config.task, config.dataset_name, config.stated_mapping.choices) == ("fam_fr", "fr", ["Oui", "fr"])
     assert config.metadata["language"] == "fr"
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from multiform.errors import ConfigError
-from multiform.tasks import YamlFile, read_yaml
+from multiform.tasks import StatedKeys, read_yaml
 from multiform.tasks.functions import resolve_functions
-from multiform.tasks.source import Position, Source, display
+from multiform.tasks.source import FilePosition, Source, display
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def read(tmp_path, monkeypatch):
     """Writes files and reads the first of them."""
     monkeypatch.chdir(tmp_path)
 
-    def write_and_read(**files: str) -> YamlFile:
+    def write_and_read(**files: str) -> StatedKeys:
         for name, text in files.items():
             path = tmp_path / f"{name.replace('__', '/')}.yaml"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,8 @@ def test_included_file_may_have_any_name(tmp_path):
 # Positions
 
 
-def place(file: YamlFile, *path: str | int) -> str:
+def place(file: StatedKeys, *path: str | int) -> str:
+    assert file.source is not None
     return str(file.source.at(*path))
 
 
@@ -181,7 +182,7 @@ def test_path_is_shown_relative_to_the_working_folder(tmp_path, monkeypatch):
 
 
 def test_source_without_positions_names_the_first_line(tmp_path):
-    assert Source(tmp_path / "a.yaml").at("x") == Position(tmp_path / "a.yaml", 1)
+    assert Source(tmp_path / "a.yaml").at("x") == FilePosition(tmp_path / "a.yaml", 1)
 
 
 # !function

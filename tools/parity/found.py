@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from multiform.tasks import YamlFile, read_yaml
+from multiform.tasks import StatedKeys, read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class TaskFile:
 
     name: str
     path: Path
-    file: YamlFile
+    file: StatedKeys
 
     def rows(self, mirror: Path) -> Path | None:
         """The folder of the mirror that holds the task's dataset."""

@@ -22,7 +22,7 @@ from multiform.errors import MultiformError
 from multiform.prompts.template import compile_template, has_markup
 from multiform.requests import LoglikelihoodRequest
 from multiform.tasks import Group, read_yaml
-from multiform.tasks.folders import LIBRARY
+from multiform.tasks.index import LIBRARY
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "benchmarks"
@@ -65,8 +65,8 @@ def benchmarks() -> dict[str, list[TaskConfig]]:
 def page(name: str, tasks: list[TaskConfig]) -> str:
     """The page of a benchmark, in Markdown."""
     config = tasks[0]
-    assert config._source is not None
-    facts, path = config.metadata, config._source.file
+    assert config.stated.source is not None
+    facts, path = config.metadata, config.stated.source.file
     lines = [f"# {facts.get('title', name)}", "", about(path), ""]
     for title, value in _facts(name, tasks):
         lines.append(f"* **{title}**: {value}")
@@ -103,8 +103,8 @@ def _facts(name: str, tasks: list[TaskConfig]) -> Iterator[tuple[str, str]]:
     link = f"[{paper}](https://arxiv.org/abs/{paper.removeprefix('arXiv:')})" if paper.startswith("arXiv:") else paper
     yield "Paper", link
     yield "Usually reported", str(facts.get("reported", ""))
-    assert config._source is not None
-    formats = read_yaml(config._source.file).data.get("formats")
+    assert config.stated.source is not None
+    formats = read_yaml(config.stated.source.file).data.get("formats")
     if isinstance(formats, Mapping) and "lm-eval" in formats:
         yield "In lm-eval", f"`{facts.get('lm_eval', config.task)}`, the same requests as `{config.task}@lm-eval`"
     if facts.get("seen") is False:
@@ -121,7 +121,7 @@ def rows_text(tasks: list[TaskConfig]) -> str:
 
 def example(config: TaskConfig) -> list[tuple[str, str]]:
     """The rendered example under up to three forms; empty where no row can be made up."""
-    labels = FORMS[config.given("doc_to_choice") is None]
+    labels = FORMS[config.stated.get("doc_to_choice") is None]
     for row in [config.example] if config.example else itertools.islice(_made_up(config), _TRIES):
         shown = [(label, text) for label in labels if (text := _rendered(config, label, row))]
         if shown:
@@ -135,7 +135,7 @@ def _made_up(config: TaskConfig) -> Iterator[dict[str, Any]]:
     question = _QUESTIONS.get(str(config.metadata.get("kind")), *_VALUES["doc_to_text"])
     values = {**_VALUES, "doc_to_text": [question]}
     for field in _FIELDS:
-        spec = config.given(field)
+        spec = config.stated.get(field)
         specs = [spec] if isinstance(spec, str) else [item for item in spec if isinstance(item, str)] if spec else []
         for text in specs if isinstance(specs, list) and not callable(spec) else []:
             names = sorted(compile_template(text).names) if has_markup(text) else [text] if text.isidentifier() else []
@@ -158,7 +158,7 @@ def _rendered(config: TaskConfig, label: str, row: Mapping[str, Any]) -> str | N
             sample = task.sample(*next(iter(task.doc_iterator())))
         except (MultiformError, StopIteration):
             return None
-    if sample.problem is not None or (changed.given("doc_to_choice") is not None and sample.right_choices == ()):
+    if sample.problem is not None or (changed.stated.get("doc_to_choice") is not None and sample.right_choices == ()):
         return None
     requests = [instance.request for instance in sample.instances]
     ranked = [f'--- "{request.continuation}"' for request in requests if isinstance(request, LoglikelihoodRequest)]

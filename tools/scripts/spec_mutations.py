@@ -28,9 +28,9 @@ from multiform.forms import Task
 from multiform.forms import task as task_module
 from multiform.forms.doc_fields import FieldReader
 from multiform.tasks import FewshotConfig, GroupConfig, TaskConfig, resolve
-from multiform.tasks import fewshot as fewshot_module
+from multiform.tasks import keys as keys_module
 from multiform.tasks.datasets.documents import DocSource
-from multiform.tasks.index.entry import Index
+from multiform.tasks.index import Index
 from tools.scripts import spec_coverage
 
 Mutation = Callable[[], None]
@@ -244,8 +244,8 @@ MUTATIONS: dict[str, list[Mutation]] = {
     "FewshotConfig.fewshot_indices": [own_shots("fewshot_indices")],
     "FewshotConfig.samples": [own_shots("samples")],
     "FewshotConfig.__post_init__": [
-        doing(fewshot_module, "check_values", lambda *args: None),
-        lambda: setattr(fewshot_module, "logger", SimpleNamespace(warning=lambda *args: None)),
+        doing(keys_module, "check_values", lambda *args: None),
+        lambda: setattr(keys_module, "logger", SimpleNamespace(warning=lambda *args: None)),
     ],
     "FewshotConfig.get_docs": [doing(FewshotConfig, "get_docs", lambda *args: None)],
     "FewshotConfig.from_dict": [

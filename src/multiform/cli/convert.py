@@ -81,7 +81,7 @@ def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
 def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[str]]:
     """The task in the other dialect, and the differences."""
     from multiform.formats.dialects.convert import write_format
-    from multiform.tasks.translate import class_text, config_text, task_fields
+    from multiform.tasks.python_tasks import class_text, config_text, task_fields
 
     if config.format is None:
         message = "its prompts are not made by a format" if config.template_config is None else "its template is code"

@@ -144,9 +144,9 @@ def _inferred(config: TaskConfig) -> dict[str, Any]:
     from multiform.formats.infer import Refused, infer_task, shown
 
     keys = {
-        "doc_to_text": config.prompt.question,
-        "doc_to_choice": config.prompt.choices,
-        "doc_to_target": config.prompt.answer,
+        "doc_to_text": config.stated_mapping.question,
+        "doc_to_choice": config.stated_mapping.choices,
+        "doc_to_target": config.stated_mapping.answer,
         "output_type": config.output_type,
         "process_docs": config.process_docs,
     }
@@ -154,7 +154,7 @@ def _inferred(config: TaskConfig) -> dict[str, Any]:
     if isinstance(result, Refused):
         where = config.where(result.key)
         return {"how": "refused", "reason": result.reason, "what": result.what, "hint": result.hint, "where": where}
-    raw = config.prompt if result is None else result.mapping
+    raw = config.stated_mapping if result is None else result.mapping
     fields = {"question": raw.question, "choices": raw.choices, "answer": raw.answer}
     return {
         "how": "given" if result is None else result.how,

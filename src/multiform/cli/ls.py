@@ -65,8 +65,7 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _indexed(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from multiform.tasks.folders import task_folders
-    from multiform.tasks.index import build_index, warn_of
+    from multiform.tasks.index import build_index, task_folders, warn_of
     from multiform.tasks.source import display
 
     index = build_index(task_folders(options.include_path))

@@ -12,7 +12,7 @@ from multiform.cli import options as flags
 from multiform.errors import UsageError
 
 if TYPE_CHECKING:
-    from multiform.tasks.datasets.splits import Dataset
+    from multiform.tasks.datasets.files import Dataset
     from multiform.tasks.guess import Guess
 
 HELP = "write a task file for a dataset, from its columns"
@@ -77,7 +77,7 @@ def task_text(
     """The text of a task file for a dataset."""
     from multiform.paths import is_file, mirror_path
     from multiform.tasks import TaskConfig
-    from multiform.tasks.datasets.load import load_dataset
+    from multiform.tasks.datasets.documents import load_dataset
     from multiform.tasks.guess import guess_mapping
 
     mirror = mirror_path(dataset_mirror)

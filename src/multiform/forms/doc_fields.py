@@ -91,7 +91,7 @@ class FieldReader:
         index = None if index is None or index < base else index - base
         if isinstance(spec, str) and spec not in doc:
             # A text that spells a list is one answer where the task says that there is one.
-            listed = None if self.config.given("multiple_targets") is False else parse_literal_list(value)
+            listed = None if self.config.stated.get("multiple_targets") is False else parse_literal_list(value)
             return index if index is not None else value if listed is None else _from_zero(listed, base)
         return index if index is not None and value not in choices() else value
 
@@ -102,7 +102,7 @@ class FieldReader:
         numbers count from 0, and digits from 1.
         """
         config = self.config
-        if config.recovered is not None and config.recovered.mapping.answer is not config.prompt.answer:
+        if config.recovered is not None and config.recovered.mapping.answer is not config.stated_mapping.answer:
             return None  # it is an index already
         if config.answer_base is not None or not digit_answers(answer):
             return config.answer_base

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from multiform.calls import accepted
+from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, MultiformError, nearest, running
 from multiform.fields import Doc
 from multiform.forms.aggregator import FormAggregator
@@ -24,8 +24,8 @@ from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.statistics.estimates import Estimate
 from multiform.tasks import TaskConfig
 from multiform.tasks.config import task_keys
-from multiform.tasks.datasets.documents import Docs, DocSource, selected
-from multiform.tasks.datasets.splits import Dataset
+from multiform.tasks.datasets.documents import Docs, DocSource, select_docs
+from multiform.tasks.datasets.files import Dataset
 
 
 class TaskObject(Protocol):
@@ -115,7 +115,7 @@ class Form(FormSpec):
     @property
     def notes(self) -> list[MultiformError]:
         """Warnings about the task's files, and its known errors."""
-        source, place = self.config._source, self.where("known_errors")
+        source, place = self.config.stated.source, self.where("known_errors")
         form = f"@{self.format_label}" if self.format_label else "the task"
         errors = self.config.known_errors or ()
         known = [MultiformError(f"{form} keeps an error on purpose: {error}", where=place) for error in errors]
@@ -128,7 +128,7 @@ class Form(FormSpec):
         if self.task is not None or self.output_type != "generate_until" or config.doc_to_choice is None:
             return False
         stated = (config.output_type_stated, config.process_results, config.scorer, config.repeats > 1)
-        settings = [config.given(key) for key in ("generation_kwargs", "metric_list", "filter_list")]
+        settings = [config.stated.get(key) for key in ("generation_kwargs", "metric_list", "filter_list")]
         return not any(stated) and not any(settings)
 
     # Documents.
@@ -151,7 +151,7 @@ class Form(FormSpec):
         download, place = self.hooks["download"], self.where("class")
         hint = "it runs the task's own code: install what that imports, and allow what it downloads"
         with running("download", where=place, hint=hint):
-            download(**accepted(download, {"dataset_kwargs": dict(self.config.dataset_kwargs)}))
+            download(**accepted_arguments(download, {"dataset_kwargs": dict(self.config.dataset_kwargs)}))
         # `download` may change the configuration of its object, which has another form then.
         source = self.source if self.task is None else self.task.form.source
         if not source.is_open:
@@ -162,7 +162,7 @@ class Form(FormSpec):
     @property
     def eval_docs(self) -> Docs:
         """All documents of the evaluated split."""
-        docs: Docs = self.hooks.get("eval_docs", self.source.evaluated)()
+        docs: Docs = self.hooks.get("eval_docs", self.source.eval_docs)()
         return docs
 
     def fewshot_docs(self) -> Docs:
@@ -184,7 +184,7 @@ class Form(FormSpec):
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The first documents or those that `samples` names, with their index; of several ranks, the share of one."""
         try:
-            yield from selected(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
+            yield from select_docs(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
         except DataError as error:
             raise error.or_at(self.name) from error
 

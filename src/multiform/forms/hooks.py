@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from multiform.calls import overridden
+from multiform.calls import overridden_methods
 from multiform.errors import ConfigError
 
 #: Overridden methods by name. `fewshot_doc_to_text` and so on read few-shot examples.
@@ -50,11 +50,11 @@ REFUSED = {
 def collect_hooks(task: object, base: type, *, where: str | None) -> dict[str, Callable[..., Any]]:
     """The methods of a task that override those of `base`; a ConfigError for one that a run does not call."""
     kind = type(task)
-    for name, definer in overridden(kind, base, REFUSED).items():
+    for name, definer in overridden_methods(kind, base, REFUSED).items():
         if not definer.__module__.startswith("multiform."):
             message = f"{kind.__name__} overrides {name}, which a run does not call"
             raise ConfigError(message, where=where, hint=REFUSED[name])
-    return {name: _method(task, name) for name in overridden(kind, base, CALLED)}
+    return {name: _method(task, name) for name in overridden_methods(kind, base, CALLED)}
 
 
 def _method(task: object, name: str) -> Callable[..., Any]:

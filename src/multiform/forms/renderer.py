@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from multiform.calls import accepted
+from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, locating, running
 from multiform.fields import Doc
 from multiform.formats.base import after_prefix, written_answer
@@ -195,7 +195,7 @@ class Renderer:
         construct, place = hooks["construct_requests"], self.form.config.where("class")
         arguments = {"doc_id": doc_id, "apply_chat_template": chat, "chat_template": options.chat_template}
         with running("construct_requests", where=place, hint="call it on this document to debug it"):
-            returned = construct(fields.doc, context, **accepted(construct, arguments))
+            returned = construct(fields.doc, context, **accepted_arguments(construct, arguments))
         return constructed(returned, doc_id, where=place)
 
     def instances(

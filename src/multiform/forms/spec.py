@@ -159,7 +159,7 @@ class FormSpec:
     @property
     def stated_mapping(self) -> FieldMapping:
         """The fields that the task itself reads, before any format or perturbation."""
-        return self.config.prompt if self.config.recovered is None else self.config.recovered.mapping
+        return self.config.stated_mapping if self.config.recovered is None else self.config.recovered.mapping
 
     @property
     def output_type(self) -> OutputType:
@@ -213,7 +213,7 @@ class FormSpec:
     @property
     def file(self) -> Path | None:
         """The task file; None for a task that was built in Python."""
-        source = self.config._source
+        source = self.config.stated.source
         return None if source is None else source.file
 
     @property
@@ -358,7 +358,7 @@ class FormSpec:
                 "system_instruction": settings.system_instruction,
                 "chat": chat_template if settings.apply_chat_template else None,
                 "multiturn": settings.multiturn,
-                **({"one_target": True} if self.config.given("multiple_targets") is False else {}),
+                **({"one_target": True} if self.config.stated.get("multiple_targets") is False else {}),
                 **({} if self.config.choice_order is None else {"choice_order": self.config.choice_order.name}),
             }
         )

@@ -67,7 +67,7 @@ class Task:
     def from_config(cls, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> Task:
         """The task of the right class for the configuration's output type."""
         config = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
-        task_class = config._task_class or _CLASSES[config.output_type]
+        task_class = config.stated.task_class or _CLASSES[config.output_type]
         if not issubclass(task_class, Task):
             message = f"{task_class.__name__} is not a subclass of multiform.Task"
             raise ConfigError(message, where=config.where("class"), hint="subclass MultipleChoiceTask or GenerateTask")
@@ -233,7 +233,7 @@ class Task:
 
     @property
     def eval_docs(self) -> Docs:
-        return self.form.source.evaluated()
+        return self.form.source.eval_docs()
 
     def doc_iterator(
         self, *, rank: int = 0, limit: float | None = None, world_size: int = 1, samples: Sequence[int] | None = None

@@ -21,8 +21,7 @@ from multiform.hashing import sha256
 from multiform.models import Model
 from multiform.models.usage import Usage
 from multiform.paths import safe_name
-from multiform.tasks.fewshot import FewshotConfig
-from multiform.tasks.keys import plain
+from multiform.tasks.keys import FewshotConfig, plain
 from multiform.tasks.source import display
 
 #: The version of lm-eval that prompts, scores and files agree with.

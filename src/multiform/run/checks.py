@@ -19,7 +19,7 @@ from multiform.run.executors.cluster import EXECUTORS
 from multiform.run.failures import ON_ERROR
 from multiform.run.setup import create_model
 from multiform.sandbox import SANDBOXES, is_sandbox
-from multiform.tasks.generation import generation_overrides
+from multiform.tasks.keys import generation_overrides
 
 logger = logging.getLogger("multiform")
 

@@ -242,7 +242,9 @@ def _mapping_notes(configs: Iterable[TaskConfig]) -> list[str]:
 
 def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
     """The first description that was changed, as an example for all of them."""
-    changed = [config for config in configs if config.format and config.description != config.given("description")]
+    changed = [
+        config for config in configs if config.format and config.description != config.stated.get("description", "")
+    ]
     if not changed:
         return []
     why = "the description speaks of choices that the format does not show"
@@ -252,7 +254,7 @@ def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
 
 def _change(config: TaskConfig) -> str:
     """How a format changed a description, in words."""
-    before, after = config.given("description"), config.description
+    before, after = config.stated.get("description", ""), config.description
     if not isinstance(before, str) or not isinstance(after, str):
         return "what its code says of them is left out of each prompt"
     change = f"becomes {shorten(after.strip())}" if after else "is left out"
@@ -264,7 +266,7 @@ def _until_notes(configs: Iterable[TaskConfig]) -> list[str]:
     for config in configs:
         if config.format is None:
             continue
-        until = overridden_until(config.format, config.given("generation_kwargs"))
+        until = overridden_until(config.format, config.stated.get("generation_kwargs", {}))
         if until is not None:
             stops = shorten(config.generation_kwargs["until"])
             note = f"the format's until {stops} replaces the task's {shorten(until)}"

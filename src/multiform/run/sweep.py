@@ -19,7 +19,7 @@ from multiform.run.evaluate import evaluate
 from multiform.run.options import RunOptions
 from multiform.tasks import TaskManager
 from multiform.tasks.parse import parse_yaml
-from multiform.tasks.source import KeyPath, Position
+from multiform.tasks.source import FilePosition, KeyPath
 from multiform.tasks.yaml import read_text
 
 #: The keys of the file that are not arguments of `evaluate`.
@@ -67,7 +67,7 @@ class Sweep:
     tasks: Sequence[str]
     shots: Sequence[int | None]
     options: Mapping[str, Any]
-    positions: Mapping[KeyPath, Position] = field(default_factory=dict)
+    positions: Mapping[KeyPath, FilePosition] = field(default_factory=dict)
 
     def check(self, only: int | None = None) -> None:
         """Refuse values, models and tasks that cannot be, before anything is loaded."""

@@ -3,21 +3,29 @@
 A name is imported when it is first used: listing tasks needs none.
 """
 
-from typing import TYPE_CHECKING
-
-from multiform.imports import lazy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from multiform.tasks.config import TaskConfig
-    from multiform.tasks.design import Design
-    from multiform.tasks.fewshot import FewshotConfig
-    from multiform.tasks.group import Group, Node, node_name
-    from multiform.tasks.group_config import GroupConfig
-    from multiform.tasks.keys import FilterPipeline, FilterStep, MetricConfig, ScorerConfig
-    from multiform.tasks.manager import TaskManager
+    from multiform.tasks.group import Group, GroupConfig, Node, node_name
+    from multiform.tasks.keys import FewshotConfig, FilterPipeline, FilterStep, MetricConfig, ScorerConfig
+    from multiform.tasks.manager import Design, TaskManager
     from multiform.tasks.python_tasks import PythonTask, task_classes
-    from multiform.tasks.source import Source
-    from multiform.tasks.yaml import YamlFile, read_yaml
+    from multiform.tasks.source import Source, StatedKeys
+    from multiform.tasks.yaml import read_yaml
+
+#: The module that each name comes from.
+_HOMES = {
+    "config": ("TaskConfig",),
+    "group": ("Group", "GroupConfig", "Node", "node_name"),
+    "keys": ("FewshotConfig", "FilterPipeline", "FilterStep", "MetricConfig", "ScorerConfig"),
+    "manager": ("Design", "TaskManager"),
+    "python_tasks": ("PythonTask", "task_classes"),
+    "source": ("Source", "StatedKeys"),
+    "yaml": ("read_yaml",),
+}
+_MODULES = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Design",
@@ -31,26 +39,17 @@ __all__ = [
     "PythonTask",
     "ScorerConfig",
     "Source",
+    "StatedKeys",
     "TaskConfig",
     "TaskManager",
-    "YamlFile",
     "node_name",
     "read_yaml",
     "task_classes",
 ]
 
-#: The light ones first: each is imported until one has the name.
-_HOMES = (
-    "multiform.tasks.source",
-    "multiform.tasks.design",
-    "multiform.tasks.yaml",
-    "multiform.tasks.group_config",
-    "multiform.tasks.fewshot",
-    "multiform.tasks.keys",
-    "multiform.tasks.config",
-    "multiform.tasks.group",
-    "multiform.tasks.manager",
-    "multiform.tasks.python_tasks",
-)
 
-__getattr__ = lazy_names(__name__, __all__, _HOMES)
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value

@@ -27,7 +27,7 @@ _WORDS: dict[Any, str] = {
     Callable: "a function (!function module.name)",
 }
 #: An example of how to write a field, for error messages.
-_WRITTEN = {
+_EXAMPLES = {
     "formats": "formats: mcqa",
     "metric_list": "metric_list: [{metric: acc}]",
     "filter_list": "filter_list: [{name: strict, filter: [{function: take_first}]}]",
@@ -58,7 +58,18 @@ def check_values(cls: type, values: Mapping[str, Any], where: Callable[..., str 
         try:
             _adapter(cls, name).validate_python(values[name], strict=True)
         except ValidationError as error:
-            raise _translated(error, name, hint, values[name], where) from error
+            raise _config_error(error, name, hint, values[name], where) from error
+
+
+def has_type(value: Any, hint: Any) -> bool:
+    """Whether a value has a type, which may be annotated with limits."""
+    from pydantic import ValidationError
+
+    try:
+        _type_adapter(hint).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def _check_names(value: Any, path: tuple[str | int, ...], where: Callable[..., str | None]) -> None:
@@ -69,7 +80,7 @@ def _check_names(value: Any, path: tuple[str | int, ...], where: Callable[..., s
     if isinstance(value, Mapping) and path != ("metadata",):
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise ConfigError(f"the key {_shown(key)} is not text", where=where(*path), hint="put it in quotes")
+                raise ConfigError(f"the key {_as_yaml(key)} is not text", where=where(*path), hint="put it in quotes")
             if key in ("kwargs", "metric_list", "filter"):
                 _check_names(inner, (*path, key), where)
     elif isinstance(value, list) and path[-1] in ("metric_list", "filter_list", "filter"):
@@ -107,17 +118,21 @@ def _hints(cls: type) -> dict[str, Any]:
 @cache
 def _adapter(cls: type, name: str) -> TypeAdapter[Any]:
     """The validator of one field; created on first use, as creating all of them takes a tenth of a second."""
+    return _type_adapter(_hints(cls)[name])
+
+
+@cache
+def _type_adapter(hint: Any) -> TypeAdapter[Any]:
     from pydantic import ConfigDict, TypeAdapter
     from pydantic.errors import PydanticUserError
 
-    hint = _hints(cls)[name]
     try:
         return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
     except PydanticUserError:  # a type with a configuration of its own, such as a TypedDict
         return TypeAdapter(hint)
 
 
-def _translated(
+def _config_error(
     error: ValidationError, name: str, hint: Any, value: Any, where: Callable[..., str | None]
 ) -> ConfigError:
     """The deepest problem that pydantic found, as one message."""
@@ -125,25 +140,25 @@ def _translated(
     problems = error.errors(include_url=False)
     for problem in problems:
         if problem["loc"][-1:] == ("[key]",):
-            message = f"the key {_shown(problem['input'])} is not text"
+            message = f"the key {_as_yaml(problem['input'])} is not text"
             return ConfigError(message, where=where(name), hint="put it in quotes")
     problem = max(problems, key=lambda e: (e["type"] == "missing", len(_path(e, members))))
     path = _path(problem, members)
-    example = _WRITTEN.get(name)
+    example = _EXAMPLES.get(name)
     remedy = f"write e.g. {example}" if example else "see docs/tasks.md"
     if problem["type"] == "missing":
         return ConfigError(f"missing key '{path[-1]}'", where=where(name, *path[:-1]), hint=f"add it; {remedy}")
     # Where a field may be null, a message about its other type is the helpful one.
     if path and len([part for part in _members(hint) if part is not type(None)]) == 1:
-        message = f"{_expected(problem)}, got {_shown(problem['input'])}"
+        message = f"{_expectation(problem)}, got {_as_yaml(problem['input'])}"
         return ConfigError(message, where=where(name, *path), hint=remedy)
-    return ConfigError(f"expected {describe(hint)}, got {_shown(value)}", where=where(name), hint=remedy)
+    return ConfigError(f"expected {describe(hint)}, got {_as_yaml(value)}", where=where(name), hint=remedy)
 
 
-def _shown(value: Any) -> str:
+def _as_yaml(value: Any) -> str:
     """A value as YAML writes it.
 
-    >>> _shown(None), _shown(True), _shown("five")
+    >>> _as_yaml(None), _as_yaml(True), _as_yaml("five")
     ('null', 'true', "'five'")
     """
     words = {None: "null", True: "true", False: "false"}
@@ -156,19 +171,10 @@ def _path(problem: Any, members: Collection[str] = ()) -> tuple[str | int, ...]:
 
 
 def _is_key(part: str) -> bool:
-    return part.isidentifier() and part not in (
-        "str",
-        "int",
-        "float",
-        "bool",
-        "list",
-        "dict",
-        "callable",
-        "none",
-    )
+    return part.isidentifier() and part not in ("str", "int", "float", "bool", "list", "dict", "callable", "none")
 
 
-def _expected(problem: Any) -> str:
+def _expectation(problem: Any) -> str:
     text: str = problem["msg"]
     for source_type, type_name in (
         ("Input should be a valid dictionary", "expected a mapping"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from pathlib import Path
-from typing import Any, Self
+from dataclasses import InitVar, dataclass, field, replace
+from functools import wraps
+from typing import Any, Self, TypeVar
 
 from multiform.errors import ConfigError, shorten
 from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
@@ -15,9 +15,10 @@ from multiform.formats.select import without_overrides
 from multiform.formats.variation import ChoiceOrder
 from multiform.tasks.check import check_keys, check_values
 from multiform.tasks.functions import resolve_filter_functions, resolve_functions
-from multiform.tasks.keys import TaskKeys, UnstatedFlag, plain
-from multiform.tasks.resolve import format_key, resolve
-from multiform.tasks.source import Source, where
+from multiform.tasks.keys import TaskKeys, default_keys, plain
+from multiform.tasks.resolve import apply_overrides, format_key, resolve, selected_format
+from multiform.tasks.source import Source, StatedKeys, where
+from multiform.tasks.yaml import load_prompt
 
 #: The maximum number of repeats: each of them is a request in memory.
 MAX_REPEATS = 10_000
@@ -26,7 +27,25 @@ _TEMPLATES = ("output_type", "description", "doc_to_text", "doc_to_choice", "doc
 #: Fields that a format or prompt may replace; `to_dict` has them as the task states them.
 _REPLACED_BY_FORMAT = (*_TEMPLATES, "fewshot_config", "filter_list", "scorer")
 
+Config = TypeVar("Config", bound="TaskConfig")
 
+
+def _pass_stated_keys(cls: type[Config]) -> type[Config]:
+    """Have the constructor tell `__post_init__` which keys the call sets.
+
+    `output_type="generate_until"` and no `output_type` are the same value, but not the same statement.
+    """
+    init = cls.__init__
+
+    @wraps(init)
+    def constructor(self: Any, *, _stated: StatedKeys | None = None, **keys: Any) -> None:
+        init(self, **keys, _stated=_stated or StatedKeys(keys))
+
+    cls.__init__ = constructor  # type: ignore[method-assign]
+    return cls
+
+
+@_pass_stated_keys
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig(TaskKeys):
     """Configuration of one evaluation task, with its fields resolved under a format.
@@ -39,16 +58,13 @@ class TaskConfig(TaskKeys):
     the fields of the task.
     """
 
-    _formats_selection: str | None = None
-    _qualified_name: str | None = None
-    _source: Source | None = field(default=None, compare=False)
-    _task_class: type | None = field(default=None, compare=False)
-    #: All keys of the file, for a task class that takes more keys than there are fields.
-    _class_keys: dict[str, Any] = field(default_factory=dict, compare=False)
+    #: The same keys with the places where they stand; without it, they are those of the call.
+    _stated: InitVar[StatedKeys | None] = None
 
-    _given: dict[str, Any] = field(init=False, default_factory=dict, compare=False)
+    #: What the task states, before any format.
+    stated: StatedKeys = field(init=False, compare=False)
     #: The fields as the task states them, without perturbation.
-    prompt: FieldMapping = field(init=False, compare=False)
+    stated_mapping: FieldMapping = field(init=False, compare=False)
     #: The fields that the format renders.
     mapping: FieldMapping = field(init=False, compare=False)
     #: The fields of few-shot examples that the format renders, where they have their own.
@@ -67,23 +83,32 @@ class TaskConfig(TaskKeys):
     #: The settings of the task that its format overrides, for messages.
     overridden: tuple[str, ...] = field(init=False, default=(), compare=False)
 
-    def __post_init__(self) -> None:
-        values = self._checked()
-        folder = self._source.file.parent if self._source else Path()
-        # The only place that sets attributes of the frozen object.
-        object.__setattr__(self, "_given", values)
-        for name, value in resolve(values, folder=folder, where=self.where).items():
+    def __post_init__(self, _stated: StatedKeys | None) -> None:
+        self._set(stated=_stated)
+        self._set(stated=self._check_stated())
+        # What the keys refer to is loaded here: `resolve` reads no file.
+        self._set(stated=self._load_filter_functions())
+        library_prompt = self._load_library_prompt()
+        self._set(**resolve(self.stated, library_prompt, where=self.where))
+
+    def _set(self, **values: Any) -> None:
+        """Set attributes of the frozen object while it is built."""
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], *, source: Source | None = None, **overrides: Any) -> TaskConfig:
+    def from_dict(cls, data: Mapping[str, Any], *, source: Source | None = None, **overrides: Any) -> Self:
         """Build from a mapping of keys; errors name the file and line of a key where `source` knows them."""
-        values = {**data, **overrides}
-        task = str(values.get("task", ""))
-        if not task:
-            raise ConfigError("missing key 'task'", where=where(source, None), hint="give the task a name")
-        check_keys("a task", task_keys(), values, lambda *path: where(source, task, *path))
-        return cls(**resolve_functions(values), _source=source)
+        return cls.from_stated(StatedKeys({**data, **overrides}, source))
+
+    @classmethod
+    def from_stated(cls, stated: StatedKeys) -> Self:
+        """Build from what a file or class states; functions that it names are imported."""
+        if not str(stated.get("task", "")):
+            raise ConfigError("missing key 'task'", where=where(stated.source, None), hint="give the task a name")
+        check_keys("a task", task_keys(), stated.data, stated.where)
+        keys = resolve_functions(stated.data)
+        return cls(**keys, _stated=replace(stated, data=keys))
 
     @property
     def base_name(self) -> str:
@@ -107,17 +132,13 @@ class TaskConfig(TaskKeys):
         """The number of few-shot examples in a run that asks for this number; a task that sets 0 keeps it."""
         return (self.num_fewshot or 0) if requested is None or self.num_fewshot == 0 else requested
 
-    def given(self, key: str) -> Any:
-        """The value of a key as the task states it, before any format."""
-        return self._given[key]
-
     def format_key(self, name: str) -> tuple[str, ...]:
         """The path of a key of the task's format, where the task itself defines that format."""
         return format_key(self.formats, self.format_label, name)
 
     def where(self, *path: str | int) -> str | None:
         """The file, line and path of a key, as messages show them."""
-        return where(self._source, self.form_name, *path)
+        return where(self.stated.source, self.form_name, *path)
 
     def to_dict(self, keep_callable: bool = False) -> dict[str, Any]:
         """The configuration as plain data, without empty fields; functions by name, unless `keep_callable` is true.
@@ -126,11 +147,14 @@ class TaskConfig(TaskKeys):
         resolved ones. `output_type` is that of the format, but for a finished prompt, whose question and choices can
         be recovered only with the output type that it was written for.
         """
-        public = [f.name for f in fields(self) if f.init and f.name[0] != "_" and f.name != "template_config"]
+        public = {key: value for key, value in default_keys().items() if key[0] != "_" and key != "template_config"}
         replaced = (self.format, self.use_prompt, self.template, self.perturbation)
-        as_given = ("fewshot_config",) if all(cause is None for cause in replaced) else _REPLACED_BY_FORMAT
-        values = {name: self._given[name] if name in as_given else getattr(self, name) for name in public}
-        if self.recovered is None or (self.recovered.how == "raw" and not isinstance(self.prompt.answer, int)):
+        as_stated = ("fewshot_config",) if all(cause is None for cause in replaced) else _REPLACED_BY_FORMAT
+        values = {
+            name: self.stated.get(name, default) if name in as_stated else getattr(self, name)
+            for name, default in public.items()
+        }
+        if self.recovered is None or (self.recovered.how == "raw" and not isinstance(self.stated_mapping.answer, int)):
             values["output_type"] = self.output_type
         if isinstance(self.template, TemplateConfig):
             values["template"] = self.template.to_dict()
@@ -144,60 +168,79 @@ class TaskConfig(TaskKeys):
 
     def changed(self, **changes: Any) -> Self:
         """A copy of the configuration in which some keys are changed."""
-        keys = {**self._given, **changes}
-        selection = keys["_formats_selection"] or keys["task"].partition("@")[2] or None
-        if "formats" not in changes:
-            keys["formats"] = without_overrides(keys["formats"], selection, changes.keys())
-        return type(self)(**keys)
+        stated = self.stated.with_keys(**changes)
+        if "formats" not in changes and "formats" in stated.data:
+            formats = without_overrides(stated.data["formats"], selected_format(stated), changes.keys())
+            stated = stated.with_keys(formats=formats)
+        return type(self)(**stated.data, _stated=stated)
 
     def __repr__(self) -> str:
         """The keys that were set, as the task has them, without long values."""
-        defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(self)}
-        values = {key: value for key, value in self._given.items() if key[0] != "_" and value != defaults[key]}
+        defaults = default_keys()
+        values = {key: value for key, value in self.stated.data.items() if key[0] != "_" and value != defaults[key]}
         keys = {**values, "task": self.form_name}
         return f"{type(self).__name__}({', '.join(f'{key}={shorten(plain(keys[key]), 40)}' for key in keys)})"
 
-    def _checked(self) -> dict[str, Any]:
-        """The keys with checked types; empty ones have their default values."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        tag: Any = self.tag
-        values["tag"] = [tag] if isinstance(tag, str) else tag
+    def _load_filter_functions(self) -> StatedKeys:
+        """What the task states, with functions in place of those that filters name as text."""
+        pipelines = self.stated.get("filter_list")
+        if not pipelines:
+            return self.stated
+        functions = resolve_filter_functions(pipelines, self.stated.source, self.where("filter_list"))
+        return self.stated.with_keys(filter_list=functions)
+
+    def _load_library_prompt(self) -> dict[str, Any]:
+        """The fields that `use_prompt` names, from its library."""
+        if self.stated.get("use_prompt") is None:
+            return {}
+        _, stated = apply_overrides(self.stated, self.where)
+        try:
+            return load_prompt(stated)
+        except ConfigError as error:
+            raise error.at(self.where("use_prompt") or "use_prompt") from error
+
+    def _check_stated(self) -> StatedKeys:
+        """What the task states, with checked types, in the order of the fields; empty keys get their default values."""
+        stated = self.stated.data
+        values = {name: stated[name] for name in default_keys() if name in stated}
+        if isinstance(values.get("tag"), str):
+            values["tag"] = [values["tag"]]
         for name in ("metric_list", "filter_list", "dataset_kwargs", "generation_kwargs", "metadata", "tag"):
-            if values[name] is None:  # an empty value in YAML
+            if name in values and values[name] is None:  # an empty value in YAML
                 values[name] = {} if name.endswith("kwargs") or name == "metadata" else []
-        flag = values["multiple_targets"]
-        checked = {**values, "multiple_targets": bool(flag) if isinstance(flag, UnstatedFlag) else flag}
-        check_values(type(self), checked, lambda *path: where(self._source, self.task, *path))
+        source = self.stated.source
+        check_values(TaskKeys, values, lambda *path: where(source, self.task, *path))
         values |= self._stated_template()
-        values["filter_list"] = resolve_filter_functions(values["filter_list"], self._source, self.where("filter_list"))
-        if not self.task.partition("@")[0] and (self.task or self._source is not None):
+        if not self.task.partition("@")[0] and (self.task or source is not None):
             raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
         if "\n" in self.task:
             message = f"the name {shorten(self.task)} has more than one line"
             raise ConfigError(message, where=self.where("task"), hint="write it on one line")
         for name, least in (("num_fewshot", 0), ("repeats", 1)):
-            if values[name] is not None and values[name] < least:
-                message = f"expected {least} or more, got {values[name]}"
+            number = values.get(name)
+            if number is not None and number < least:
+                message = f"expected {least} or more, got {number}"
                 raise ConfigError(message, where=self.where(name), hint=f"give a number of {least} or more")
-        if values["answer_base"] not in (None, 0, 1):
+        if values.get("answer_base") not in (None, 0, 1):
             message = f"expected 0 or 1, got {values['answer_base']}"
-            raise ConfigError(
-                message, where=self.where("answer_base"), hint="say whether answers count from 0 or from 1"
-            )
-        if values["repeats"] > MAX_REPEATS:
+            hint = "say whether answers count from 0 or from 1"
+            raise ConfigError(message, where=self.where("answer_base"), hint=hint)
+        if values.get("repeats", 1) > MAX_REPEATS:
             message = f"expected {MAX_REPEATS:,} or less, got {values['repeats']:,}"
             raise ConfigError(message, where=self.where("repeats"), hint="ask each question fewer times")
-        return values
+        return replace(self.stated, data=values)
 
     def _stated_template(self) -> dict[str, Any]:
         """The template that `template` or `template_config` states, as the value of `template`."""
-        stated, config = self.template, self.template_config
-        if stated is not None and config is not None and template_of(stated) != config:
+        name, config = self.template, self.template_config
+        if config is None:
+            return {}
+        if name is not None and template_of(name) != config:
             message = "template and template_config are two different templates"
             raise ConfigError(message, where=self.where("template_config"), hint="give one of the two")
-        return {"template": config if stated is None else stated, "template_config": None}
+        return {"template": config if name is None else name, "template_config": None}
 
 
 def task_keys() -> list[str]:
     """The keys that a task may have."""
-    return [f.name for f in fields(TaskConfig) if f.init]
+    return list(default_keys())

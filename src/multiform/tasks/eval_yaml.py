@@ -20,8 +20,8 @@ from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.paths import is_file, mirror_folders
 from multiform.tasks.check import check_keys
 from multiform.tasks.datasets.hub import hub_file
-from multiform.tasks.source import KeyPath, Position, Source
-from multiform.tasks.yaml import YamlFile, read_own
+from multiform.tasks.source import FilePosition, KeyPath, Source, StatedKeys
+from multiform.tasks.yaml import read_own
 
 PREFIX = "hf/"
 FILE = "eval.yaml"
@@ -47,11 +47,10 @@ _SHORT = {
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTask:
-    """The keys of a task that an `eval.yaml` declares, and whether its choices are to be shuffled."""
+    """What an `eval.yaml` states of a task, and whether its choices are to be shuffled."""
 
     path: Path
-    keys: Mapping[str, Any]
-    source: Source
+    stated: StatedKeys
     shuffled: bool = False
 
 
@@ -67,19 +66,20 @@ def declared_tasks(spec: str, mirror: Path | None = None) -> list[DeclaredTask]:
         path = hub_file(repo, FILE, mirror)
         revision = path.parent.name if path.parent.parent.name == "snapshots" else None
     file = read_own(path)
-    entries = file.data.get("tasks", [file.data])  # a file with one task needs no list
+    data, source = file.data, file.source or Source(path)
+    entries = data.get("tasks", [data])  # a file with one task needs no list
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        place = f"{file.source.at('tasks')}: tasks"
+        place = f"{source.at('tasks')}: tasks"
         raise ConfigError("expected a list of tasks", where=place, hint="write - field_spec: ... for each")
     tasks = []
     for index, entry in enumerate(entries):
         name = f"{PREFIX}{repo}/{entry['id']}" if len(entries) > 1 and "id" in entry else f"{PREFIX}{repo}"
-        at = ("tasks", index) if "tasks" in file.data else ()
+        at = ("tasks", index) if "tasks" in data else ()
         if len(entries) > 1 and "id" not in entry:
-            place = str(file.source.at(*at))
+            place = str(source.at(*at))
             raise ConfigError("one of several tasks has no id", where=place, hint="give each task an id")
         if identifier in (None, str(entry.get("id"))):
-            tasks.append(_Translation(entry, at, file, name).task(repo, revision))
+            tasks.append(_Translation(entry, at, source, name).task(repo, revision))
     if not tasks:
         known = [str(entry.get("id")) for entry in entries]
         raise UsageError(f"no task '{identifier}' in its {FILE}", where=spec, hint=nearest(str(identifier), known))
@@ -106,8 +106,8 @@ def _local(repo: str, mirror: Path | None) -> Path | None:
 class _Translation:
     """One entry of an `eval.yaml` on its way to the keys of a task file."""
 
-    def __init__(self, entry: Mapping[str, Any], at: tuple[str | int, ...], file: YamlFile, name: str) -> None:
-        self.entry, self.at, self.file, self.name = entry, at, file, name
+    def __init__(self, entry: Mapping[str, Any], at: KeyPath, source: Source, name: str) -> None:
+        self.entry, self.at, self.source, self.name = entry, at, source, name
         self.renamed: dict[str, str] = {}
 
     def task(self, repo: str, revision: str | None) -> DeclaredTask:
@@ -137,16 +137,16 @@ class _Translation:
         if entry.get("shuffle_choices") and not has_choices:
             raise ConfigError("there are no choices", where=self.where("shuffle_choices"), hint="remove the key")
         places = {"doc_to_text": "input", "doc_to_target": "target", "doc_to_choice": "choices"}
-        at = self.file.source.at
-        positions: dict[KeyPath, Position] = {(key,): at(*self.at, "field_spec", name) for key, name in places.items()}
-        positions[("test_split",)] = at(*self.at, "split")
+        source = self.source.under(*self.at)
+        positions: dict[KeyPath, FilePosition] = {(key,): source.at("field_spec", places[key]) for key in places}
+        positions[("test_split",)] = source.at("split")
         stated = {key: value for key, value in keys.items() if value is not None and value != {}}
-        path = self.file.source.file
-        return DeclaredTask(path, stated, Source(path, positions, self.file.source.notes), shuffled)
+        path = self.source.file
+        return DeclaredTask(path, StatedKeys(stated, Source(path, positions, self.source.notes)), shuffled)
 
     def where(self, *path: str | int) -> str:
         key = ".".join(map(str, path))
-        return f"{self.file.source.at(*self.at, *path)}: {key}" if key else str(self.file.source.at(*self.at))
+        return f"{self.source.at(*self.at, *path)}: {key}" if key else str(self.source.at(*self.at))
 
     def column(self, field: str) -> str:
         return self._name(self.entry["field_spec"][field], "field_spec", field)
@@ -172,7 +172,7 @@ class _Translation:
 
     def formats(self, has_choices: bool) -> dict[str, Any]:
         """The formats, that of the declared solvers first; with a note for each text that formats do not use."""
-        solvers, scorers = self._named("solvers"), self._named("scorers")
+        solvers, scorers = self._entries_by_name("solvers"), self._entries_by_name("scorers")
         for name, arguments in solvers.items():
             if name not in (*_PROMPTS, *_PLAIN_SOLVERS):
                 message = f"solver '{name}' is not supported: a model is asked once, and has no tools"
@@ -226,11 +226,11 @@ class _Translation:
             raise ConfigError(
                 f"no reduction '{reducer}' of epochs", where=self.where("epoch_reducer"), hint=f"use {known}"
             )
-        graded = any(name.startswith("model_graded") for name in self._named("scorers"))
+        graded = any(name.startswith("model_graded") for name in self._entries_by_name("scorers"))
         metric = {"metric": "judge"} if graded else dict(_EXACT)
         return {"repeats": epochs, "metric_list": [{**metric, "reduction": reduction}]}
 
-    def _named(self, key: str) -> dict[str, dict[str, Any]]:
+    def _entries_by_name(self, key: str) -> dict[str, dict[str, Any]]:
         """Solvers or scorers by name, with their arguments."""
         entries = self.entry.get(key) or []
         named = {}

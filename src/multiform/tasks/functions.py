@@ -21,7 +21,7 @@ from multiform.errors import ConfigError, nearest, reason
 from multiform.imports.finder import lm_eval_finder, original_name
 from multiform.imports.libraries import with_removed_modules, with_sandboxed_code_eval
 from multiform.paths import read_file
-from multiform.tasks.source import Position, Source
+from multiform.tasks.source import FilePosition, Source
 
 _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULTILINE)
 
@@ -45,7 +45,7 @@ class FunctionRef:
 
     name: str
     folder: Path
-    position: Position
+    position: FilePosition
 
     def resolve(self) -> Callable[..., Any]:
         """Import the function: from ``module.py`` beside the file, else from an importable module."""
@@ -71,7 +71,7 @@ class FunctionRef:
 
     def _from_path(self, module_name: str) -> ModuleType:
         try:
-            return _imported(module_name, self.folder)
+            return _import_module(module_name, self.folder)
         except (Exception, SystemExit) as error:  # an installed module may fail in any way, too
             missing = isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "?")
             message = f"no module '{module_name}' beside the file or installed"
@@ -109,7 +109,7 @@ def load_module(file: Path) -> ModuleType:
         return _run(file, name)
 
 
-def _imported(name: str, folder: Path) -> ModuleType:
+def _import_module(name: str, folder: Path) -> ModuleType:
     """Import an installed module; it gets the same `lm_eval` as a file beside the task."""
     if name in sys.modules:
         return sys.modules[name]
@@ -129,7 +129,7 @@ def _run(file: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with with_removed_modules(), _sandboxed(file):
+        with with_removed_modules(), _code_sandbox(file):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
@@ -137,8 +137,8 @@ def _run(file: Path, name: str) -> ModuleType:
     return module
 
 
-def _sandboxed(file: Path) -> AbstractContextManager[None]:
-    """Have programs of models run in the sandbox where a file says that it runs some."""
+def _code_sandbox(file: Path) -> AbstractContextManager[None]:
+    """The sandbox for programs that models write, if the file runs any."""
     return with_sandboxed_code_eval() if b"code_eval" in read_file(file) else nullcontext()
 
 
@@ -157,33 +157,32 @@ def _advice(error: BaseException, file: Path) -> str:
 
 def resolve_functions(value: Any) -> Any:
     """The same data with each function reference replaced by the imported function."""
-    if isinstance(value, FunctionRef):
-        return value.resolve()
-    if isinstance(value, dict):
-        return {key: resolve_functions(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [resolve_functions(item) for item in value]
-    return value
+    return _convert_values(value, lambda item: item.resolve() if isinstance(item, FunctionRef) else item)
 
 
 def resolve_filter_functions(filter_list: Any, source: Source | None, where: str | None) -> Any:
-    """The pipelines of filters with a function in place of each argument that is the text ``!function module.name``."""
+    """The filter pipelines, with arguments that are the text ``!function module.name`` replaced by that function."""
 
-    def resolved(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: resolved(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [resolved(item) for item in value]
+    def resolve_value(value: Any) -> Any:
         if not isinstance(value, str) or not value.startswith("!function "):
             return value
         file = Path("task.yaml") if source is None else source.file
-        position = Position(file, 1) if source is None else source.at("filter_list")
+        position = FilePosition(file, 1) if source is None else source.at("filter_list")
         try:
             return FunctionRef(value.removeprefix("!function ").strip(), file.parent, position).resolve()
         except ConfigError as error:
             raise error.moved(f"{where}: {value}") from error
 
-    return resolved(filter_list)
+    return _convert_values(filter_list, resolve_value)
+
+
+def _convert_values(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """The same data with each value that is no dict or list converted."""
+    if isinstance(value, dict):
+        return {key: _convert_values(item, convert) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_convert_values(item, convert) for item in value]
+    return convert(value)
 
 
 class _SourceLoader(SourceFileLoader):

@@ -83,7 +83,7 @@ def guess_mapping(rows: Rows) -> Guess:
     columns = {
         column: [row.get(column) for row in rows] for column in dict.fromkeys(key for row in rows for key in row)
     }
-    choices = _listed(columns, guess) or _series(columns, guess) or _right_and_wrong(columns, guess)
+    choices = _one_column(columns, guess) or _several_columns(columns, guess) or _right_and_wrong(columns, guess)
     used: set[str] = set()
     if choices is not None:
         used |= {*choices.columns}
@@ -93,7 +93,7 @@ def guess_mapping(rows: Rows) -> Guess:
         used |= _label_answer(columns, guess) or _open_answer(columns, guess)
     _texts({name: values for name, values in columns.items() if name not in used}, guess)
     _rationale(columns, used, guess)
-    for name in _named(columns, _SUBJECT):
+    for name in _matching(columns, _SUBJECT):
         if all(isinstance(value, str) for value in columns[name]) and 1 < len(set(columns[name])) <= len(rows) / 2:
             guess.add("metadata", {"cluster": name}, "documents of one value depend on each other")
             break
@@ -102,35 +102,35 @@ def guess_mapping(rows: Rows) -> Guess:
     return guess
 
 
-def _named(columns: Iterable[str], names: Sequence[str]) -> list[str]:
+def _matching(columns: Iterable[str], names: Sequence[str]) -> list[str]:
     """The columns of these names, in the order of the names."""
     plain = {re.sub(r"[\W_]+", "_", column).strip("_").lower(): column for column in columns}
     return [plain[name] for name in names if name in plain]
 
 
-def _listed(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
+def _one_column(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
     """Choices in one column: a list, the text of one, texts with labels, or a mapping of letters."""
-    for name in _named(columns, _CHOICES):
+    for name in _matching(columns, _CHOICES):
         values, column = columns[name], guess.name(name)
         first = next((value for value in values if value), None)
         choices = None
-        if name.lower() == "answers" and not _named(columns, ("label", "correct", "answer_index", "ra")):
+        if name.lower() == "answers" and not _matching(columns, ("label", "correct", "answer_index", "ra")):
             continue  # spellings of one answer
         if _are(values, list) and all(_are(value, str) and len(value) > 1 for value in values):
-            choices = _texts_listed(name, column, values)
+            choices = _choices_of_texts(name, column, values)
         elif isinstance(first, str) and (lists := _literals(values)):
             choices = _Choices("{{" + column + "|literal}}", lists, (name,), about="the text of a list")
         elif isinstance(first, dict) and _are(values, dict):
-            choices = _mapped(name, column, columns, guess)
+            choices = _choices_of_mapping(name, column, columns, guess)
         elif isinstance(first, list) and isinstance(first[0], dict):
-            choices = _records(name, column, values)
+            choices = _choices_of_records(name, column, values)
         if choices is not None:
             return choices
     return None
 
 
-def _texts_listed(name: str, column: str, values: list[list[str]]) -> _Choices:
-    unmarked = [_unmarked(value) for value in values]
+def _choices_of_texts(name: str, column: str, values: list[list[str]]) -> _Choices:
+    unmarked = [_strip_letters(value) for value in values]
     if not all(marked for _, marked in unmarked):
         return _Choices(column, values, (name,))
     template = "{{" + column + r"|map('regex_replace', '^\\(?[A-Ja-j][).:] *', '')|list}}"
@@ -138,13 +138,13 @@ def _texts_listed(name: str, column: str, values: list[list[str]]) -> _Choices:
     return _Choices(template, [texts for texts, _ in unmarked], (name,), about=about)
 
 
-def _mapped(name: str, column: str, columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
+def _choices_of_mapping(name: str, column: str, columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
     """Choices in a mapping: texts with labels, choices with marks of the right ones, or letters with texts."""
     values = columns[name]
     keys = {*values[0]}.intersection(*values)
     if {"text", "label"} <= keys and all(isinstance(value["text"], list) for value in values):
         texts = [value["text"] for value in values]
-        for key in _named(columns, ("answerkey", "answer_key", "answer", "label")):
+        for key in _matching(columns, ("answerkey", "answer_key", "answer", "label")):
             labels = [str(answer).strip() for answer in columns[key]]
             if all(label in value["label"] for label, value in zip(labels, values, strict=True)):
                 strip = "" if labels == columns[key] else "|string|trim"
@@ -159,7 +159,7 @@ def _mapped(name: str, column: str, columns: Mapping[str, list[Any]], guess: Gue
     return None
 
 
-def _records(name: str, column: str, values: list[Any]) -> _Choices | None:
+def _choices_of_records(name: str, column: str, values: list[Any]) -> _Choices | None:
     """Choices in a list of mappings, of which one key has the text."""
     records = [item for value in values for item in value or ()]
     for key in records[0] if _are(records, dict) else ():
@@ -171,11 +171,11 @@ def _records(name: str, column: str, values: list[Any]) -> _Choices | None:
     return None
 
 
-def _unmarked(choices: Sequence[str]) -> tuple[list[str], bool]:
+def _strip_letters(choices: Sequence[str]) -> tuple[list[str], bool]:
     """The choices without the letters before them, and whether they had these."""
     pattern = r"\(?([A-Ja-j])[).:] *"
-    found = [re.match(pattern, choice) for choice in choices]
-    marked = [match[1].upper() for match in found if match] == list(string.ascii_uppercase[: len(choices)])
+    matches = [re.match(pattern, choice) for choice in choices]
+    marked = [match[1].upper() for match in matches if match] == list(string.ascii_uppercase[: len(choices)])
     return [re.sub(f"^{pattern}", "", choice) for choice in choices] if marked else list(choices), marked
 
 
@@ -188,7 +188,7 @@ def _literals(values: Sequence[Any]) -> list[list[Any]] | None:
     return read if all(_are(value, str) and len(value) > 1 for value in read) and _are(read, list) else None
 
 
-def _series(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
+def _several_columns(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
     """Choices in columns such as option_a, option_b, or A, B, C, D, or ending0, ending1."""
     stems: dict[str, dict[str, str]] = {}
     for name, values in columns.items():
@@ -216,7 +216,7 @@ def _series(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
 def _right_and_wrong(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
     """A column for the right answer, and columns for wrong ones."""
     wrong = sorted(name for name, values in columns.items() if _WRONG.fullmatch(name) and _are(values, str))
-    right = _named(columns, ("correct_answer", "best_answer", "answer", "right_answer"))
+    right = _matching(columns, ("correct_answer", "best_answer", "answer", "right_answer"))
     if not wrong or not right or not _are(columns[right[0]], str):
         return None
     names = [right[0], *wrong]
@@ -232,7 +232,7 @@ def _choice_answer(columns: Mapping[str, list[Any]], choices: _Choices, guess: G
         guess.add("doc_to_target", choices.target)
         return set()
     best: tuple[float, str, str, dict[str, Any]] | None = None
-    for name in _named(columns, _ANSWER):
+    for name in _matching(columns, _ANSWER):
         if name in choices.columns:
             continue
         how = _as_answer(columns[name], choices.values)
@@ -291,7 +291,7 @@ def _as_answer(answers: Sequence[Any], choices: Sequence[list[Any]]) -> tuple[fl
 
 def _label_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
     """Add choices and answer of a column with few values: classes, or yes and no; the columns that it reads."""
-    for name in _named(columns, ("label", "final_decision", "gold_label", "answer", "target", "labels")):
+    for name in _matching(columns, ("label", "final_decision", "gold_label", "answer", "target", "labels")):
         known = [value for value in columns[name] if value not in _UNLABELLED]
         distinct = sorted({*map(str, known)}) if all(isinstance(value, str | bool | int) for value in known) else []
         if not 1 < len(distinct) <= 5 or len(known) < 4 * len(distinct):
@@ -299,7 +299,7 @@ def _label_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
         if _are(known, bool) or distinct == ["0", "1"]:
             guess.add("doc_to_choice", ["no", "yes"], "0 and false are no: is that so?")
             guess.add("doc_to_target", "{{" + f"{guess.name(name)}|int" + "}}")
-        elif distinct == ["0", "1", "2"] and _named(columns, ("premise",)) and _named(columns, ("hypothesis",)):
+        elif distinct == ["0", "1", "2"] and _matching(columns, ("premise",)) and _matching(columns, ("hypothesis",)):
             guess.add(
                 "doc_to_choice", ["True", "Neither", "False"], "entailment, neutral, contradiction: in this order?"
             )
@@ -317,7 +317,7 @@ def _label_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
 
 def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
     """Add an answer without choices: a text, a number, or several spellings; the columns that it reads."""
-    for name in _named(
+    for name in _matching(
         columns,
         (
             "answer_number",
@@ -357,7 +357,7 @@ def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
         else:
             continue
         return {name}
-    for name in _named(columns, _RATIONALE):
+    for name in _matching(columns, _RATIONALE):
         if all(isinstance(value, str) and "\\boxed" in value for value in columns[name]):
             guess.add("doc_to_target", "{{" + guess.name(name) + "|boxed}}", "what the last box holds")
             return set()
@@ -370,17 +370,17 @@ def _texts(columns: Mapping[str, list[Any]], guess: Guess) -> None:
     varied = {
         name: values for name, values in texts.items() if len({*values}) > len(values) / 20 + 1 or len(values) < 5
     }
-    names = _named(varied, _QUESTION) or sorted(varied, key=lambda name: -sum(map(len, varied[name])))
+    names = _matching(varied, _QUESTION) or sorted(varied, key=lambda name: -sum(map(len, varied[name])))
     if not names:
         return
     pairs = [pair for pair in (("sentence1", "sentence2"), ("question1", "question2")) if {*pair} <= texts.keys()]
     question = names[0]
-    context = [name for name in _named(columns, _CONTEXT) if name != question and _is_text(columns[name])]
-    body = _named(texts, _BODY)
+    context = [name for name in _matching(columns, _CONTEXT) if name != question and _is_text(columns[name])]
+    body = _matching(texts, _BODY)
     choices = guess.keys.get("doc_to_choice")
     if pairs and isinstance(choices, list):
-        one, two = pairs[0]
-        guess.add("doc_to_context", f"1: {{{{{one}}}}}\n2: {{{{{two}}}}}")
+        first, second = pairs[0]
+        guess.add("doc_to_context", f"1: {{{{{first}}}}}\n2: {{{{{second}}}}}")
         guess.add("doc_to_text", "Do both mean the same?", "what is asked about the two?")
         return
     if body:
@@ -390,7 +390,7 @@ def _texts(columns: Mapping[str, list[Any]], guess: Guess) -> None:
         guess.add("doc_to_text", "{{" + guess.name(question) + "|trim}} True, False or Neither?", "how it is asked")
     else:
         guess.add(
-            "doc_to_text", guess.name(question), "" if question in _named(varied, _QUESTION) else "the longest text"
+            "doc_to_text", guess.name(question), "" if question in _matching(varied, _QUESTION) else "the longest text"
         )
     if context:
         column, listed = guess.name(context[0]), not isinstance(columns[context[0]][0], str)
@@ -404,7 +404,7 @@ def _is_text(values: Sequence[Any]) -> bool:
 
 
 def _rationale(columns: Mapping[str, list[Any]], used: set[str], guess: Guess) -> None:
-    for name in _named(columns, _RATIONALE):
+    for name in _matching(columns, _RATIONALE):
         if (
             name not in used
             and all(value is None or isinstance(value, str) for value in columns[name])

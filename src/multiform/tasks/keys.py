@@ -1,15 +1,113 @@
-"""The keys that a task file may have, with their types and default values, and how they are written as plain data."""
+"""The keys that a task may state: their types, defaults and checks, and how they are written as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
+from typing import Annotated, Any, Literal
 
 from typing_extensions import NotRequired, Required, TypedDict  # pydantic needs these before 3.12
 
+from multiform.errors import ConfigError, running, shorten
+from multiform.fields import Field, FieldSpec
 from multiform.formats import FormatConfig, OutputType, TemplateConfig
-from multiform.tasks.fewshot import FewshotConfig
+from multiform.requests import GENERATION_ALIASES, resolved_names
+from multiform.tasks.check import check_keys, check_values, has_type
+
+logger = logging.getLogger("multiform")
+
+
+class SamplesError(ConfigError, ValueError):
+    """`samples` are neither a list of documents nor a function that returns one."""
+
+
+@dataclass
+class FewshotConfig:
+    """Configuration of few-shot examples; a field that the task has as well overrides the task's."""
+
+    #: Registered sampler: "default" draws at random, "first_n" takes the first ones.
+    sampler: str = "default"
+    #: Split to draw from; by default the task's `fewshot_split`.
+    split: str | None = None
+    process_docs: Callable[..., Any] | None = None
+    #: Documents to use, by index, instead of drawing from all.
+    fewshot_indices: list[int] | None = None
+    #: A list of few-shot examples, or a function that returns one; `split` takes precedence.
+    samples: list[dict[str, Any]] | Callable[[], list[dict[str, Any]]] | None = None
+    doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
+    doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
+    doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
+    gen_prefix: str | None = None
+    fewshot_delimiter: str | None = None
+    target_delimiter: str | None = None
+    #: The reasoning before the answer of a few-shot example, for formats that show it.
+    doc_to_rationale: str | Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            check_values(type(self), vars(self), lambda *path: ".".join(map(str, ("fewshot_config", *path))))
+        except ConfigError as error:
+            raise error.as_kind(SamplesError) if "fewshot_config.samples" in str(error.where) else error from None
+        for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale", "gen_prefix"):
+            try:
+                Field.of(getattr(self, name))
+            except ConfigError as error:
+                raise error.at(f"fewshot_config.{name}") from error
+        if self.split is not None and self.samples is not None:
+            logger.warning("fewshot_config has both split and samples; the split is used")
+
+    def get_docs(self, dataset: Mapping[str, Any]) -> Any | None:
+        """The documents that few-shot examples are drawn from, or None when neither split nor samples are set."""
+        if self.split is not None:
+            docs = dataset[self.split]
+            return self.process_docs(docs) if self.process_docs is not None else docs
+        if callable(self.samples):
+            with running("fewshot_config.samples", kind=ConfigError, hint="call it to debug it"):
+                samples = self.samples()
+            if not isinstance(samples, list) or not all(isinstance(doc, dict) for doc in samples):
+                raise SamplesError(
+                    f"fewshot_config.samples returned {type(samples).__name__}, not a list of documents",
+                    hint="return a list of dicts",
+                )
+            return samples
+        return self.samples
+
+    @classmethod
+    def from_dict(
+        cls,
+        cfg: Mapping[str, Any],
+        *,
+        fewshot_split: str | None = None,
+        process_docs: Callable[[Iterable[dict[str, Any]]], Any] | None = None,
+        fewshot_delimiter: str | None = None,
+        target_delimiter: str | None = None,
+        gen_prefix: str | None = None,
+        doc_to_text: FieldSpec = None,
+        doc_to_choice: FieldSpec = None,
+        doc_to_target: FieldSpec = None,
+        doc_to_rationale: FieldSpec = None,
+        **overloads: Any,
+    ) -> FewshotConfig:
+        """Build from the mapping `cfg`; the keyword arguments are the task's values, used where `cfg` has none."""
+        inherited = {
+            "split": fewshot_split,
+            "process_docs": process_docs,
+            "fewshot_delimiter": fewshot_delimiter,
+            "target_delimiter": target_delimiter,
+            "gen_prefix": gen_prefix,
+            "doc_to_text": doc_to_text,
+            "doc_to_choice": doc_to_choice,
+            "doc_to_target": doc_to_target,
+            "doc_to_rationale": doc_to_rationale,
+        }
+        values = {**cfg, **overloads}
+        check_keys(
+            "fewshot_config", list(cls.__dataclass_fields__), values, lambda *p: ".".join(("fewshot_config", *p))
+        )
+        return cls(**{**inherited, **values})
 
 
 class MetricConfig(TypedDict, total=False):
@@ -53,28 +151,9 @@ class ScorerConfig(TypedDict, total=False):
     kwargs: dict[str, Any]
 
 
-class Unstated(str):
-    """A default value, which equals the plain string but can be told from the same value written in a file."""
-
-    __slots__ = ()
-
-
-class UnstatedFlag(int):
-    """The default of a flag that is off, which can be told from the same value written in a file."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return repr(bool(self))
-
-
-_GENERATION: Any = Unstated("generate_until")
-_OFF: Any = UnstatedFlag(False)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TaskKeys:
-    """The keys of a task file, with their defaults."""
+    """The keys that a task may state, with their defaults."""
 
     #: Unique name; ``name@format`` selects a format.
     task: str = ""
@@ -84,7 +163,7 @@ class TaskKeys:
     formats: str | dict[str, Any] | FormatConfig | None = None
     #: Axes on which formats may be varied: names of values with the fields that they change.
     variations: dict[str, Any] | None = None
-    output_type: OutputType = _GENERATION
+    output_type: OutputType = "generate_until"
     tag: list[str] = field(default_factory=list)
     custom_dataset: Callable[..., Any] | None = None
     #: Name on the hub, local folder or file, or a file type ("json") with `data_files` in `dataset_kwargs`.
@@ -133,7 +212,7 @@ class TaskKeys:
     use_prompt: str | None = None
     multiple_inputs: bool = False
     #: False, where a task says so: a text that spells a list is one answer.
-    multiple_targets: bool = _OFF
+    multiple_targets: bool = False
     should_decontaminate: bool = False
     doc_to_decontamination_query: str | Callable[..., str] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -150,6 +229,14 @@ class TaskKeys:
     #: Noise in the question: `type`, `probability`, `seed` and `unmodifiable_words`.
     perturbation: dict[str, Any] | None = None
     perturbation_unmodifiable_words: list[str] | None = None
+    #: The format that follows the ``@`` of a name, and the whole name where another task has the same one.
+    _formats_selection: str | None = None
+    _qualified_name: str | None = None
+
+
+def default_keys() -> dict[str, Any]:
+    """All keys of a task, with their default values."""
+    return {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(TaskKeys)}
 
 
 def plain(value: Any, keep_callable: bool = False) -> Any:
@@ -171,3 +258,85 @@ def plain(value: Any, keep_callable: bool = False) -> Any:
     if callable(value) and not keep_callable:
         return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else str(value)
     return value
+
+
+@cache
+def _generation_types() -> dict[str, tuple[Any, str]]:
+    """The types of generation arguments, also in words."""
+    from pydantic import Field as Limits  # which --help does not need
+
+    stop = Annotated[str, Limits(min_length=1)]
+    stops = (stop | list[stop] | tuple[stop, ...], "a string or a list of strings, none of them empty")
+    return {
+        **dict.fromkeys(GENERATION_ALIASES["until"], stops),
+        **dict.fromkeys(
+            GENERATION_ALIASES["max_gen_toks"], (Annotated[int, Limits(ge=1)], "a whole number of 1 or more")
+        ),
+        "temperature": (Annotated[float, Limits(ge=0, lt=math.inf)], "a number of 0 or more"),
+        "do_sample": (bool | Literal[0, 1], "true or false"),
+    }
+
+
+def generation_defaults(
+    kwargs: Mapping[str, Any], output_type: OutputType, fewshot_delimiter: str, format: FormatConfig | None
+) -> dict[str, Any]:
+    """The generation arguments of a task: the format's override the task's, and these override greedy defaults.
+
+    >>> generation_defaults({}, "generate_until", "\\n\\n", None)
+    {'temperature': 0.0, 'do_sample': False, 'max_gen_toks': 256, 'until': ['\\n\\n']}
+    """
+    if output_type != "generate_until":
+        return dict(kwargs)
+    check_generation(kwargs)
+    if format is not None:
+        greedy = {"temperature": 0.0, "do_sample": False, "max_gen_toks": format.default_max_gen_toks}
+        format_kwargs = dict(format.generation_kwargs or {})
+        check_generation(format_kwargs)
+        kwargs, format_kwargs = resolved_names(kwargs), resolved_names(format_kwargs)
+        # The task's stop sequences were written for its own prompt, not for this format's.
+        task_kwargs = {key: value for key, value in kwargs.items() if key != "until"}
+        return _convert_types({**greedy, **task_kwargs, "until": format.until(), **format_kwargs})
+    if not kwargs:
+        return {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": [fewshot_delimiter]}
+    resolved = resolved_names(kwargs)
+    return _convert_types({**resolved, "until": resolved.get("until", [fewshot_delimiter])})
+
+
+def generation_overrides(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the generation arguments with which a run overrides those of its tasks, and replace aliases.
+
+    >>> generation_overrides({"max_tokens": 8, "stop": "."})
+    {'max_gen_toks': 8, 'until': ['.']}
+    """
+    check_generation(kwargs)
+    for name, aliases in GENERATION_ALIASES.items():
+        twice = [alias for alias in aliases if alias in kwargs]
+        if len(twice) > 1:
+            message = f"{' and '.join(twice)} mean the same"
+            raise ConfigError(message, where=f"generation_kwargs.{name}", hint=f"give {name} alone")
+    overrides = resolved_names(kwargs)
+    if isinstance(overrides.get("until"), str):
+        overrides["until"] = [overrides["until"]]
+    return overrides
+
+
+def check_generation(kwargs: Mapping[str, Any]) -> None:
+    """Raise a ConfigError for a generation argument with a value that no model can use.
+
+    >>> check_generation({"max_gen_toks": 0})
+    Traceback (most recent call last):
+    multiform.errors.ConfigError: generation_kwargs.max_gen_toks: max_gen_toks is 0; give a whole number of 1 or more
+    """
+    for name, (hint, expected) in _generation_types().items():
+        value = kwargs.get(name)
+        if value is not None and not has_type(value, hint):
+            message = f"{name} is {shorten(value)}"
+            raise ConfigError(message, where=f"generation_kwargs.{name}", hint=f"give {expected}")
+
+
+def _convert_types(kwargs: dict[str, Any]) -> dict[str, Any]:
+    if "temperature" in kwargs:
+        kwargs["temperature"] = float(kwargs["temperature"])
+    if isinstance(kwargs["until"], str):
+        kwargs["until"] = [kwargs["until"]]
+    return kwargs

@@ -12,26 +12,59 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
+from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.formats.select import grammar_of
 from multiform.formats.variation import Grammar, Variation, drawn_number, split_outside
 from multiform.imports.finder import lm_eval_finder
 from multiform.paths import is_dir, is_file, mirror_path, read_file
-from multiform.tasks import TaskConfig, YamlFile, read_yaml
-from multiform.tasks.design import Design
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.eval_yaml import PREFIX, DeclaredTask, declared_tasks
-from multiform.tasks.folders import lm_eval_folder, task_folders
-from multiform.tasks.group import Group, Node, build_group, distinct
-from multiform.tasks.group_config import subset_tasks
-from multiform.tasks.index import Entry, Index, build_index
-from multiform.tasks.python_tasks import PythonTask, TaskClass, task_classes, task_classes_in, with_class
-from multiform.tasks.source import Source, display
+from multiform.tasks.group import Group, Node, build_group, distinct, subset_tasks, tasks_by_name
+from multiform.tasks.index import Entry, Index, build_index, lm_eval_folder, task_folders
+from multiform.tasks.python_tasks import (
+    PythonTask,
+    TaskClass,
+    instantiate,
+    python_tasks_of,
+    resolve_class,
+    task_classes,
+)
+from multiform.tasks.source import Source, StatedKeys, display
+from multiform.tasks.yaml import read_yaml
 
 _MAX_GROUPS = 1000
 #: The most names that a message lists.
 _LISTED = 20
 _ENDINGS = (".yaml", ".yml", ".py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """The variations, orders of choices and draws of few-shot examples of a run.
+
+    >>> Design(choice_order="sorted")
+    Traceback (most recent call last):
+    multiform.errors.UsageError: choice_order: expected original, shuffle:SEED, cyclic or all, got 'sorted'; ...
+    """
+
+    #: The seed of the variations that ``format~N`` draws; None draws other ones each time.
+    seed: int | None = 0
+    #: The number of few-shot examples of the run: without any, nothing about them is varied.
+    num_fewshot: int | None = None
+    #: `original`, `shuffle:SEED`, `cyclic` (a form for each rotation) or `all` (one for each permutation).
+    choice_order: str | None = None
+    #: How many forms with other few-shot examples.
+    fewshot_draws: int = 1
+
+    def __post_init__(self) -> None:
+        order = self.choice_order
+        if order is not None and not re.fullmatch(r"original|shuffle:\d+|cyclic|all", order):
+            message = f"expected original, shuffle:SEED, cyclic or all, got {shorten(order)}"
+            raise UsageError(message, where="choice_order", hint="give e.g. choice_order=cyclic or shuffle:7")
+        if self.fewshot_draws < 1:
+            message = f"expected a whole number of 1 or more, got {self.fewshot_draws}"
+            raise UsageError(message, where="fewshot_draws", hint="give e.g. fewshot_draws=5")
 
 
 class UnknownNameError(UsageError):
@@ -90,7 +123,7 @@ class TaskManager:
         >>> [config.form_name for config in TaskManager().load("quiz@mcqa+cloze")]
         ['quiz@mcqa', 'quiz@cloze']
         """
-        return list(_by_name(self.tree(specs, overrides)).values())
+        return list(tasks_by_name(self.tree(specs, overrides)).values())
 
     def tree(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
         """The tasks and groups that `specs` name, groups with their members, all with distinct names."""
@@ -100,7 +133,7 @@ class TaskManager:
         """The same as `tree`, except that different tasks of different groups may have the same name."""
         selected = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
         nodes = [self.node(target, label, overrides) for target, label in selected]
-        _by_name(nodes)  # two files that define one form are an error
+        tasks_by_name(nodes)  # two files that define one form are an error
         return nodes
 
     def targets(self, specs: str | Sequence[str]) -> list[Target]:
@@ -119,14 +152,18 @@ class TaskManager:
         labels: list[str | None] = []
         for label in target.selection:
             base, number = drawn_number(label) or (label, None)
-            named = self._supported(target) if base == "all" else [base]
+            named = self._supported_labels(target) if base == "all" else [base]
             for name in named:
-                labels.append(self._canonical(target, name))
-                labels += [] if number is None else self._drawn(target, name, number)
+                labels.append(self._canonical_label(target, name))
+                labels += [] if number is None else self._draw_variations(target, name, number)
         labels = list(dict.fromkeys(labels)) or [None]
-        return [self._shuffled(target, label) for label in labels] if _shuffles(target, self.design) else labels
+        return (
+            [self._with_shuffled_choices(target, label) for label in labels]
+            if _shuffles(target, self.design)
+            else labels
+        )
 
-    def _shuffled(self, target: Target, label: str | None) -> str | None:
+    def _with_shuffled_choices(self, target: Target, label: str | None) -> str | None:
         """The label with shuffled choices, where its format shows them and it names no order itself."""
         node = self.node(target, label)
         assert isinstance(node, TaskConfig)
@@ -134,7 +171,7 @@ class TaskManager:
             return label
         return str(Variation.parse(str(node.format_label)).changed(order="shuffle:0"))
 
-    def _canonical(self, target: Target, label: str) -> str:
+    def _canonical_label(self, target: Target, label: str) -> str:
         """The label without values that a variation has anyway, and in the order of the axes."""
         if "[" not in label:
             return label
@@ -143,17 +180,17 @@ class TaskManager:
             return label if label.startswith("[") else next(node.tasks()).format_label or label
         return node.format_label or label
 
-    def _drawn(self, target: Target, label: str, number: int) -> list[str]:
+    def _draw_variations(self, target: Target, label: str, number: int) -> list[str]:
         """The labels of a number of variations of a format."""
         if number < 1:
-            message, where = "no variations are requested", _shown(f"@{label}~{number}")
+            message, where = "no variations are requested", _shorten_name(f"@{label}~{number}")
             raise UsageError(message, where=where, hint=f"write e.g. {label}~16")
         base = Variation.parse(label)
         node = self.node(target, base.label or None)
         configs = list(node.tasks()) if isinstance(node, Group) else [node]
         formats_drawn = [config.format for config in configs if config.format is not None]
         if len(formats_drawn) < len(configs):
-            message, where = "the task has no format that could be varied", _shown(f"@{label}~{number}")
+            message, where = "the task has no format that could be varied", _shorten_name(f"@{label}~{number}")
             raise UsageError(message, where=where, hint=f"name a format, e.g. mcqa~{number}")
         if self.design.choice_order is not None:  # the run decides about the order of the choices
             base = base.changed(order="original")
@@ -165,41 +202,37 @@ class TaskManager:
         return [str(variation) for variation in drawn]
 
     def node(
-        self,
-        target: Target,
-        label: str | None,
-        overrides: Mapping[str, Any] | None = None,
-        chain: tuple[str, ...] = (),
+        self, target: Target, label: str | None, overrides: Mapping[str, Any] | None = None, chain: tuple[str, ...] = ()
     ) -> Node:
         """The task or group of a target under one format.
 
         `chain` has the names of the groups around it, to find groups that contain themselves.
         """
         if target.task_class is not None:
-            return _instance(target.task_class).to_node(label, overrides, member=target.member)
+            return instantiate(target.task_class).to_node(label, overrides, member=target.member)
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
         if target.declared is not None:
-            return TaskConfig.from_dict({**target.declared.keys, **changes}, source=target.declared.source)
-        file = _read(target.path)
+            return TaskConfig.from_stated(target.declared.stated.with_keys(**changes))
+        stated = _read_task_file(target.path)
         if target.member is not None:
-            keys = subset_tasks(file.data, file.source)[target.member]
-            return TaskConfig.from_dict({**keys, **changes}, source=file.source)
-        if _is_group(file):
-            self._check_groups(file, chain)
-            return build_group(file, self._members, changes, chain)
-        data = {**file.data, **changes}
-        return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
+            return TaskConfig.from_stated(subset_tasks(stated)[target.member].with_keys(**changes))
+        if _is_group(stated):
+            self._check_groups(stated, chain)
+            return build_group(stated, self._members, changes, chain)
+        return TaskConfig.from_stated(resolve_class(stated.with_keys(**changes)))
 
-    def _check_groups(self, file: YamlFile, chain: tuple[str, ...]) -> None:
+    def _check_groups(self, group: StatedKeys, chain: tuple[str, ...]) -> None:
         """Refuse groups that contain each other several times, which makes a few files stand for millions of groups."""
         self._groups = self._groups + 1 if chain else 1
         if self._groups > _MAX_GROUPS:
             message = f"more than {_MAX_GROUPS:,} groups inside of '{chain[0]}'"
-            raise ConfigError(message, where=str(file.source.at("group")), hint="name each group once")
+            raise ConfigError(
+                message, where=str(group.source and group.source.at("group")), hint="name each group once"
+            )
 
     def described_group(self, data: Mapping[str, Any]) -> Group:
         """The group of a mapping with the keys of a group file."""
-        return build_group(YamlFile(dict(data), Source(Path(str(data.get("group"))))), self._members, {})
+        return build_group(StatedKeys(dict(data), Source(Path(str(data.get("group"))))), self._members, {})
 
     def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
         """The nodes of a group's member."""
@@ -212,38 +245,38 @@ class TaskManager:
     def _targets(self, spec: str) -> list[Target]:
         """The files of ``name``, ``name@format``, ``name@a+b``, ``name@all`` or ``name@format~16``."""
         if "@" not in spec or is_file(Path(spec)):
-            return self._found(spec, spec)
+            return self._look_up(spec, spec)
         base, _, selection = spec.rpartition("@")
         if "@" in base and not is_file(Path(base)):
             name, _, first = base.partition("@")
             hint = f"join formats with '+': {name}@{first.replace('@', '+')}+{selection}"
-            raise UsageError("more than one '@'", where=_shown(spec), hint=hint)
+            raise UsageError("more than one '@'", where=_shorten_name(spec), hint=hint)
         labels = tuple(split_outside(selection, "+"))
         if not labels:
             hint = f"name one: {', '.join(formats)}, or all"
-            raise UsageError("no format after the '@'", where=_shown(spec), hint=hint)
-        return [replace(target, selection=labels) for target in self._found(base, spec)]
+            raise UsageError("no format after the '@'", where=_shorten_name(spec), hint=hint)
+        return [replace(target, selection=labels) for target in self._look_up(base, spec)]
 
-    def _supported(self, target: Target) -> list[str]:
+    def _supported_labels(self, target: Target) -> list[str]:
         """The formats that a task, or every task of a group, supports."""
         if target.task_class is not None:
-            return _instance(target.task_class).supported_formats()
+            return instantiate(target.task_class).supported_formats()
         if target.declared is not None:
-            return _supported_by(target.declared.keys, target.declared.source)
-        file = _read(target.path)
-        if target.member is not None or not _is_group(file) or "subsets" in file.data:
-            return _supported_by(file.data, file.source)
+            return _labels_supported_by(target.declared.stated)
+        stated = _read_task_file(target.path)
+        if target.member is not None or not _is_group(stated) or "subsets" in stated.data:
+            return _labels_supported_by(stated)
         node = self.node(target, None)
         assert isinstance(node, Group)
         labels = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
         return [label for label in labels[0] if all(label in supported for supported in labels)]
 
-    def _found(self, base: str, spec: str) -> list[Target]:
+    def _look_up(self, base: str, spec: str) -> list[Target]:
         """The targets of a name, tag, glob, path or dataset with an `eval.yaml`."""
         if base.startswith(PREFIX) and not base.endswith(_ENDINGS):
             return [Target(task.path, declared=task) for task in declared_tasks(base, self.dataset_mirror)]
         if base.endswith(".py"):
-            return _in_python(Path(base))
+            return [Target(Path(base), task_class=task_class) for task_class in python_tasks_of(Path(base))]
         if base.endswith(_ENDINGS):
             return [Target(Path(base))]
         entries = self.index.entries
@@ -260,7 +293,7 @@ class TaskManager:
         member = self._subject(base)
         if member is not None:
             return [member]
-        raise self._unknown(base, spec)
+        raise self._unknown_name(base, spec)
 
     def _subject(self, base: str) -> Target | None:
         """The target of one subject of a Python task, by the name that results show."""
@@ -270,11 +303,11 @@ class TaskManager:
                 continue
             defined = entries.get(name)
             target = _target(defined) if defined else Target(Path(name), task_class=task_classes.get(name))
-            if target.task_class is not None and base in _instance(target.task_class).member_names():
+            if target.task_class is not None and base in instantiate(target.task_class).member_names():
                 return replace(target, member=base)
         return None
 
-    def _unknown(self, base: str, spec: str) -> UnknownNameError:
+    def _unknown_name(self, base: str, spec: str) -> UnknownNameError:
         """The error for a name that stands for nothing, with what may have been meant."""
         message = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
         if not base:
@@ -285,7 +318,7 @@ class TaskManager:
             message, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
         elif files := [name for ending in _ENDINGS if is_file(Path(name := base + ending))]:
             hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
-        elif broken := self._broken(base):
+        elif broken := self._file_error(base):
             hint = f"its file cannot be read: {broken}"
         elif self._may_be_of_lm_eval(base):
             hint = "for lm-eval's own tasks add --include_path lm_eval"
@@ -297,7 +330,7 @@ class TaskManager:
             if self.index.broken:
                 first = next(iter(self.index.broken.values()))
                 hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
-        return UnknownNameError(message, where=_shown(spec), hint=hint)
+        return UnknownNameError(message, where=_shorten_name(spec), hint=hint)
 
     def _may_be_of_lm_eval(self, base: str) -> bool:
         """Whether the installed lm-eval has a file or folder of the name, and its tasks are not included.
@@ -310,7 +343,7 @@ class TaskManager:
         names = {base, f"{base}.yaml"}
         return any(not names.isdisjoint((*folders, *files)) for _, folders, files in os.walk(folder))
 
-    def _broken(self, name: str) -> MultiformError | None:
+    def _file_error(self, name: str) -> MultiformError | None:
         """The error of the file that seems to define the name, if it cannot be read."""
         defined = re.compile(rf"^task:\s*['\"]?{re.escape(name)}['\"]?\s*(#|$)", re.MULTILINE)
         for path, error in self.index.broken.items():
@@ -329,66 +362,28 @@ def _shuffles(target: Target, design: Design) -> bool:
     return target.declared is not None and target.declared.shuffled and design.choice_order is None
 
 
-def _in_python(path: Path) -> list[Target]:
-    """The tasks of a Python file."""
-    if not is_file(path):
-        raise UsageError("no such file", where=display(path), hint="check the path")
-    targets = [Target(path, task_class=task_class) for task_class in task_classes_in(path, named=True)]
-    if not targets:
-        hint = "subclass BaseTask and give the class a NAME"
-        raise UsageError("it defines no task", where=display(path), hint=hint)
-    return targets
-
-
-def _instance(kind: TaskClass | type[PythonTask]) -> PythonTask:
-    """An instance of the task class; errors in its constructor name the class."""
-    cls = kind.load() if isinstance(kind, TaskClass) else kind
-    with running(f"{cls.__name__}()", kind=ConfigError, where=cls.NAME, hint="call it to debug it"):
-        return cls()
-
-
-def _read(path: Path) -> YamlFile:
+def _read_task_file(path: Path) -> StatedKeys:
     if is_dir(path):
         raise UsageError("it is a folder", where=display(path), hint="give it as --include_path and name its tasks")
-    file = read_yaml(path)
-    for key in file.data:
+    stated = read_yaml(path)
+    for key in stated.data:
         if str(key).startswith("_"):
-            place = f"{file.source.at(str(key))}: {key}"
-            raise ConfigError(f"unknown key '{key}' in a task", where=place, hint="remove it")
-    return file
+            raise ConfigError(f"unknown key '{key}' in a task", where=stated.where(str(key)), hint="remove it")
+    return stated
 
 
-def _is_group(file: YamlFile) -> bool:
+def _is_group(stated: StatedKeys) -> bool:
     """Whether a file defines a group; a file with a `class` is a task."""
-    return "group" in file.data and "class" not in file.data
+    return "group" in stated.data and "class" not in stated.data
 
 
-def _shown(spec: str) -> str:
+def _shorten_name(spec: str) -> str:
     return spec if len(spec) < 100 else spec[:99] + "…"
 
 
-def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
-    """The tasks of the nodes by the names of their forms."""
-    configs: dict[str, TaskConfig] = {}
-    for node in nodes:
-        for config in node.tasks() if isinstance(node, Group) else [node]:
-            _check_unique(config, configs.setdefault(config.form_name, config))
-    return configs
-
-
-def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
-    """Raise a ConfigError for two files that define the same form, whose results would have the same key."""
-    files = [member._source.file for member in (first, config) if member._source is not None]
-    if len(set(files)) > 1:
-        message = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
-        raise ConfigError(
-            message, where=config.where("task"), hint="rename one of the two tasks, or run them one by one"
-        )
-
-
-def _supported_by(data: Mapping[str, Any], source: Source) -> list[str]:
-    mapping = FieldMapping(data.get("doc_to_text"), data.get("doc_to_choice"), data.get("doc_to_target"))
+def _labels_supported_by(stated: StatedKeys) -> list[str]:
+    mapping = FieldMapping(stated.get("doc_to_text"), stated.get("doc_to_choice"), stated.get("doc_to_target"))
     try:
-        return supported_formats(data.get("formats"), mapping)
+        return supported_formats(stated.get("formats"), mapping)
     except ConfigError as error:
-        raise error.moved(f"{source.at('formats')}: formats") from error
+        raise error.moved(stated.where("formats")) from error

@@ -14,7 +14,7 @@ from yaml.reader import ReaderError
 
 from multiform.errors import ConfigError, shorten
 from multiform.tasks.functions import FunctionRef
-from multiform.tasks.source import KeyPath, Position, display
+from multiform.tasks.source import FilePosition, KeyPath, display
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: The most values of a task file, with everything that aliases repeat.
@@ -32,7 +32,7 @@ class Parsed:
     """The data of a YAML document, the position of each key, and notes about unusual values that are accepted."""
 
     data: Any
-    positions: dict[KeyPath, Position]
+    positions: dict[KeyPath, FilePosition]
     notes: tuple[ConfigError, ...] = ()
 
 
@@ -51,9 +51,9 @@ def parse_yaml(text: str, path: Path) -> Parsed:
         positions = dict(_positions(node, path, set()))
         return Parsed(loader.construct_document(node), positions, tuple(loader.notes))
     except yaml.YAMLError as error:
-        raise explained(error, text, path) from error
+        raise explain_error(error, text, path) from error
     except (ValueError, AttributeError) as error:  # an impossible date or number, such as 2024-13-45
-        place = Position(path, _unreadable(_Loader(""), node) or 1)
+        place = FilePosition(path, _unreadable(_Loader(""), node) or 1)
         message = f"a value cannot be read: {' '.join(str(error).split())}"
         raise ConfigError(message, where=str(place), hint="quote it to make it a string") from error
     except RecursionError as error:
@@ -79,11 +79,11 @@ def _check_aliases(node: Any, path: Path) -> None:
     if size > MAX_NODES:
         too_many = f"aliases repeat more than {MAX_NODES:,} values"
         message = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else too_many
-        raise ConfigError(message, where=str(Position(path, 1)), hint="write out what is needed of it")
+        raise ConfigError(message, where=str(FilePosition(path, 1)), hint="write out what is needed of it")
 
 
 def expanded_size(node: Any) -> float:
-    """How many values a document has once every alias is replaced by what it repeats; without end for one of itself.
+    """The number of values of a document with all aliases expanded; infinite if an alias contains itself.
 
     Aliases of aliases make a few lines stand for billions of values, each of which the rest of the program would visit.
     """
@@ -114,7 +114,7 @@ class _Loader(_BASE):  # type: ignore[misc]
 
 def _function(loader: Any, node: Any) -> FunctionRef:
     name = loader.construct_scalar(node) if isinstance(node, yaml.ScalarNode) else _items(node)
-    position = Position(loader.path, node.start_mark.line + 1)
+    position = FilePosition(loader.path, node.start_mark.line + 1)
     if not re.fullmatch(r"\w+(\.\w+)+", str(name)):
         raise ConfigError(
             f"!function expects module.name, got {shorten(name)}",
@@ -133,7 +133,7 @@ def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
 def _number(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Constructs a number that is not too long."""
 
-    def limited(loader: Any, node: Any) -> Any:
+    def construct_short(loader: Any, node: Any) -> Any:
         length = len(node.value)
         if length > MAX_DIGITS:
             raise ValueError(f"a number of {length:,} characters, and {MAX_DIGITS:,} are allowed")
@@ -142,7 +142,7 @@ def _number(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         except OverflowError as error:
             raise ValueError(str(error)) from error
 
-    return limited
+    return construct_short
 
 
 _Loader.add_constructor("!function", _function)
@@ -159,19 +159,19 @@ def _check_keys(loader: Any, node: Any) -> None:
         if isinstance(key, yaml.MappingNode) and node.flow_style and key.flow_style:
             message = "not valid YAML: a value that begins with '{{' is read as a mapping"
             hint = 'put the template in quotes, e.g. "{{question}}"'
-            raise ConfigError(message, where=str(Position(loader.path, line)), hint=hint)
+            raise ConfigError(message, where=str(FilePosition(loader.path, line)), hint=hint)
         if not isinstance(key, yaml.ScalarNode):
-            place = str(Position(loader.path, line))
+            place = str(FilePosition(loader.path, line))
             raise ConfigError("not valid YAML: a key is not a word", where=place, hint="write key: value")
         if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
             message = f"the key '{key.value}' is given twice (first on line {seen[key.value]}), and this one counts"
-            place = str(Position(loader.path, line))
+            place = str(FilePosition(loader.path, line))
             loader.notes.append(ConfigError(message, where=place, hint="remove one of the two"))
         seen[key.value] = line
 
 
-def _positions(node: Any, path: Path, seen: set[int], prefix: KeyPath = ()) -> Iterator[tuple[KeyPath, Position]]:
-    yield prefix, Position(path, node.start_mark.line + 1)
+def _positions(node: Any, path: Path, seen: set[int], prefix: KeyPath = ()) -> Iterator[tuple[KeyPath, FilePosition]]:
+    yield prefix, FilePosition(path, node.start_mark.line + 1)
     if isinstance(node, yaml.ScalarNode) or id(node) in seen:  # what an alias repeats stands elsewhere
         return
     seen.add(id(node))
@@ -179,7 +179,7 @@ def _positions(node: Any, path: Path, seen: set[int], prefix: KeyPath = ()) -> I
         for key, value in node.value:
             inner = (*prefix, str(key.value))
             yield from _positions(value, path, seen, inner)
-            yield inner, Position(path, key.start_mark.line + 1)
+            yield inner, FilePosition(path, key.start_mark.line + 1)
     else:
         for index, item in enumerate(node.value):
             yield from _positions(item, path, seen, (*prefix, index))
@@ -203,17 +203,17 @@ def _unreadable(loader: Any, node: Any) -> int | None:
 _QUOTE = 'put the value in quotes, e.g. "{{question}}"'
 
 
-def explained(error: yaml.YAMLError, text: str, path: Path) -> ConfigError:
+def explain_error(error: yaml.YAMLError, text: str, path: Path) -> ConfigError:
     """A ConfigError for an error of PyYAML, with the line at fault and what to do about it.
 
-    >>> str(explained(yaml.MarkedYAMLError(problem="found undefined alias"), "a: *b", Path("t.yaml")))
+    >>> str(explain_error(yaml.MarkedYAMLError(problem="found undefined alias"), "a: *b", Path("t.yaml")))
     't.yaml:1: not valid YAML: found undefined alias; check indentation and quotes'
     """
-    line, message, hint = _explained(error, text)
-    return ConfigError(f"not valid YAML: {message}", where=str(Position(path, line)), hint=hint)
+    line, message, hint = _explanation(error, text)
+    return ConfigError(f"not valid YAML: {message}", where=str(FilePosition(path, line)), hint=hint)
 
 
-def _explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
+def _explanation(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     if isinstance(error, ReaderError):
         line = text[: error.position].count("\n") + 1
         return line, f"it holds the control character U+{_code(error.character):04X}", "remove it"
@@ -236,7 +236,7 @@ def _explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
         return opened.line + 1, "the bracket that opens here is not closed, or a comma is missing", hint
     if "expected key" in problem or "could not find expected ':'" in problem or "'-' indicator" in problem:
         hint = _QUOTE if _is_template(line_text) else "check its indentation and quotes"
-        return _filled(text, line), "the line does not fit the lines above it", hint
+        return _last_filled_line(text, line), "the line does not fit the lines above it", hint
     if "mapping values are not allowed" in problem:
         return line, "': ' is not expected here", "check the indentation, and quote a value that holds ': '"
     if "found another document" in problem:
@@ -265,7 +265,7 @@ def _line(text: str, number: int) -> str:
     return lines[number - 1] if number <= len(lines) else ""
 
 
-def _filled(text: str, number: int) -> int:
+def _last_filled_line(text: str, number: int) -> int:
     """The number of the line, or of the last non-empty line before it."""
     while number > 1 and not _line(text, number).strip():
         number -= 1

@@ -1,14 +1,14 @@
-"""Resolve a task configuration: apply its prompt library, perturbation, and format or template to its keys.
+"""resolve: what a task states, under the format or template that it runs with.
 
-    use_prompt -> perturbation -> format or template -> generation arguments -> few-shot configuration
+    keys of the format's entry -> use_prompt -> perturbation -> format or template -> generation -> few-shot examples
 
-Each step takes the values so far and returns those that it replaces.
+This is the only place that knows which of task, format and dialect wins. It reads no file. Each step takes the values
+so far and returns those that it replaces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from multiform.errors import ConfigError, shorten
@@ -21,10 +21,8 @@ from multiform.formats.perturbation import Perturbation, perturb_field
 from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
 from multiform.prompts.template import compile_template
 from multiform.tasks.check import check_values
-from multiform.tasks.fewshot import FewshotConfig
-from multiform.tasks.generation import generation_defaults
-from multiform.tasks.keys import TaskKeys, Unstated
-from multiform.tasks.prompts import load_prompt
+from multiform.tasks.keys import FewshotConfig, TaskKeys, default_keys, generation_defaults
+from multiform.tasks.source import StatedKeys
 
 Values = dict[str, Any]
 #: Turns a path of keys into the place that a message names.
@@ -33,23 +31,19 @@ Where = Callable[..., str | None]
 _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
 
 
-def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
-    """The values that a task runs with; `stated` has all keys of its configuration.
+def resolve(stated: StatedKeys, library_prompt: Mapping[str, Any], *, where: Where) -> Values:
+    """The values that a task runs with: what it states, under the format or template that it runs with.
 
-    Beside the keys, the values have `prompt` (the fields as stated), `mapping` (the fields that the format
-    renders), `fewshot_mapping` (those of few-shot examples with fields of their own), `format`, `format_label`, what
-    the variation of the format says, `recovered`, `template_config` and `overridden`. A library of prompts is looked
-    up in `folder`, and `where` turns a path of keys into the place that a message names.
+    `library_prompt` has the fields that `use_prompt` names, and `where` turns a path of keys into the place that a
+    message names. Beside the keys, the values have `stated_mapping` (the task's own fields), `mapping` (the fields that
+    the format renders), `fewshot_mapping` (those of few-shot examples with fields of their own), `format`,
+    `format_label`, what the variation of the format says, `recovered`, `template_config` and `overridden`.
     """
-    selection = stated["_formats_selection"] or stated["task"].partition("@")[2] or None
-    try:
-        finished, overrides = task_overrides(stated["formats"], selection)
-    except ConfigError as error:
-        raise placed(error, "formats", where) from error
-    check_values(TaskKeys, overrides, lambda *path: where(*format_key(stated["formats"], finished, str(path[0]))))
-    stated = {**stated, **overrides}
+    label, keys = apply_overrides(stated, where)
+    selection = selected_format(keys)
     values: Values = {
-        **stated,
+        **default_keys(),
+        **keys.data,
         "format": None,
         "format_label": None,
         "axes": {},
@@ -59,25 +53,42 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
         "recovered": None,
         "template_config": None,
         "overridden": (),
-        "multiple_targets": bool(stated["multiple_targets"]),
-        "output_type": str(stated["output_type"]),
-        "output_type_stated": not isinstance(stated["output_type"], Unstated),
+        "output_type_stated": "output_type" in keys.data,
+        **library_prompt,
     }
-    values |= _library_prompt(values, folder, where)
-    values["prompt"] = _mapping(values)
-    values["doc_to_text"] = _noisy(values["doc_to_text"], values, where)
+    values["stated_mapping"] = _mapping(values)
+    values["doc_to_text"] = _with_noise(values["doc_to_text"], values, where)
     values["mapping"] = _mapping(values)
     _compile_fields(values, where)
-    if finished is None:
-        values |= _format(values, stated, where)
+    if label is None:
+        values |= _format(values, keys, where)
     elif selection is not None:
-        axes = selection.removeprefix(finished)
-        values |= {**(_drawn(axes, values, where) if axes else {}), "format_label": selection}
+        axes = selection.removeprefix(label)
+        values |= {**(_draw(axes, values, where) if axes else {}), "format_label": selection}
     values |= _generation(values, where)
-    values |= _fewshot(values, stated, where)
+    values |= _fewshot(values, keys, where)
     if isinstance(values["scorer"], str):
         values["scorer"] = {"type": values["scorer"]}
     return values
+
+
+def selected_format(stated: StatedKeys) -> str | None:
+    """The format that follows the ``@`` in the name of a task, or in the name that a run asks for."""
+    return stated.get("_formats_selection") or stated.get("task", "").partition("@")[2] or None
+
+
+def apply_overrides(stated: StatedKeys, where: Where) -> tuple[str | None, StatedKeys]:
+    """The keys of a task with those that the entry of the selected format replaces.
+
+    Also returns the label of the entry where it is a finished prompt, and None where it is a format.
+    """
+    formats = stated.get("formats")
+    try:
+        label, overrides = task_overrides(formats, selected_format(stated))
+    except ConfigError as error:
+        raise _at_key(error, "formats", where) from error
+    check_values(TaskKeys, overrides, lambda *path: where(*format_key(formats, label, str(path[0]))))
+    return label, stated.with_keys(**overrides)
 
 
 def _mapping(values: Mapping[str, Any]) -> FieldMapping:
@@ -85,29 +96,14 @@ def _mapping(values: Mapping[str, Any]) -> FieldMapping:
     return FieldMapping(question, choices, answer, values["doc_to_context"])
 
 
-def _library_prompt(values: Values, folder: Path, where: Where) -> Values:
-    """The fields of the prompt that `use_prompt` names."""
-    if values["use_prompt"] is None:
-        return {}
-    try:
-        return load_prompt(
-            values["use_prompt"],
-            folder=folder,
-            dataset_path=values["dataset_path"],
-            dataset_name=values["dataset_name"],
-        )
-    except ConfigError as error:
-        raise error.at(where("use_prompt") or "use_prompt") from error
-
-
-def _noisy(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
+def _with_noise(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
     """The question with the perturbation that the task asks for."""
     if values["perturbation"] is None:
         return question
     try:
         perturbation = Perturbation.of(values["perturbation"], values["perturbation_unmodifiable_words"] or ())
     except ConfigError as error:
-        raise placed(error, "perturbation", where) from error
+        raise _at_key(error, "perturbation", where) from error
     return perturb_field(question, perturbation)
 
 
@@ -123,9 +119,9 @@ def _compile_fields(values: Values, where: Where) -> None:
             raise error.moved(where(name)) from error
 
 
-def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
+def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
     """The values that the selected format or template replaces; none without one."""
-    selection = values["_formats_selection"] or values["task"].partition("@")[2] or None
+    selection = selected_format(stated)
     if values["template"] is not None:
         if values["formats"] is not None:
             hint = "keep one of the two; 'multiform convert' turns one into the other"
@@ -133,30 +129,30 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         if selection is None:
             return _template(values, where)
     if selection is not None and selection.startswith("[") and values["formats"] is None:
-        return _drawn(selection, values, where)
+        return _draw(selection, values, where)
     try:
         selected = select_format(values["formats"], selection, values["variations"])
         _check_variations(values["variations"], selected)
     except UnknownFormatError as error:
         if selection is None:
-            raise placed(error, "formats", where) from error
+            raise _at_key(error, "formats", where) from error
         raise error.moved(f"{values['task'].partition('@')[0]}@{selection}") from error
     except ConfigError as error:
         root = "variations" if (error.where or "").startswith("variations") else "formats"
-        raise placed(error, root, where) from error
+        raise _at_key(error, root, where) from error
     if selected is None:
         if values["doc_to_context"] is not None:
             hint = "name one under 'formats:', or write the context into doc_to_text"
             raise ConfigError("only a format writes a context", where=where("doc_to_context"), hint=hint)
         return {}
     foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
-    recovered = _recovered(values["prompt"], selected.format, values, stated, where) if foreign else None
-    mapping = _raw_mapping(values["prompt"], recovered, values, where)
+    recovered = _recover_mapping(values["stated_mapping"], selected.format, values, stated, where) if foreign else None
+    mapping = _raw_mapping(values["stated_mapping"], recovered, values, where)
     try:
         check_raw(selected.format, mapping)
-        templates = compile_format(selected.format, mapping, _own_base(values, recovered))
+        templates = compile_format(selected.format, mapping, _answer_base(values, recovered))
     except ConfigError as error:
-        raise placed(error, "formats", where) from error
+        raise _at_key(error, "formats", where) from error
     return {
         "format_label": selected.label,
         "axes": selected.axes,
@@ -165,15 +161,15 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         "recovered": recovered,
         "mapping": mapping,
         **{name: getattr(templates, name) for name in _FIELDS},
-        **_overridden_by(selected.format, values, foreign=recovered is not None),
+        **_replaced_by_format(selected.format, values, foreign=recovered is not None),
     }
 
 
-def _own_base(values: Values, recovered: Recovered | None) -> int | None:
+def _answer_base(values: Values, recovered: Recovered | None) -> int | None:
     """The stated `answer_base`, for the task's own field; the recovered index of an answer counts from 0."""
-    own = recovered is None or recovered.mapping.answer is values["prompt"].answer
+    is_stated = recovered is None or recovered.mapping.answer is values["stated_mapping"].answer
     base: int | None = values["answer_base"]
-    return base if own else None
+    return base if is_stated else None
 
 
 def _check_variations(declared: Mapping[str, Any] | None, selected: Selected | None) -> None:
@@ -181,15 +177,15 @@ def _check_variations(declared: Mapping[str, Any] | None, selected: Selected | N
     grammar_of(FormatConfig() if selected is None else selected.format, declared)
 
 
-def _drawn(selection: str, values: Values, where: Where) -> Values:
+def _draw(selection: str, values: Values, where: Where) -> Values:
     """The values of a task without `formats:` of which another draw of few-shot examples is selected."""
     try:
         draw = fewshot_draw(selection)
     except ConfigError as error:
         raise error.moved(f"{values['task']}@{selection}") from error
-    written = {} if values["template"] is None else _template(values, where)
+    replaced = {} if values["template"] is None else _template(values, where)
     axes = {"draw": str(draw)} if draw else {}
-    return {**written, "format_label": selection, "axes": axes, "fewshot_draw": draw}
+    return {**replaced, "format_label": selection, "axes": axes, "fewshot_draw": draw}
 
 
 def _template(values: Values, where: Where) -> Values:
@@ -197,7 +193,7 @@ def _template(values: Values, where: Where) -> Values:
     try:
         template = wrap_mapping(values["template"], values["mapping"], values["output_type"], values["answer_base"])
     except ConfigError as error:
-        raise placed(error, "template", where) from error
+        raise _at_key(error, "template", where) from error
     replaced = {
         "template_config": template.template,
         "format": template.format,
@@ -206,10 +202,10 @@ def _template(values: Values, where: Where) -> Values:
         "output_type_stated": True,
         **{name: getattr(template, name) for name in _FIELDS},
     }
-    return replaced if template.format is None else {**replaced, **_overridden_by(template.format, values)}
+    return replaced if template.format is None else {**replaced, **_replaced_by_format(template.format, values)}
 
 
-def _overridden_by(format: FormatConfig, values: Values, *, foreign: bool = False) -> Values:
+def _replaced_by_format(format: FormatConfig, values: Values, *, foreign: bool = False) -> Values:
     """The values of layout and scoring that a format replaces, and `overridden`, a list of those that it overrides."""
     overridden = []
     replaced: Values = {}
@@ -263,11 +259,11 @@ def overridden_until(format: FormatConfig, generation_kwargs: Mapping[str, Any])
     return None if until == stops else until
 
 
-def _recovered(
-    prompt: FieldMapping, format: FormatConfig, values: Values, stated: Mapping[str, Any], where: Where
+def _recover_mapping(
+    prompt: FieldMapping, format: FormatConfig, values: Values, stated: StatedKeys, where: Where
 ) -> Recovered:
     """The raw mapping behind the fields of a task that was not written for formats."""
-    ranks = stated["output_type"] == "multiple_choice"
+    ranks = stated.get("output_type") == "multiple_choice"
     result = infer(
         Prompt(
             text=prompt.question,
@@ -289,7 +285,7 @@ def _raw_mapping(prompt: FieldMapping, recovered: Recovered | None, values: Valu
     raw = prompt if recovered is None else recovered.mapping
     question = "question" if raw.question is None else raw.question
     answer = "answer" if raw.answer is None else raw.answer
-    return FieldMapping(_noisy(question, values, where), raw.choices, answer, raw.context)
+    return FieldMapping(_with_noise(question, values, where), raw.choices, answer, raw.context)
 
 
 def _generation(values: Values, where: Where) -> Values:
@@ -300,26 +296,26 @@ def _generation(values: Values, where: Where) -> Values:
         )
     except ConfigError as error:
         if format is None or format.generation_kwargs is None:
-            raise placed(error, "generation_kwargs", where) from error
+            raise _at_key(error, "generation_kwargs", where) from error
         raise error.moved(where(*format_key(values["formats"], values["format_label"], "generation_kwargs"))) from error
     return {"generation_kwargs": kwargs}
 
 
-def _fewshot(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
+def _fewshot(values: Values, stated: StatedKeys, where: Where) -> Values:
     """The few-shot configuration, completed with the task's values."""
-    config = stated["fewshot_config"]
+    config = stated.get("fewshot_config")
     if isinstance(config, FewshotConfig):
         config = {key: value for key, value in vars(config).items() if value is not None}
     config = dict(config or {})
     if config.get("doc_to_text") is not None and values["recovered"] is None:
-        config["doc_to_text"] = _noisy(config["doc_to_text"], values, where)
+        config["doc_to_text"] = _with_noise(config["doc_to_text"], values, where)
     try:
         format: FormatConfig | None = values["format"]
         mapping = None
         if format is not None and any(config.get(name) is not None for name in _FIELDS):
             mapping = _fewshot_mapping(config, values, stated, where)
         if format is not None and (mapping is not None or format.of_shots() != format):
-            base = _own_base(values, values["recovered"])
+            base = _answer_base(values, values["recovered"])
             templates = compile_format(format.of_shots(), mapping or values["mapping"], base)
             config |= {name: getattr(templates, name) for name in _FIELDS}
         inherited = {
@@ -330,17 +326,15 @@ def _fewshot(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
             inherited["fewshot_split"] = values["fewshot_split"]
         fewshot = FewshotConfig.from_dict(config, process_docs=values["process_docs"], **inherited)
     except ConfigError as error:
-        raise placed(error, "fewshot_config", where) from error
+        raise _at_key(error, "fewshot_config", where) from error
     return {"fewshot_config": fewshot, "fewshot_mapping": mapping}
 
 
-def _fewshot_mapping(
-    config: Mapping[str, Any], values: Values, stated: Mapping[str, Any], where: Where
-) -> FieldMapping:
+def _fewshot_mapping(config: Mapping[str, Any], values: Values, stated: StatedKeys, where: Where) -> FieldMapping:
     """The mapping of few-shot examples with fields of their own, which goes through the same format as the task."""
     format: FormatConfig = values["format"]
     foreign = values["recovered"] is not None
-    raw = values["prompt"] if foreign else values["mapping"]
+    raw = values["stated_mapping"] if foreign else values["mapping"]
     if foreign and format.needs_choices and config.get("samples") is None:
         config = {}  # examples laid out otherwise, such as with reasoning, get the layout of the format
     mapping = FieldMapping(
@@ -350,7 +344,7 @@ def _fewshot_mapping(
         raw.context,
     )
     if foreign:
-        mapping = _raw_mapping(mapping, _recovered(mapping, format, values, stated, where), values, where)
+        mapping = _raw_mapping(mapping, _recover_mapping(mapping, format, values, stated, where), values, where)
     return mapping
 
 
@@ -361,7 +355,7 @@ def format_key(formats: Any, label: str | None, name: str) -> tuple[str, ...]:
     return ("formats", name) if "type" in formats else ("formats", label, name)
 
 
-def placed(error: ConfigError, root: str, where: Where) -> ConfigError:
+def _at_key(error: ConfigError, root: str, where: Where) -> ConfigError:
     """The error, whose place is a path of keys below `root`, at the file and line of the deepest key."""
     inner = (error.where or "").removeprefix(root).split(".")
     keys = [int(part) if part.isdigit() else part for part in inner if part]

@@ -1,4 +1,4 @@
-"""Source: the file and line of every key of a configuration."""
+"""StatedKeys: what is stated of a task or group. Source: the file and line of every key."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from multiform.errors import ConfigError
 
@@ -15,7 +16,7 @@ KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class FilePosition:
     """A place in a file, lines counted from 1."""
 
     file: Path
@@ -30,16 +31,16 @@ class Source:
     """The positions of the keys of one configuration, which may come from several files."""
 
     file: Path
-    positions: Mapping[KeyPath, Position] = field(default_factory=dict)
+    positions: Mapping[KeyPath, FilePosition] = field(default_factory=dict)
     #: Warnings about the files, such as a key that is given twice.
     notes: tuple[ConfigError, ...] = ()
 
-    def at(self, *path: str | int) -> Position:
+    def at(self, *path: str | int) -> FilePosition:
         """The position of a key, given as a path, or of the innermost key around it that is known."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.positions:
                 return self.positions[path[:length]]
-        return Position(self.file, 1)
+        return FilePosition(self.file, 1)
 
     def under(self, *path: str | int) -> Source:
         """The source of a part of the configuration, such as one item of a list."""
@@ -48,7 +49,7 @@ class Source:
 
     def over(self, sources: Iterable[Source]) -> Source:
         """This source merged over others, the later ones first: a top-level key hides the same key below it."""
-        merged: dict[KeyPath, Position] = {}
+        merged: dict[KeyPath, FilePosition] = {}
         notes: dict[str, ConfigError] = {}
         for source in [*sources, self]:
             notes |= {str(note): note for note in source.notes}
@@ -58,6 +59,34 @@ class Source:
         if () in self.positions:
             merged[()] = self.positions[()]
         return Source(self.file, merged, tuple(notes.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class StatedKeys:
+    """What the file, the class or the call that defines a task or group states: the keys that it sets, and where.
+
+    Loaders, groups and dialects pass it on, and `TaskConfig.from_stated` resolves it. A key that is not set is not
+    in `data`, even where a configuration has a default for it.
+    """
+
+    data: dict[str, Any]
+    source: Source | None = None
+    #: The class of the task, where it is not the one of its output type.
+    task_class: type | None = None
+    #: All keys of the file, for a task class that takes more keys than there are fields.
+    class_keys: Mapping[str, Any] = field(default_factory=dict)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or the default where it is not set."""
+        return self.data.get(key, default)
+
+    def with_keys(self, **changes: Any) -> StatedKeys:
+        """The same with other values of some keys."""
+        return replace(self, data={**self.data, **changes})
+
+    def where(self, *path: str | int) -> str | None:
+        """The file, line and path of a key, as messages show them."""
+        return where(self.source, self.data.get("task", self.data.get("group")), *path)
 
 
 _in_full: ContextVar[bool] = ContextVar("in_full", default=False)

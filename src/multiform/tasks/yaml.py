@@ -1,17 +1,28 @@
-"""Reading YAML task files with the files that they include."""
+"""Reading YAML task files with the files that they include, and the prompt libraries that they name.
+
+``use_prompt: file.yaml:name`` is an entry below `prompts:` of a YAML file, with keys such as `doc_to_text` and
+`doc_to_target`. ``promptsource:name`` is a template of promptsource for the task's dataset; the template files
+are read from the installed package, or from the folder that ``PROMPTSOURCE_TEMPLATES`` names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from multiform.errors import ConfigError, nearest, shorten
+from multiform.fields import Doc, Field
+from multiform.formats.compile import BoundTemplate
 from multiform.paths import open_file, resolve
+from multiform.tasks.functions import resolve_functions
 from multiform.tasks.parse import Parsed, parse_yaml
-from multiform.tasks.source import Position, Source, display
+from multiform.tasks.source import FilePosition, Source, StatedKeys, display
 
 #: The most bytes of a task file, the most files that it includes one inside the other, and the most includes in all.
 _MAX_BYTES = 2_000_000
@@ -25,23 +36,15 @@ class IncludeCycleError(ConfigError):
     """A file includes itself, directly or through others."""
 
 
-@dataclass(frozen=True, slots=True)
-class YamlFile:
-    """The content of a task file, merged with the files that it includes."""
-
-    data: dict[str, Any]
-    source: Source
-
-
-def read_yaml(path: Path) -> YamlFile:
+def read_yaml(path: Path) -> StatedKeys:
     """Read a task file with its includes: later includes override earlier ones, and the file overrides all."""
-    return _read(resolve(path), (), {})
+    return _read_file(resolve(path), (), {})
 
 
-def read_own(path: Path) -> YamlFile:
+def read_own(path: Path) -> StatedKeys:
     """Read a task file without its includes; `include` stays one of its keys."""
     parsed = parse_yaml(read_text(path), resolve(path))
-    return YamlFile(_mapping(parsed, path), Source(path, parsed.positions, parsed.notes))
+    return StatedKeys(_mapping(parsed, path), Source(path, parsed.positions, parsed.notes))
 
 
 def read_text(path: Path) -> str:
@@ -58,7 +61,7 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         message = f"not UTF-8: byte 0x{error.object[error.start]:02x} at offset {error.start}"
-        raise ConfigError(message, where=str(Position(path, line)), hint="save the file as UTF-8") from error
+        raise ConfigError(message, where=str(FilePosition(path, line)), hint="save the file as UTF-8") from error
     except (OSError, ValueError) as error:
         message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise ConfigError(message, where=display(path), hint="check its path and rights") from error
@@ -69,7 +72,7 @@ def read_text(path: Path) -> str:
 _parse = lru_cache(maxsize=512)(parse_yaml)
 
 
-def _read(path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> YamlFile:
+def _read_file(path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys]) -> StatedKeys:
     """Read a file with its includes; `chain` has the files that include it, and `known` the files included so far."""
     parsed = _parse(read_text(path), path)
     data = _mapping(parsed, path)
@@ -79,11 +82,12 @@ def _read(path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> Y
     if len(names) > _MAX_INCLUDES:
         message = f"{len(names):,} includes, and {_MAX_INCLUDES:,} are allowed"
         raise ConfigError(message, where=f"{source.at('include')}: include", hint="include each file once")
-    includes = [_included(name, place, path, chain, known) for name, place in names]
+    includes = [_read_include(name, place, path, chain, known) for name, place in names]
     merged: dict[str, Any] = {}
     for included in includes:
         merged |= {key: value for key, value in included.data.items() if key not in _NOT_INCLUDED}
-    return YamlFile(merged | keys, source.over([included.source for included in includes]))
+    sources = [included.source for included in includes if included.source is not None]
+    return StatedKeys(merged | keys, source.over(sources))
 
 
 def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
@@ -106,7 +110,9 @@ def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
     return placed
 
 
-def _included(name: str, place: str, path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> YamlFile:
+def _read_include(
+    name: str, place: str, path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys]
+) -> StatedKeys:
     try:
         target = (path.parent / name).resolve()
         exists = target.is_file()
@@ -128,7 +134,7 @@ def _included(name: str, place: str, path: Path, chain: tuple[Path, ...], known:
         if len(known) >= _MAX_INCLUDES:
             message = f"more than {_MAX_INCLUDES:,} files are included"
             raise ConfigError(message, where=place, hint="include fewer")
-        known[target] = _read(target, chain, known)
+        known[target] = _read_file(target, chain, known)
     return known[target]
 
 
@@ -145,3 +151,95 @@ def _file_hint(path: Path, pattern: str) -> str:
         return f"there is no folder {display(path.parent)}"
     siblings = [p.name for p in path.parent.glob(pattern) if p.is_file()]
     return nearest(path.name, siblings, listed=f"the files in {display(path.parent)} are")
+
+
+#: The keys that an entry of a library may have.
+KEYS = ("doc_to_text", "doc_to_target", "doc_to_choice", "target_delimiter", "gen_prefix", "description")
+
+
+def load_prompt(stated: StatedKeys) -> dict[str, Any]:
+    """The fields of a task that its `use_prompt` sets; a library file is looked up beside the task file."""
+    spec = str(stated.get("use_prompt"))
+    library, _, name = spec.rpartition(":")
+    if not library or not name:
+        raise ConfigError(
+            f"expected library:prompt, got '{spec}'",
+            hint="write e.g. 'prompts.yaml:short' or 'promptsource:GPT-3 Style'",
+        )
+    if library == "promptsource":
+        return _from_promptsource(name, stated.get("dataset_path"), stated.get("dataset_name"))
+    folder = stated.source.file.parent if stated.source else Path()
+    return _from_yaml(folder / library, name)
+
+
+def _from_yaml(path: Path, name: str) -> dict[str, Any]:
+    prompts = read_yaml(path).data.get("prompts")
+    if not isinstance(prompts, Mapping):
+        raise ConfigError("there is no 'prompts:' table", where=str(path), hint="write 'prompts:' and entries below it")
+    if name not in prompts:
+        raise ConfigError(f"no prompt '{name}' in {path.name}", hint=nearest(name, prompts, listed="prompts"))
+    entry = prompts[name]
+    unknown = [key for key in entry if key not in KEYS] if isinstance(entry, Mapping) else [entry]
+    if unknown:
+        raise ConfigError(f"prompt '{name}' has an unknown key '{unknown[0]}'", hint=f"known keys: {', '.join(KEYS)}")
+    return dict(resolve_functions(dict(entry)))
+
+
+def _from_promptsource(name: str, dataset_path: str | None, dataset_name: str | None) -> dict[str, Any]:
+    path = _templates_folder().joinpath(*filter(None, (dataset_path, dataset_name)), "templates.yaml")
+    if not path.is_file():
+        raise ConfigError(f"promptsource has no templates for '{dataset_path}'", hint=f"looked for {path}")
+    entries = yaml.load(read_text(path), Loader=_TemplateLoader)["templates"].values()
+    by_name = {str(entry["name"]): entry for entry in entries}
+    if name not in by_name:
+        raise ConfigError(f"promptsource has no template '{name}'", hint=nearest(name, by_name, listed="templates"))
+    return _template_fields(by_name[name])
+
+
+def _template_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a promptsource template, which separates prompt and target, and choices, by ``|||``."""
+    text, _, target = str(entry["jinja"]).partition("|||")
+    choices = entry.get("answer_choices")
+    if not choices:
+        return {"doc_to_text": text.strip(), "doc_to_target": target.strip()}
+    listed = Field.of(_Choices(str(choices)))
+    bound = {"answer_choices": listed}
+    return {
+        "doc_to_text": BoundTemplate(text.strip(), bound),
+        "doc_to_target": BoundTemplate(target.strip(), bound),
+        "doc_to_choice": listed.spec,
+    }
+
+
+class _Choices:
+    """The choices of a document, rendered and split."""
+
+    def __init__(self, source: str) -> None:
+        self.field = Field.text(source)
+
+    def __call__(self, doc: Doc) -> list[str]:
+        return [choice.strip() for choice in str(self.field.read(doc)).split("|||")]
+
+
+def _templates_folder() -> Path:
+    folder = os.environ.get("PROMPTSOURCE_TEMPLATES")
+    if folder:
+        return Path(folder)
+    spec = find_spec("promptsource")
+    if spec is None or spec.origin is None:
+        raise ConfigError(
+            "promptsource's templates are not on disk",
+            hint="install promptsource, or set PROMPTSOURCE_TEMPLATES to its folder of templates",
+        )
+    return Path(spec.origin).parent / "templates"
+
+
+class _TemplateLoader(yaml.SafeLoader):
+    """Reads promptsource's own tags as plain mappings."""
+
+
+def _as_mapping(loader: Any, suffix: str, node: Any) -> Any:
+    return loader.construct_mapping(node, deep=True)
+
+
+_TemplateLoader.add_multi_constructor("!", _as_mapping)

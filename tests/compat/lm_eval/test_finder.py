@@ -10,7 +10,7 @@ import pytest
 from multiform import ConfigError, TaskManager, compat
 from multiform.imports.finder import lm_eval_finder as finder
 from multiform.tasks.functions import FunctionRef, load_module
-from multiform.tasks.source import Position
+from multiform.tasks.source import FilePosition
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_a_helper_that_is_not_answered_comes_from_the_installed_lm_eval(other, t
 
 def test_without_lm_eval_it_is_an_error_that_says_so(hidden, tmp_path):
     write(tmp_path, utils="from lm_eval.utils import special\n")
-    place = FunctionRef("utils.special", tmp_path, Position(tmp_path / "task.yaml", 3))
+    place = FunctionRef("utils.special", tmp_path, FilePosition(tmp_path / "task.yaml", 3))
     with pytest.raises(
         ConfigError, match=r"task.yaml:3.*cannot import name 'special'.*docs/lm-eval.md says what of lm"
     ):
@@ -120,7 +120,7 @@ def test_a_folder_above_is_looked_through_unless_everybody_may_write_to_it(hidde
 def test_an_importable_module_gets_the_same_answers(hidden, tmp_path, monkeypatch):
     write(tmp_path, site__mine_of_tests="from lm_eval.utils import general_detokenize as tidy\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    place = FunctionRef("mine_of_tests.tidy", tmp_path, Position(tmp_path / "task.yaml", 3))
+    place = FunctionRef("mine_of_tests.tidy", tmp_path, FilePosition(tmp_path / "task.yaml", 3))
     assert place.resolve()("so .") == "so."
 
 

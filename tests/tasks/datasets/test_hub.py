@@ -16,8 +16,8 @@ from huggingface_hub import errors as hub
 
 from multiform import TaskConfig
 from multiform.errors import DataError
+from multiform.tasks.datasets.documents import load_dataset
 from multiform.tasks.datasets.hub import hub_dataset, progress_on_terminal
-from multiform.tasks.datasets.load import load_dataset
 from tests.cli.conftest import Folder
 from tests.cli.conftest import folder as folder
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from multiform.tasks.index import Index, build_index, reader
+from multiform.tasks import outline as reader
+from multiform.tasks.index import Index, build_index
 
 #: Enough files for their index to be kept.
 FILES = 60

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from multiform.paths import open_file
-from multiform.tasks.index import build_index, reader
-from multiform.tasks.index.stamps import ABSENT, UNSURE, settled, stamp_of
+from multiform.tasks import outline as reader
+from multiform.tasks.index import build_index
+from multiform.tasks.index_cache import ABSENT, UNSURE, safe_stamp, stamp_of
 from multiform.tasks.outline import NOTHING
 
 NAMES = {f"t{number:02}" for number in range(60)}
@@ -72,10 +73,10 @@ def test_a_file_that_was_written_just_now_is_not_trusted_to_stay_so(tasks):
 
 def test_files_that_are_read_long_after_they_were_written_keep_their_stamps():
     second = 10**9
-    assert settled((5, 10 * second), 20 * second, 30 * second) == (5, 10 * second)
-    assert settled((5, 25 * second), 20 * second, 30 * second) == UNSURE
-    assert settled((5, 40 * second), 20 * second, 30 * second) == (5, 40 * second)  # a clock that is ahead
-    assert settled(ABSENT, 20 * second, 30 * second) == ABSENT
+    assert safe_stamp((5, 10 * second), 20 * second, 30 * second) == (5, 10 * second)
+    assert safe_stamp((5, 25 * second), 20 * second, 30 * second) == UNSURE
+    assert safe_stamp((5, 40 * second), 20 * second, 30 * second) == (5, 40 * second)  # a clock that is ahead
+    assert safe_stamp(ABSENT, 20 * second, 30 * second) == ABSENT
 
 
 def test_a_name_that_no_file_can_have_is_absent():

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from multiform.tasks.index import build_index, reader
-from multiform.tasks.index.cache import FolderIndex, load
-from multiform.tasks.index.stamps import UNSURE, scan
+from multiform.tasks import outline as reader
+from multiform.tasks.index import build_index
+from multiform.tasks.index_cache import UNSURE, FolderIndex, load, scan
 
 pytestmark = pytest.mark.process
 
@@ -35,7 +35,7 @@ def test_several_processes_read_what_one_does(many, monkeypatch):
     monkeypatch.setattr(reader, "_processors", lambda: 2)
     monkeypatch.setattr(reader, "_may_fork", lambda: False)
     alone = reader.read_files(str(many), scan(str(many)))
-    several = reader._read_at_once(str(many), scan(str(many)), 2)
+    several = reader._read_in_processes(str(many), scan(str(many)), 2)
     assert several == alone
     assert list(several.files) == list(alone.files)
     assert len(several.files) == FILES
@@ -46,7 +46,7 @@ def test_one_process_does_it_all_where_no_more_are_to_be_had(many, monkeypatch):
         raise OSError("no more processes")
 
     monkeypatch.setattr("multiprocessing.context.ForkProcess.start", refused)
-    assert len(reader._read_at_once(str(many), scan(str(many)), 2).files) == FILES
+    assert len(reader._read_in_processes(str(many), scan(str(many)), 2).files) == FILES
 
 
 def test_a_process_with_threads_is_not_copied():
@@ -62,7 +62,7 @@ def test_a_process_with_threads_is_not_copied():
 
 def test_what_changed_between_two_readings_is_read_again():
     parts = [FolderIndex(included={"a": (1, 1), "b": (2, 2)}), FolderIndex(included={"a": (1, 1), "b": (2, 3)})]
-    assert reader.joined(parts).included == {"a": (1, 1), "b": UNSURE}
+    assert reader.join_indexes(parts).included == {"a": (1, 1), "b": UNSURE}
 
 
 def names_of(folder: Path) -> list[str]:

@@ -9,8 +9,7 @@ import yaml
 
 from multiform.tasks import outline as outline_module
 from multiform.tasks.index import build_index
-from multiform.tasks.index.reader import _names_strictly
-from multiform.tasks.outline import outline
+from multiform.tasks.outline import _names_strictly, outline
 
 #: What task files define, as kind, name and tags, with the texts of such files.
 DEFINED: dict[tuple[str, str, tuple[str, ...]] | None, list[str]] = {

@@ -24,7 +24,7 @@ from multiform.formats import BPBStyle, FieldMapping, OutputType, ResponseType, 
 from multiform.formats.dialects.metric_classes import BaseMetric, BitsPerByteLoglikelihood, metric_specs, result_keys
 from multiform.formats.variation import Variation
 from multiform.scoring.build import build_scoring
-from multiform.tasks import GroupConfig, TaskConfig
+from multiform.tasks import GroupConfig, StatedKeys, TaskConfig
 from multiform.tasks.group import Group, Node
 from multiform.tasks.python_tasks import PythonTask, task_classes
 
@@ -114,7 +114,10 @@ class BaseTask(SampleHooks, PythonTask, Generic[SubjectType]):
             common["formats"] = {type(self.TASK_STYLER).__name__: styled}
         if label is not None:
             common["_formats_selection"] = label
-        return TaskConfig.from_dict({**common, **self.CONFIG, **overrides}, source=self._source())
+        task_class = KINDS[_output_type(task)] if named is None and styled is None else None
+        return TaskConfig.from_stated(
+            StatedKeys({**common, **self.CONFIG, **overrides}, self._source(), task_class=task_class)
+        )
 
     def _wanted_fewshot(self) -> int | None:
         """The number of few-shot examples; None where it is 0 only because that is the constructor's default."""
@@ -189,7 +192,6 @@ def _hook_fields(task: BaseTask[Any], subject: Any) -> dict[str, Any]:
         **scored,
         "target_delimiter": "",
         "metric_list": _metric_list(task),
-        "_task_class": KINDS[output_type],
     }
 
 

@@ -89,7 +89,7 @@ class HookedTask(Task):
     @cached_property
     def _numbered_docs(self) -> Docs:
         """The evaluated rows, each repeated for every sample that the class creates from it."""
-        rows = self.form.source.evaluated()
+        rows = self.form.source.eval_docs()
         if "_create_samples" not in self.python_task._own_hooks:
             self._rows = [(row, 0) for row in range(len(rows))]
         else:
@@ -127,7 +127,7 @@ class HookedTask(Task):
 
     def _draw_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         """The few-shot examples of an item, drawn by the sampler of the run."""
-        names = self.form.source.evaluated()[0]
+        names = self.form.source.eval_docs()[0]
         doc = {key: value for key, value in item.items() if key in names}
         return self.form.renderer.examples.docs(doc, self.num_fewshot)
 

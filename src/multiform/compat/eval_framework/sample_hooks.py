@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import Self
 
-from multiform.calls import overridden
+from multiform.calls import overridden_methods
 from multiform.errors import ConfigError, DataError, UsageError, nearest
 from multiform.formats import Language, ResponseType, TaskStyler
 from multiform.tasks import Source, TaskConfig
-from multiform.tasks.datasets.load import load_dataset
-from multiform.tasks.source import Position
+from multiform.tasks.datasets.documents import load_dataset
+from multiform.tasks.source import FilePosition
 
 if TYPE_CHECKING:
     from multiform.compat.eval_framework.samples import BaseMetricContext, Message, Sample
@@ -150,7 +150,7 @@ class StylerHooks:
     def _source(self) -> Source:
         """The file and line that define the class."""
         file, line = self._defined
-        return Source(file, {(): Position(file, line)})
+        return Source(file, {(): FilePosition(file, line)})
 
 
 logger = logging.getLogger("multiform")
@@ -373,7 +373,7 @@ class SampleHooks(StylerHooks):
     @property
     def _own_hooks(self) -> frozenset[str]:
         """The hooks that the class defines or overrides."""
-        return frozenset(overridden(type(self), SampleHooks, (*DATA, *STYLED, *LOADING, *REFUSED)))
+        return frozenset(overridden_methods(type(self), SampleHooks, (*DATA, *STYLED, *LOADING, *REFUSED)))
 
     def _generator(self) -> random.Random:
         if self.rnd is None:

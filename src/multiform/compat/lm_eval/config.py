@@ -14,6 +14,7 @@ from typing import Any
 
 from multiform.errors import ModelError, MultiformError
 from multiform.tasks import TaskConfig as OurConfig
+from multiform.tasks.config import task_keys
 from multiform.tasks.functions import FunctionRef, resolve_functions
 from multiform.tasks.index import Entry as OurEntry
 from multiform.tasks.index import Index
@@ -41,8 +42,8 @@ class TaskConfig(OurConfig):
     def __setattr__(self, key: str, value: Any) -> None:
         """Change a key, as lm-eval's scripts do; the task that has this configuration is compiled anew."""
         object.__setattr__(self, key, value)
-        if key in self._given:
-            self._given[key] = value
+        if key in task_keys():
+            object.__setattr__(self, "stated", self.stated.with_keys(**{key: value}))
             on_change = self.__dict__.get("_on_change")
             if on_change is not None:
                 on_change(self.changed())

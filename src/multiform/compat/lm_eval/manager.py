@@ -30,7 +30,7 @@ from multiform.scoring.aggregations import group_scores
 from multiform.statistics.estimates import Estimate
 from multiform.tasks import Group as OurGroup
 from multiform.tasks import GroupConfig as OurGroupConfig
-from multiform.tasks import Node, TaskConfig, node_name
+from multiform.tasks import Node, StatedKeys, TaskConfig, node_name
 from multiform.tasks import TaskManager as OurManager
 from multiform.tasks.group import distinct
 
@@ -389,12 +389,13 @@ class TaskManager:
         return group
 
     def _task(self, config: TaskConfig) -> Task:
-        changes: dict[str, Any] = {"metadata": {**config.metadata, **self.metadata}}
-        if config._task_class is not None:
-            keys = config._class_keys
-            changes["_class_keys"] = {**keys, "metadata": {**(keys.get("metadata") or {}), **self.metadata}}
-            return Task.from_config(config.changed(**changes), dataset_mirror=build_context().mirror)
-        return ConfigurableTask(config=config.changed(**changes) if self.metadata else config)
+        metadata = {**config.metadata, **self.metadata}
+        if config.stated.task_class is not None:
+            keys = config.stated.class_keys
+            class_keys = {**keys, "metadata": {**(keys.get("metadata") or {}), **self.metadata}}
+            stated = replace(config.stated.with_keys(metadata=metadata), class_keys=class_keys)
+            return Task.from_config(TaskConfig.from_stated(stated), dataset_mirror=build_context().mirror)
+        return ConfigurableTask(config=config.changed(metadata=metadata) if self.metadata else config)
 
     def _with_metadata(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         return {**spec, "metadata": {**(spec.get("metadata") or {}), **self.metadata, "config_source": "inline"}}
@@ -409,7 +410,8 @@ def _add(items: dict[str, Any], name: str, item: Item) -> None:
 
 
 def _of_class(kind: type[AnyTask], name: str, changes: Mapping[str, Any]) -> Task:
-    config = TaskConfig(task=name, _task_class=kind, _class_keys={"task": name, **changes})
+    keys = StatedKeys({"task": name}, task_class=kind, class_keys={"task": name, **changes})
+    config = TaskConfig.from_stated(keys)
     return Task.from_config(config, dataset_mirror=build_context().mirror)
 
 

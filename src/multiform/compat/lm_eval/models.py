@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from multiform.arguments import parse_arguments
-from multiform.calls import overridden
+from multiform.calls import overridden_methods
 from multiform.errors import ModelError
 from multiform.models import Model, models
 from multiform.models.foreign import Instance
@@ -181,7 +181,7 @@ class ModelLM(LM):
 
     def as_multiform_model(self) -> Model | None:
         """The wrapped model; None where a subclass answers by its own code."""
-        return None if overridden(type(self), ModelLM, (*_QUESTIONS, "apply_chat_template")) else self.wrapped
+        return None if overridden_methods(type(self), ModelLM, (*_QUESTIONS, "apply_chat_template")) else self.wrapped
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         converted = [LoglikelihoodRequest.of(*request.args[:2]) for request in requests]

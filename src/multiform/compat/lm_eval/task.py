@@ -77,7 +77,7 @@ class Task(OurTask):
         }
         keys = {key: value for key, value in {**(self.CONFIG or {}), **config}.items() if key not in ("class", "group")}
         set_keys = {key: value for key, value in attributes.items() if value is not None and keys.get(key) is None}
-        return TaskConfig.from_dict({**keys, **set_keys}, source=file._source if file is not None else None)
+        return TaskConfig.from_dict({**keys, **set_keys}, source=file.stated.source if file is not None else None)
 
     @classmethod
     def of_config(cls, config: OurConfig, *, dataset_mirror: Path | None = None) -> OurTask:
@@ -87,7 +87,7 @@ class Task(OurTask):
             running(f"{cls.__name__}()", kind=ConfigError, where=place, hint=OWN_CODE),
             build_from(config, dataset_mirror),
         ):
-            task = cls(config=dict(config._class_keys)) if _takes_config(cls) else cls()
+            task = cls(config=dict(config.stated.class_keys)) if _takes_config(cls) else cls()
         names = {"task": config.task, "_qualified_name": config._qualified_name}
         if any(getattr(task.config, key) != name for key, name in names.items()):
             task._configure(task.config.changed(**names), task.form.settings)
@@ -97,7 +97,7 @@ class Task(OurTask):
     def from_config(cls, config: OurConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> OurTask:
         """The task of the class here for the configuration's output type; that of a file's `class:`, if it has one."""
         task_config = _with_items(config) if isinstance(config, OurConfig) else TaskConfig.from_dict(config)
-        if task_config._task_class is not None:
+        if task_config.stated.task_class is not None:
             return super().from_config(task_config, dataset_mirror=dataset_mirror)
         kind = next(kind for kind in _BY_OUTPUT_TYPE if task_config.output_type == kind.OUTPUT_TYPE)
         with build_from(task_config, dataset_mirror or build_context().mirror):
@@ -355,7 +355,7 @@ _BY_OUTPUT_TYPE: tuple[type[Task], ...] = (
 
 def _with_items(config: OurConfig) -> TaskConfig:
     """A configuration whose fields can be read as those of a dict, too."""
-    return config if isinstance(config, TaskConfig) else TaskConfig(**config._given)
+    return config if isinstance(config, TaskConfig) else TaskConfig.from_stated(config.stated)
 
 
 def _takes_config(kind: type[Task]) -> bool:

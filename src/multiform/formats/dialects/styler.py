@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import Self
 
-from multiform.calls import accepted, overridden
+from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, UsageError, nearest, shorten
 from multiform.formats.base import FormatConfig, dialect_names, variant, written_answer
 from multiform.formats.compile import FieldMapping, bind_field, compile_format
@@ -107,7 +107,7 @@ class TaskStyler(ABC):
         if "format" in spelled and kwargs.get("format"):
             arguments["format"] = {**spelled["format"], **kwargs["format"]}
         # A subclass may have a constructor with fewer arguments.
-        unknown = [key for key in spelled if key not in kwargs and key not in accepted(cls, spelled)]
+        unknown = [key for key in spelled if key not in kwargs and key not in accepted_arguments(cls, spelled)]
         styler = cls(**{key: value for key, value in arguments.items() if key not in unknown})
         for key in unknown:
             own = getattr(styler, key, None)
@@ -152,7 +152,7 @@ class FormatStyler(TaskStyler):
         return {**texts, "metric_list": measured, **self.own_fields()}
 
     def to_format(self) -> FormatConfig | None:
-        definers = overridden(type(self), FormatStyler, self._METHODS).values()
+        definers = overridden_methods(type(self), FormatStyler, self._METHODS).values()
         return self.as_format() if all(kind.__module__.startswith("multiform.") for kind in definers) else None
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import Self
 
-from multiform.calls import overridden
+from multiform.calls import overridden_methods
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec, process_field
 from multiform.formats.base import FormatConfig, variant
@@ -130,7 +130,7 @@ class FormatTemplate(TemplateConfig):
 
     def to_format(self) -> FormatConfig | None:
         """The equivalent format; None where a subclass writes the prompts or choices itself."""
-        has_code = _writes_itself(type(self)) or overridden(type(self), FormatTemplate, _WRAPPERS)
+        has_code = _writes_itself(type(self)) or overridden_methods(type(self), FormatTemplate, _WRAPPERS)
         return None if has_code else self._shown(self._should_show_choices())
 
     def _shown(self, choices: bool) -> FormatConfig:

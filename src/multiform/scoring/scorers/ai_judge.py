@@ -29,7 +29,7 @@ from multiform.requests import FailedRequest, GenerationRequest
 from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.scorers.base import Scorer, as_completion, compile_pattern, register_scorer
-from multiform.tasks.generation import generation_overrides
+from multiform.tasks.keys import generation_overrides
 
 logger = logging.getLogger("multiform")
 

@@ -1,4 +1,4 @@
-"""The documents of a task: its splits, processed, and which of them are evaluated."""
+"""The documents of a task: its dataset, its splits, processed, and which of them are evaluated."""
 
 from __future__ import annotations
 
@@ -9,9 +9,43 @@ from typing import Any
 
 from multiform.errors import ConfigError, DataError, MultiformError, running
 from multiform.fields import Field
-from multiform.tasks import FewshotConfig, TaskConfig
-from multiform.tasks.datasets.load import load_dataset
-from multiform.tasks.datasets.splits import Dataset, splits_of
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.datasets.files import Dataset, listing, splits_of
+from multiform.tasks.datasets.hub import hub_dataset
+from multiform.tasks.datasets.local import local_dataset, mirrored_dataset
+from multiform.tasks.keys import FewshotConfig
+
+
+def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapping[str, Any] | None = None) -> Dataset:
+    """Load the dataset of a task: from a mirror, else from the local disk, else from the hub.
+
+    `arguments` are those of the model, which a task's own `custom_dataset` gets beside its metadata.
+    """
+    if config.custom_dataset is not None:
+        return _custom(config, mirror, arguments or {})
+    if not config.dataset_path:
+        raise DataError(
+            "the task names no dataset", where=config.where(), hint="set dataset_path, e.g. to a .jsonl file"
+        )
+    try:
+        mirrored = mirrored_dataset(config, mirror) if mirror is not None else None
+        return mirrored or local_dataset(config) or hub_dataset(config, mirror)
+    except DataError as error:
+        raise error.or_at(config.where("dataset_path")) from error
+
+
+def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any]) -> Dataset:
+    assert config.custom_dataset is not None
+    place = config.where("custom_dataset")
+    if getattr(config.custom_dataset, "takes_mirror", False):  # it reads datasets, which the mirror may have
+        arguments = {**arguments, "dataset_mirror": mirror}
+    with running("custom_dataset", where=place, hint="call it with the task's metadata to debug it"):
+        splits = config.custom_dataset(**{**config.dataset_kwargs, **config.metadata, **arguments})
+    if not isinstance(splits, Mapping):
+        message = f"custom_dataset returned {type(splits).__name__}, not a mapping of splits"
+        raise DataError(message, where=place, hint='return {"test": [...]} or a DatasetDict')
+    return Dataset(config.task, {str(split): listing(docs, place) for split, docs in splits.items()})
+
 
 Docs = Sequence[dict[str, Any]]
 
@@ -45,14 +79,14 @@ class DocSource:
         known = config.metadata if metadata is None else metadata
         self.arguments = {**(arguments or {}), **config.dataset_kwargs, **known}
         self._dataset: Dataset | None = None
-        #: The splits as the task's own code gave them.
-        self._given: Any = None
+        #: The splits as the task's own code gives or takes them.
+        self._tables: Any = None
         self._splits: dict[tuple[str, int, str], Docs] = {}
 
     def reusing(self, other: DocSource | None) -> DocSource:
         """This source with the loaded splits of `other`, where both have the same data."""
         if other is not None and self._reads() == other._reads():
-            self._dataset, self._given, self._splits = other._dataset, other._given, other._splits
+            self._dataset, self._tables, self._splits = other._dataset, other._tables, other._splits
         return self
 
     def _reads(self) -> tuple[Any, ...]:
@@ -74,7 +108,7 @@ class DocSource:
     def open(self) -> Dataset:
         """Open the dataset again."""
         self._splits.clear()
-        self._dataset, self._given = self._load(), None
+        self._dataset, self._tables = self._load(), None
         return self._dataset
 
     @property
@@ -85,9 +119,9 @@ class DocSource:
     def splits(self) -> Any:
         """The splits as tasks' own code takes them: those that it gave, or a `datasets.Dataset` for each."""
         dataset = self.dataset
-        if self._given is None:
-            self._given = Tables(dataset)
-        return self._given
+        if self._tables is None:
+            self._tables = Tables(dataset)
+        return self._tables
 
     def use(self, splits: Any) -> None:
         """Read the documents from these splits, a mapping from names to rows, which the task's own code gives."""
@@ -96,7 +130,7 @@ class DocSource:
             message = f"dataset was set to {type(splits).__name__}, not to a mapping of splits"
             raise DataError(message, where=place, hint='set e.g. self.dataset = {"test": [...]}')
         self._splits.clear()
-        self._given = splits
+        self._tables = splits
         self._dataset = splits_of(splits, self.config.task, place)
 
     @property
@@ -139,16 +173,16 @@ class DocSource:
         return DataError("the task names no split to evaluate", where=self.config.where(), hint=hint)
 
     def split(self, name: str) -> Docs:
-        return self._processed(name, self.config.process_docs)
+        return self._process_split(name, self.config.process_docs)
 
-    def evaluated(self) -> Docs:
+    def eval_docs(self) -> Docs:
         """The test documents, or those for validation where there are none."""
         kind = "test" if self.has("test") else "validation"
         docs = self.docs_of(kind)
         if not docs:
-            own = f"{kind}_docs" in self.hooks
-            place = f"from {kind}_docs" if own else f"in split '{self.eval_split}' of {self.dataset.name}"
-            hint = f"check {'the class' if own else 'the data file and process_docs'}"
+            is_hook = f"{kind}_docs" in self.hooks
+            place = f"from {kind}_docs" if is_hook else f"in split '{self.eval_split}' of {self.dataset.name}"
+            hint = f"check {'the class' if is_hook else 'the data file and process_docs'}"
             raise DataError(f"no documents {place}", where=self.config.where(), hint=hint)
         return docs
 
@@ -168,7 +202,7 @@ class DocSource:
     def _fewshot_pool(self, config: FewshotConfig) -> Docs:
         """The few-shot split or samples; without them the training, validation or test split."""
         if config.split is not None:
-            return self._processed(config.split, config.process_docs)
+            return self._process_split(config.split, config.process_docs)
         try:
             samples = config.get_docs(self.dataset) if config.samples is not None else None
         except ConfigError as error:
@@ -181,7 +215,7 @@ class DocSource:
                 return self.docs_of(kind)
         raise DataError("there is no split to draw few-shot examples from", where=self.config.where("fewshot_split"))
 
-    def _processed(self, name: str, process: Callable[..., Any] | None) -> Docs:
+    def _process_split(self, name: str, process: Callable[..., Any] | None) -> Docs:
         key = (name, id(process), repr((self.config.rename_columns, self.config.drop_docs)))
         if key not in self._splits:
             try:
@@ -189,7 +223,7 @@ class DocSource:
             except DataError as error:
                 place = error.where or self.config.where(_split_key(self.config, name))
                 raise error.moved(place) from error
-            read = prepared(rows, self.config)
+            read = prepare_rows(rows, self.config)
             docs = read if process is None else _process(process, read, self.config)
             transform = self.hooks.get("process_doc")
             self._splits[key] = docs if transform is None else [transform(doc) for doc in docs]
@@ -217,17 +251,12 @@ class Tables(Mapping[str, Any]):
         return len(self._dataset)
 
 
-def selected(
-    docs: Docs,
-    *,
-    limit: float | None = None,
-    samples: Sequence[int] | None = None,
-    rank: int = 0,
-    world_size: int = 1,
+def select_docs(
+    docs: Docs, *, limit: float | None = None, samples: Sequence[int] | None = None, rank: int = 0, world_size: int = 1
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The documents to evaluate with their indexes: the first `limit` (a fraction below 1), or `samples`.
 
-    >>> [i for i, _ in selected([{}] * 10, limit=0.25)], [i for i, _ in selected([{}] * 10, samples=[7, 2])]
+    >>> [i for i, _ in select_docs([{}] * 10, limit=0.25)], [i for i, _ in select_docs([{}] * 10, samples=[7, 2])]
     ([0, 1, 2], [2, 7])
     """
     if samples is not None:
@@ -242,7 +271,7 @@ def selected(
         yield index, docs[index]
 
 
-def prepared(rows: Docs, config: TaskConfig) -> Docs:
+def prepare_rows(rows: Docs, config: TaskConfig) -> Docs:
     """The rows with the column names of `rename_columns`, and without those for which `drop_docs` is true."""
     names, condition = config.rename_columns, config.drop_docs
     if names:

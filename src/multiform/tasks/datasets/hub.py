@@ -12,10 +12,9 @@ from typing import Any
 
 from multiform.errors import DataError, nearest, reason
 from multiform.paths import mirror_folders
-from multiform.tasks import TaskConfig
-from multiform.tasks.datasets.arguments import DatasetKwargs
-from multiform.tasks.datasets.local import dataset_title
-from multiform.tasks.datasets.splits import Dataset, splits_of
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.datasets.files import Dataset, splits_of
+from multiform.tasks.datasets.local import DatasetKwargs, dataset_title
 from multiform.tasks.source import display
 
 #: Loaders of `datasets` that run code of a file (pickles), or ask other systems.
@@ -84,8 +83,8 @@ def hub_error(
     The libraries wrap one error in another, so all of the chain is looked at, by name: a class may move.
     """
     chain = list(_chain(error))
-    kinds = {cls.__name__ for one in chain for cls in type(one).__mro__}
-    text = " ".join(str(one) for one in chain)
+    kinds = {cls.__name__ for link in chain for cls in type(link).__mro__}
+    text = " ".join(str(link) for link in chain)
     page = f"https://huggingface.co/datasets/{repo}"
     bring = _files_to_bring(files, mirror)
     if "GatedRepoError" in kinds or "gated dataset" in text:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from multiform.errors import DataError, UsageError, shorten
 from multiform.paths import mirror_folders, read_file
 from multiform.prompts.media import Kind, Media, Waveform, decode_wav, pixel_hash, sha256, waveform_from_array
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.source import display
 
 #: Gives the file that a path in a document means.
@@ -100,7 +100,7 @@ def _from_array(value: Any) -> Media:
     raise DataError(f"expected audio, got {type(value).__name__} {shorten(value, 40)}", hint=hint)
 
 
-def undecoded(rows: Any) -> Any:
+def without_decoding(rows: Any) -> Any:
     """The rows of a `datasets.Dataset` with sounds as files, where the package that would decode them is missing."""
     features = getattr(rows, "features", None)
     if not isinstance(features, Mapping) or find_spec("torchcodec") is not None:
@@ -154,8 +154,8 @@ def _media_folders() -> list[Path]:
 
 
 def _roots(config: TaskConfig, mirror: Path | None) -> list[Path]:
-    bases = [config._source.file.parent] if config._source else []
-    bases.append(Path.cwd())
+    source = config.stated.source
+    bases = [*([source.file.parent] if source else []), Path.cwd()]
     path, name = str(config.dataset_path or ""), config.dataset_name
     roots: list[Path] = []
     for folder in mirror_folders(mirror) if mirror is not None and path else ():

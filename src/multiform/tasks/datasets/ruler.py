@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ConfigError, DataError, nearest
-from multiform.tasks import TaskConfig
-from multiform.tasks.datasets.load import load_dataset
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.datasets.documents import load_dataset
 
 logger = logging.getLogger("multiform")
 
@@ -79,7 +79,7 @@ NEEDLES = {
 }
 #: The tokens to generate for each task.
 TOKENS = {**dict.fromkeys(NEEDLES, 128), "vt": 30, "cwe": 120, "fwe": 50, "qa_1": 32, "qa_2": 32}
-Sample = tuple[str, str, list[str]]
+Problem = tuple[str, str, list[str]]
 
 
 def generate(
@@ -107,7 +107,7 @@ def generate(
     count = counter(tokenizer or pretrained)
     rows: list[dict[str, Any]] = []
     for length in max_seq_lengths:
-        sample = _maker(ruler_task, length, haystack, dataset_mirror)
+        sample = _writer(ruler_task, length, haystack, dataset_mirror)
         rows += _rows(sample, count, length, TOKENS[ruler_task], samples, seed)
     return {"test": rows}
 
@@ -128,7 +128,9 @@ def counter(tokenizer: str | None) -> Callable[[str], int]:
     return lambda text: len(loaded.encode(text, add_special_tokens=False))
 
 
-def _maker(task: str, length: int, haystack: str | None, mirror: Path | None) -> Callable[[random.Random, int], Sample]:
+def _writer(
+    task: str, length: int, haystack: str | None, mirror: Path | None
+) -> Callable[[random.Random, int], Problem]:
     """The function that writes a sample of a task from a number of units of its haystack."""
     if task in NEEDLES:
         essay = _essay(haystack, mirror) if NEEDLES[task].haystack == "essay" else ()
@@ -144,7 +146,7 @@ def _maker(task: str, length: int, haystack: str | None, mirror: Path | None) ->
 
 
 def _rows(
-    sample: Callable[[random.Random, int], Sample],
+    sample: Callable[[random.Random, int], Problem],
     count: Callable[[str], int],
     length: int,
     to_generate: int,
@@ -153,9 +155,9 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """Rows with the largest haystack that fits into the length."""
 
-    def tokens(index: int, size: int) -> tuple[int, Sample]:
-        made = sample(random.Random(f"{seed}:{index}"), size)
-        return count(made[0] + " " + made[1]) + to_generate, made
+    def tokens(index: int, size: int) -> tuple[int, Problem]:
+        problem = sample(random.Random(f"{seed}:{index}"), size)
+        return count(problem[0] + " " + problem[1]) + to_generate, problem
 
     low, high = 1, 2
     while tokens(0, high)[0] <= length and high < length:
@@ -191,13 +193,13 @@ def _value(rng: random.Random, kind: str) -> str:
 
 
 def _different(rng: random.Random, kind: str, number: int) -> list[str]:
-    found: dict[str, None] = {}
-    while len(found) < number:
-        found[_value(rng, kind)] = None
-    return list(found)
+    values: dict[str, None] = {}
+    while len(values) < number:
+        values[_value(rng, kind)] = None
+    return list(values)
 
 
-def needles_sample(rng: random.Random, size: int, settings: Needles, essay: Sequence[str] = ()) -> Sample:
+def needles_sample(rng: random.Random, size: int, settings: Needles, essay: Sequence[str] = ()) -> Problem:
     """A haystack of `size` sentences, lines or other needles, with the needles in random places."""
     kind = settings.values
 
@@ -229,7 +231,7 @@ def needles_sample(rng: random.Random, size: int, settings: Needles, essay: Sequ
     return f"{text}{what} for {query} in the text?", answer, outputs
 
 
-def _vt_sample(rng: random.Random, size: int) -> Sample:
+def _vt_sample(rng: random.Random, size: int) -> Problem:
     """Five variables, each assigned the one before it, between lines of noise."""
     names = [""]
     while len(set(names)) < 5 or "" in names:
@@ -255,14 +257,14 @@ def _words() -> tuple[str, ...]:
     return (*_ADJECTIVES, *(noun for noun in _NOUNS if noun not in _ADJECTIVES), *compounds)
 
 
-def _cwe_sample(rng: random.Random, size: int, often: int, seldom: int) -> Sample:
+def _cwe_sample(rng: random.Random, size: int, often: int, seldom: int) -> Problem:
     """A numbered list in which ten words are far more frequent than the others, after an example of the same kind."""
     pool = _words()[: max(350, size + 60)]
     words = rng.sample(pool, size + 10 + 40)
-    example, _ = _listed(
+    example, _ = _word_list(
         rng, words[:10], words[10 : 10 + (30 if often == 30 else 10)], *((10, 3) if often == 30 else (3, 1))
     )
-    context, _ = _listed(rng, words[40:50], words[50:], often, seldom)
+    context, _ = _word_list(rng, words[40:50], words[50:], often, seldom)
     question = "Question: What are the 10 most common words in the list?"
     opening = "Below is a numbered list of words, of which some are far more common than others. Remember those."
     shown = " ".join(f"{number}. {word}" for number, word in enumerate(words[:10], start=1))
@@ -270,13 +272,15 @@ def _cwe_sample(rng: random.Random, size: int, often: int, seldom: int) -> Sampl
     return f"{opening}\n{example}\n{question} {answer} {shown}\n{opening}\n{context}\n{question}", answer, words[40:50]
 
 
-def _listed(rng: random.Random, common: Sequence[str], rare: Sequence[str], often: int, seldom: int) -> tuple[str, int]:
+def _word_list(
+    rng: random.Random, common: Sequence[str], rare: Sequence[str], often: int, seldom: int
+) -> tuple[str, int]:
     words = [*common] * often + [*rare] * seldom
     rng.shuffle(words)
     return " ".join(f"{number}. {word}" for number, word in enumerate(words, start=1)), len(words)
 
 
-def _fwe_sample(rng: random.Random, size: int) -> Sample:
+def _fwe_sample(rng: random.Random, size: int) -> Problem:
     """Coded words with the frequencies of a zeta distribution (exponent 2), of which the most frequent is noise."""
     names = ["..."]
     while len(names) < 2000:
@@ -293,7 +297,7 @@ def _fwe_sample(rng: random.Random, size: int) -> Sample:
 Question = tuple[str, list[str], list[str]]
 
 
-def _qa_sample(rng: random.Random, size: int, questions: Sequence[Question], passages: Sequence[str]) -> Sample:
+def _qa_sample(rng: random.Random, size: int, questions: Sequence[Question], passages: Sequence[str]) -> Problem:
     """A question with the passages that answer it, among others."""
     question, answers, golden = rng.choice(questions)
     others = [passage for passage in rng.sample(passages, min(size, len(passages))) if passage not in golden]

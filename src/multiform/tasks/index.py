@@ -1,0 +1,218 @@
+"""The index of task files: the tasks, groups and tags that folders define.
+
+A folder's index is cached in one file, which is replaced as a whole; files that have not changed are not read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multiform.errors import ConfigError, UsageError, shorten
+from multiform.tasks.index_cache import Fault, FolderIndex, Kind, Name, Record, load, safe_stamp, save, scan, stamp_of
+
+if TYPE_CHECKING:
+    from multiform.tasks.python_tasks import TaskClass
+
+logger = logging.getLogger("multiform")
+
+LIBRARY = Path(__file__).parent / "library"
+#: The name in `--include_path` for the tasks of the installed lm-eval.
+_LM_EVAL = "lm_eval"
+
+
+def task_folders(include_path: str | Path | Iterable[str | Path] | None, *, library: bool = True) -> list[Path]:
+    """The bundled library, unless `library` is false, and the folders of `include_path`; later folders win."""
+    names = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
+    return [*([LIBRARY] if library else []), *map(_folder, names)]
+
+
+def _folder(name: str | Path) -> Path:
+    path = Path(name)
+    try:
+        if path.is_dir():
+            if str(name) == _LM_EVAL:
+                logger.warning("--include_path %s: the folder here is used, not the installed lm-eval", name)
+            return path
+        if path.is_file():
+            what, hint = f"{shorten(str(path))} is a file", "give the folder that it is in, or name the file as a task"
+            raise UsageError(what, where="--include_path", hint=hint)
+    except (OSError, ValueError):  # a name that no folder can have
+        pass
+    if str(name) == _LM_EVAL:
+        return _installed_tasks()
+    raise UsageError(f"no folder {shorten(str(path))}", where="--include_path", hint="check the path")
+
+
+def lm_eval_folder() -> Path | None:
+    """The folder of task files of the installed lm-eval, which is not imported; None where it is not installed."""
+    from multiform.imports.finder import lm_eval_finder as finder
+
+    package = finder.real_folder()
+    return package / "tasks" if package is not None and (package / "tasks").is_dir() else None
+
+
+def _installed_tasks() -> Path:
+    folder = lm_eval_folder()
+    if folder is not None:
+        return folder
+    message = "lm-eval is not installed, and there is no folder 'lm_eval'"
+    raise UsageError(message, where="--include_path lm_eval", hint="pip install lm-eval, or give the path of its tasks")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A task or group by its name, with the file that defines it."""
+
+    name: str
+    kind: Kind
+    folder: Path
+    #: Relative to the folder.
+    file: str
+    tags: tuple[str, ...] = ()
+    #: Of a task that is a class in a Python file: the name of the class, and its line.
+    attribute: str | None = None
+    line: int = 0
+    #: The group with `subsets` that defines the task.
+    family: str | None = None
+    #: What the metadata says of the task, see `ABOUT`.
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        """The path of the file."""
+        return self.folder / self.file
+
+    @property
+    def task_class(self) -> TaskClass | None:
+        """The class of a Python task, not yet imported; None for a task in YAML."""
+        from multiform.tasks.python_tasks import TaskClass
+
+        return None if self.attribute is None else TaskClass(self.name, self.attribute, self.path, self.line)
+
+
+@dataclass(frozen=True)
+class Index:
+    """All entries by name, and the files that could not be read."""
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    broken: Mapping[Path, ConfigError] = field(default_factory=dict)
+
+    def names(self, kind: Kind) -> list[str]:
+        """The names of all tasks, or of all groups, in order."""
+        return sorted(entry.name for entry in self.entries.values() if entry.kind == kind)
+
+    def tags(self) -> dict[str, list[str]]:
+        """The tags, each with the tasks that carry it."""
+        return self._tags
+
+    @cached_property
+    def _tags(self) -> dict[str, list[str]]:
+        names: dict[str, list[str]] = {}
+        for entry in self.entries.values():
+            for tag in entry.tags:
+                names.setdefault(tag, []).append(entry.name)
+        return {tag: sorted(names[tag]) for tag in sorted(names)}
+
+
+def entry_of(name: Name, folder: Path, file: str) -> Entry:
+    """The entry of a name in a file of a folder."""
+    return Entry(
+        name.name, name.kind, folder, file, tuple(name.tags), name.attribute, name.line, name.family, name.about
+    )
+
+
+def error_of(fault: Fault) -> ConfigError:
+    """The error of a file, with paths relative to the working directory where they are below it."""
+    working_folder = os.getcwd() + os.sep
+    where, hint = (text and text.replace(working_folder, "") for text in (fault.where, fault.hint))
+    return ConfigError(fault.what, where=where, hint=hint)
+
+
+#: Reading a folder of fewer files takes no longer than reading its cached index.
+_WORTH_CACHING = 50
+_MESSAGES = 10
+
+
+def build_index(folders: Iterable[Path]) -> Index:
+    """Index the task files below the folders; a task of a later folder replaces one of the same name."""
+    entries: dict[str, Entry] = {}
+    broken: dict[Path, ConfigError] = {}
+    for folder in folders:
+        found_entries: dict[str, Entry] = {}
+        twice = []
+        for file, record in read_folder(folder).items():
+            if record.fault is not None:
+                broken[folder / file] = error_of(record.fault)
+            for name in record.names:
+                first = found_entries.setdefault(name.name, entry := entry_of(name, folder, file))
+                if first is not entry:
+                    twice.append(f"task '{first.name}' is defined twice: {first.path} is used, {entry.path} is not")
+        warn_of(twice)
+        replaced = sorted(found_entries.keys() & entries.keys())
+        warn_of([f"task '{name}' of {folder} replaces the one of {entries[name].path}" for name in replaced])
+        entries |= found_entries
+    return Index(entries, broken)
+
+
+def read_folder(folder: Path) -> dict[str, Record]:
+    """The records of a folder's task files, sorted by name; only files that changed since the last run are read."""
+    root = os.path.realpath(folder)
+    started = time.time_ns()
+    files = scan(root)
+    if len(files) < _WORTH_CACHING:
+        from multiform.tasks.outline import read_files
+
+        return read_files(root, files).files
+    cached = load(root)
+    changed = {file for file, stamp in cached.included.items() if stamp_of(os.path.join(root, file)) != stamp}
+    valid = {
+        file: record
+        for file, record in cached.files.items()
+        if files.get(file) == record.stamp and not (changed and changed.intersection(record.included))
+    }
+    if len(valid) == len(files) == len(cached.files):
+        return valid
+    from multiform.tasks.outline import join_indexes, read_files  # only now, as the cached index is mostly up to date
+
+    new = read_files(root, {file: stamp for file, stamp in files.items() if file not in valid})
+    unchanged = {file: stamp for file, stamp in cached.included.items() if file not in changed}
+    index = join_indexes([FolderIndex(valid, unchanged), new])
+    records = {file: index.files[file] for file in files}
+    _save_index(root, FolderIndex(records, index.included), started)
+    return records
+
+
+def warn_of(messages: Sequence[str]) -> None:
+    """Log the messages as warnings; of more than ten, only the first five."""
+    shown = messages if len(messages) <= _MESSAGES else messages[: _MESSAGES // 2]
+    for message in shown:
+        logger.warning("%s", message)
+    for message in messages[len(shown) :]:
+        logger.debug("%s", message)
+    if len(messages) > len(shown):
+        logger.warning("and %d more of this kind: --verbosity DEBUG shows them", len(messages) - len(shown))
+
+
+def _save_index(root: str, index: FolderIndex, started: int) -> None:
+    ended = time.time_ns()
+    files = {
+        file: record._replace(stamp=safe_stamp(record.stamp, started, ended)) for file, record in index.files.items()
+    }
+    used = {name for record in files.values() for name in record.included}
+    included = {file: safe_stamp(stamp, started, ended) for file, stamp in index.included.items() if file in used}
+    try:
+        save(root, FolderIndex(files, included))
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+        _warn_once(f"the index of task files cannot be cached: {error}; set MULTIFORM_CACHE to a folder of yours")
+
+
+@cache
+def _warn_once(message: str) -> None:
+    logger.warning("%s", message)
