@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import Self
 
-from multiform.calls import accepted_arguments
+from multiform.calls import accepted_arguments, overridden_methods
 from multiform.errors import ConfigError, DataError, UsageError, nearest, shorten
 from multiform.formats.base import FormatConfig, dialect_names, variant, written_answer
 from multiform.formats.compile import FieldMapping, bind_field, compile_format
