@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from multiform.cli import values
 from multiform.errors import UsageError
+from multiform.run.values import number_reader
 
 if TYPE_CHECKING:
     from multiform.results import Results
@@ -31,12 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="an --output_path with samples, or a results_<date>.json in it")
     parser.add_argument(
         "--half_width",
-        type=values.wanted_half_width,
+        type=_half_width,
         default=0.02,
         metavar="X",
         help="the wanted interval: ± X (default: 0.02)",
     )
     parser.add_argument("--json", action="store_true", help="print the advice as JSON and nothing else")
+
+
+def _half_width(text: str) -> float:
+    read = number_reader(lambda value: 0 < value < math.inf, "a number above 0", "give e.g. FLAG 0.02 for ± 0.02")
+    return float(read(text, "--half_width"))
 
 
 def execute(options: argparse.Namespace) -> int:

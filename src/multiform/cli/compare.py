@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from multiform.cli import values
 from multiform.errors import UsageError
+from multiform.run.values import number_reader
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", help="the score to compare (default: the first of each form)")
     parser.add_argument(
         "--fail_below",
-        type=values.gain,
+        type=_difference,
         metavar="X",
         help="exit with 1 where RUN_B is better by less than X, e.g. -0.02: worse by more than two points. A test with "
         "an error of 5 %% for all forms together; forms and documents that RUN_B lacks fail, too",
@@ -60,6 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--documents", action="store_true", help="list the documents that changed")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON and nothing else")
+
+
+def _difference(text: str) -> float:
+    return float(number_reader(math.isfinite, "a number", "give e.g. FLAG -0.02")(text, "--fail_below"))
 
 
 def execute(options: argparse.Namespace) -> int:

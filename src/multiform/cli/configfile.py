@@ -9,6 +9,7 @@ from typing import Any
 from multiform.arguments import parse_arguments
 from multiform.cli.parser import Arguments, Gather
 from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.run.values import read_samples
 from multiform.tasks.parse import parse_yaml
 from multiform.tasks.yaml import read_text
 
@@ -68,10 +69,10 @@ def _read(action: argparse.Action, value: Any, where: str) -> Any:
         words = [_text(item, where) for item in (value if isinstance(value, list) else [value])]
         return action.gathered(None, words) if isinstance(action, Gather) else words
     if action.dest == "samples":
-        return _mapping(value, where)
+        return read_samples(_mapping(value, where))
     if action.nargs == 0:
         return _boolean(value, where)
-    if action.dest == "seed" and isinstance(value, list):
+    if action.dest == "seeds" and isinstance(value, list):
         value = ",".join(map(str, value))
     if action.dest == "cache_requests":
         value = _caching(value)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import one_of
 from multiform.errors import UsageError
+from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
     from multiform.tasks import TaskConfig
@@ -31,15 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     names = ("formats", "template", "style")
     parser.add_argument("names", nargs="+", metavar="TASK_OR_FORMAT", help="a format, or a task as for run --tasks")
-    parser.add_argument("--to", required=True, metavar="DIALECT", type=one_of(names, "--to"), help=", ".join(names))
+    parser.add_argument(
+        "--to", required=True, metavar="DIALECT", type=one_of(names).reader("--to"), help=", ".join(names)
+    )
     parser.add_argument(
         "--as",
         dest="language",
         metavar="LANGUAGE",
-        type=one_of(("yaml", "python"), "--as"),
+        type=one_of(("yaml", "python")).reader("--as"),
         help="yaml or python (default: python for the styles of tasks, yaml otherwise)",
     )
-    flags.add_sources(parser)
+    flags.add_flags(parser, SOURCES)
     flags.add_code(parser)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.convert import yaml_text
+from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
     from multiform.formats import FormatConfig
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="to explain: a format, template or style, see multiform ls formats; to infer: a task, group, tag or file",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_sources(parser)
+    flags.add_flags(parser, SOURCES)
     flags.add_code(parser)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multiform.cli import options as flags
-from multiform.cli import values
 from multiform.errors import MultiformError, UsageError
+from multiform.run.values import SOURCES, count
 
 if TYPE_CHECKING:
     from multiform.lint import Finding, FormFindings, Tokenizer
@@ -35,14 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max_length",
         metavar="N",
-        type=values.count("--max_length", 1),
+        type=count(1).reader("--max_length"),
         help="how many tokens the model reads (default: what the tokenizer says)",
     )
-    parser.add_argument("--limit", "-L", metavar="N", type=values.limit, help="documents to look at (default: all)")
+    flags.add_flag(parser, "limit", help="documents to look at (default: all)")
     parser.add_argument("--explain", metavar="CODE", help="what a code means and what to do about it; all for all")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_prompt(parser)
-    flags.add_sources(parser)
+    flags.add_flags(parser, "prompts", SOURCES)
     flags.add_code(parser)
 
 
@@ -77,17 +76,11 @@ def _linted(
 ) -> tuple[list[FormFindings], list[str]]:
     """The findings about the forms of a name; an error in one does not hide the others."""
     from multiform.lint import lint_form
-    from multiform.run.setup import load_tasks
+    from multiform.run.setup import load_forms
 
-    settings = flags.prompt_settings(options)
+    run = flags.run_options(options, tasks=name, limit=None)
     try:
-        tasks = load_tasks(
-            name,
-            settings,
-            include_path=options.include_path,
-            dataset_mirror=options.dataset_mirror,
-            design=flags.design(options),
-        )
+        tasks = load_forms(run)
     except MultiformError as error:
         return [], [str(error)]
     forms, errors = [], []

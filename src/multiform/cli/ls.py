@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import one_of
 from multiform.errors import UsageError, nearest
+from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
     from multiform.tasks.index import Entry, Index
@@ -32,12 +32,12 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
-    parser.add_argument("kind", nargs="?", type=one_of(KINDS, "ls"), metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("kind", nargs="?", type=one_of(KINDS).reader("ls"), metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--json", action="store_true", help="as JSON")
     group = parser.add_argument_group("tasks")
     group.add_argument("--kind", dest="task_kind", metavar="WORDS", help="only tasks of a kind, such as math")
     group.add_argument("--language", metavar="CODE", help="only tasks in a language, such as de")
-    flags.add_sources(parser)
+    flags.add_flags(parser, SOURCES)
 
 
 def execute(options: argparse.Namespace) -> int:

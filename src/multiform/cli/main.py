@@ -79,8 +79,8 @@ _COMMANDS = {
 logger = logging.getLogger("multiform")
 
 
-def parser() -> Parser:
-    """The parser of the whole command line."""
+def parser(only: str | None = None) -> Parser:
+    """The parser of the whole command line; `only` names the one command that needs its flags."""
     top = Parser(
         prog="multiform",
         description="Evaluate language models: one dataset, every prompt form.",
@@ -90,8 +90,9 @@ def parser() -> Parser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, module in _COMMANDS.items():
         command = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION, epilog=module.EXAMPLES)
-        module.add_arguments(command)
-        flags.add_verbosity(command)
+        if only in (None, name):
+            module.add_arguments(command)
+            flags.add_verbosity(command)
         command.set_defaults(execute=module.execute, parser=command)
     return top
 
@@ -129,13 +130,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(arguments: list[str]) -> int:
     """Parse the arguments and run the sub-command that they name."""
-    top = parser()
     first = arguments[0] if arguments else "--help"
     # As with lm-eval, flags without a command mean `run`.
     if first.startswith("-") and first not in ("-h", "--help", "--version"):
         arguments.insert(0, "run")
     elif not first.startswith("-") and first not in _COMMANDS:
         raise UsageError(f"no command '{first}'", where="multiform", hint=nearest(first, _COMMANDS, listed="commands"))
+    top = parser(arguments[0] if arguments else "")
     options, unknown = top.parse_known_args(arguments, argparse.Namespace(arguments=arguments[1:]))
     if unknown:
         getattr(options, "parser", top).refuse(unknown)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.errors import UsageError
+from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
     from multiform.tasks.datasets.splits import Dataset
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset_name", metavar="NAME", help="the configuration of a dataset that has several")
     parser.add_argument("--revision", metavar="COMMIT", help="the revision of a dataset of the hub (default: main)")
     parser.add_argument("--output", "-o", metavar="FILE", help="write it there instead of to standard output")
-    flags.add_sources(parser)
+    flags.add_flags(parser, SOURCES)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,18 +40,6 @@ class Parser(argparse.ArgumentParser):
         if name.startswith("--") or name in flags:
             raise UsageError(f"no flag {name}", where=self.prog, hint=nearest(name, flags, listed="flags"))
         raise UsageError(f"'{unknown[0]}' belongs to no flag", where=self.prog, hint=f"see {self.prog} --help")
-
-
-def one_of(names: Sequence[str], where: str) -> Callable[[str], str]:
-    """The type of an argument that is one of several names, in upper or lower case."""
-
-    def parse(text: str) -> str:
-        matches = [name for name in names if name.lower() == text.lower()]
-        if not matches:
-            raise UsageError(f"no '{text}'", where=where, hint=nearest(text, names, listed="there are"))
-        return matches[0]
-
-    return parse
 
 
 class Gather(argparse.Action):

@@ -9,20 +9,17 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from multiform.cli import lm_eval, values
+from multiform.cli import lm_eval
 from multiform.cli import options as flags
-from multiform.cli.parser import Arguments, Gather, one_of
+from multiform.run.values import SOURCES, one_of
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
-    from multiform.run.options import RunOptions
     from multiform.run.outcome import Evaluation
-    from multiform.run.progress import Progress
 
 HELP = "evaluate a model on tasks, each in one or several formats"
 DESCRIPTION = "Evaluate a model on tasks, each in one or several formats."
@@ -36,6 +33,11 @@ A task may be followed by @ and a format, several formats joined by +, or @all. 
 mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
 """
 
+#: The groups of flags, in the order of `--help`.
+_GROUPS = (
+    *(None, "model", "prompts", SOURCES, "documents", "programs and judges", "failed requests", "many workers"),
+    *("stored responses", "output"),
+)
 #: How many files of samples are listed one by one.
 _LISTED_FILES = 6
 
@@ -43,86 +45,19 @@ _LISTED_FILES = 6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for --tasks")
-    parser.add_argument(
-        "--tasks",
-        "-t",
-        nargs="+",
-        action=Gather,
-        metavar="T[@F]",
-        help="tasks, groups, tags, globs or YAML files, by comma or space",
-    )
-    flags.add_model(parser, several=True)
-    flags.add_prompt(parser, several=True)
-    flags.add_sources(parser)
-    which = parser.add_argument_group("documents")
-    which.add_argument(
-        "--limit", "-L", metavar="N", type=values.limit, help="the first N documents, or a fraction below 1"
-    )
-    which.add_argument("--samples", "-E", metavar="JSON", help="chosen documents: '{\"task\": [0, 5]}', or a file")
-    which.add_argument(
-        "--decontamination_corpus",
-        metavar="FILE",
-        nargs="+",
-        default=[],
-        help="training texts (.txt, .jsonl): also show the scores without the documents that they contain",
-    )
-    which.add_argument(
-        "--budget",
-        metavar="N",
-        type=values.count("--budget", 1),
-        help="find the best and the worst form of each task within N evaluations (a document under a form)",
-    )
-    which.add_argument(
-        "--until_ci",
-        metavar="WIDTH",
-        type=values.half_width,
-        help="evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH",
-    )
-    flags.add_consent(parser, several=True)
-    parser.add_argument(
-        "--metadata",
-        nargs="+",
-        action=Arguments,
-        metavar="K=V,...",
-        help="metadata for every task, also passed to its custom_dataset; or a JSON object",
-    )
-    _add_failures(parser.add_argument_group("failed requests"))
-    flags.add_executor(parser)
-    flags.add_store(parser)
-    _add_output(parser.add_argument_group("output"))
+    groups = flags.add_flags(parser, *_GROUPS, several=True)
+    _add_output(groups["output"])
     lm_eval.add_accepted(parser)
     flags.add_code(parser)
 
 
-def _add_failures(failures: Any) -> None:
-    failures.add_argument(
-        "--on_error",
-        metavar="stop|skip|count",
-        type=one_of(values.ON_ERROR, "--on_error"),
-        default="stop",
-        help="documents whose requests failed: stop without results when the rest is run and stored (the default), "
-        "skip them, or count them as wrong",
-    )
-    failures.add_argument(
-        "--max_failures",
-        metavar="N",
-        type=values.max_failures,
-        help="start no further request when more than N documents have failed, or more than a share of all below 1",
-    )
-
-
-def _add_output(output: Any) -> None:
-    output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there; or a .json file")
-    output.add_argument("--log_samples", "-s", action="store_true", help="write every document's prompts and responses")
-    output.add_argument("--predict_only", "-x", action="store_true", help="collect responses and compute no scores")
-    output.add_argument("--write_out", "-w", action="store_true", help="log the first prompt of each form")
-    flags.add_bootstrap(output)
+def _add_output(output: argparse._ActionsContainer) -> None:
     output.add_argument(
         "--report", metavar="FILE", help="also write a page of the scores and samples, e.g. report.html"
     )
     output.add_argument(
         "--table",
-        type=one_of(("long", "pivot", "markdown", "csv", "latex"), "--table"),
+        type=one_of(("long", "pivot", "markdown", "csv", "latex")).reader("--table"),
         metavar="STYLE",
         help="long: a row for each metric of each form; pivot: a row for each task and a column for each form; "
         "markdown: lm-eval's table; csv; latex (default: pivot where a task has several forms, else long)",
@@ -145,16 +80,22 @@ def execute(options: argparse.Namespace) -> int:
     tasks = _tasks(options)
     if not tasks:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
-    model = flags.model_name(options)
+    flags.model_name(options)
     lm_eval.note_accepted(options)
     flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
     _check_output(options)
     if options.report:
         prepare_output(Path(options.report).parent)
     with make_progress() as progress:
-        evaluation = run_evaluation(_run_options(options, tasks, model, progress))
+        run = flags.run_options(
+            options,
+            tasks=",".join(tasks),
+            log_samples=options.log_samples or options.predict_only,
+            progress=progress,
+        )
+        evaluation = run_evaluation(run)
     results = evaluation.results
-    if options.plan:
+    if options.plan_only:
         print(json.dumps(dict(results.run)) if options.json else results.run["plan"])
         return 0
     if results.forms:
@@ -170,29 +111,6 @@ def execute(options: argparse.Namespace) -> int:
     if evaluation.problem is not None:
         raise evaluation.problem
     return 0
-
-
-def _run_options(options: argparse.Namespace, tasks: Sequence[str], model: Any, progress: Progress) -> RunOptions:
-    """The options of the evaluation, from the command line."""
-    from multiform.run.options import RunOptions
-
-    named_alike = [field.name for field in fields(RunOptions) if field.name in options]
-    computed = {
-        "tasks": ",".join(tasks),
-        "model": model,
-        "model_args": flags.model_arguments(options),
-        "samples": values.parse_samples(options.samples),
-        "choice_order": flags.design(options).choice_order,
-        "gen_kwargs": flags.gen_kwargs(options),
-        "perturbation": flags.perturbation(options),
-        "seeds": options.seed,
-        "use_cache": flags.use_cache(options),
-        "cache_requests": options.cache_requests or False,
-        "plan_only": options.plan,
-        "log_samples": options.log_samples or options.predict_only,
-        "progress": progress,
-    }
-    return RunOptions(**{name: getattr(options, name) for name in named_alike} | computed)
 
 
 def _say_the_rest(evaluation: Evaluation, options: argparse.Namespace, report: Path | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from multiform.cli import options as flags
 from multiform.cli.parser import Gather
 from multiform.errors import UsageError, shorten
+from multiform.run.values import SOURCES
 
 HELP = "score the logged responses of a run again, with other metrics, filters or scorers"
 DESCRIPTION = "Score the logged responses of a run again, with other metrics, filters or scorers."
@@ -31,15 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tasks", "-t", nargs="+", action=Gather, metavar="T[@F]", help="tasks of the run (default: all)"
     )
-    flags.add_sources(parser)
+    flags.add_flags(parser, SOURCES)
     parser.add_argument(
         "--cache_path", metavar="FILE", help="the store, for a run without samples (default: the user's)"
     )
     parser.add_argument("--metrics", metavar="NAMES", help="metrics by comma, or a JSON list as in metric_list")
     parser.add_argument("--filter_list", metavar="JSON", help="filters as in a task's filter_list, as JSON")
     parser.add_argument("--scorer", metavar="NAME", help="a scorer by name, or as JSON")
-    flags.add_bootstrap(parser)
-    flags.add_consent(parser)
+    flags.add_flag(parser, "bootstrap_iters")
+    flags.add_flags(parser, "programs and judges")
     parser.add_argument("--output_path", "-o", metavar="DIR", help="write results and samples there; or a .json file")
     parser.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     flags.add_code(parser)

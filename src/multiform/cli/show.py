@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.errors import UsageError, shorten
+from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
     from multiform.forms import Sample, Task
@@ -31,28 +32,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--doc", default="0", metavar="N|A:B|all", help="which documents (default: 0)")
     parser.add_argument("--jinja", action="store_true", help="the templates instead of the prompts")
     parser.add_argument("--json", action="store_true", help="one JSON object per line and document")
-    flags.add_prompt(parser)
-    flags.add_model(parser)
-    flags.add_sources(parser)
+    flags.add_flags(parser, "prompts", "model", SOURCES)
     flags.add_code(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Print prompts, templates or JSON lines."""
     from multiform.run.progress import Silent
-    from multiform.run.setup import load_model, load_tasks
+    from multiform.run.setup import load_forms, load_model
 
-    name = flags.model_name(options)
-    settings = flags.prompt_settings(options)
-    forms = load_tasks(
-        ",".join(options.tasks),
-        settings,
-        include_path=options.include_path,
-        dataset_mirror=options.dataset_mirror,
-        design=flags.design(options),
-    )
-    chat = bool(options.apply_chat_template)
-    model = load_model(name, flags.model_arguments(options), Silent()) if chat else None
+    run = flags.run_options(options, tasks=",".join(options.tasks))
+    forms = load_forms(run)
+    model = load_model(run.model, run.model_arguments, Silent()) if run.apply_chat_template else None
     template = None if model is None else model.apply_chat_template
     for form in forms:
         if options.jinja:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli import values
 from multiform.errors import IncompleteRunError, MultiformError, UsageError
+from multiform.run.values import count
 from multiform.terminal import one_line
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ logger = logging.getLogger("multiform")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("file", metavar="FILE", help="the YAML file of the sweep")
-    parser.add_argument("--only", metavar="N", type=values.count("--only"), help="the runs of the N-th model, from 0")
+    parser.add_argument("--only", metavar="N", type=count().reader("--only"), help="the runs of the N-th model, from 0")
     parser.add_argument("--cache_path", metavar="FILE", help="where responses are stored (default: as for run)")
     parser.add_argument(
         "--cached",

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli import values
 from multiform.errors import MultiformError, UsageError
+from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
-    from multiform.forms import RunSettings
     from multiform.lint import Finding
+    from multiform.run.options import RunOptions
     from multiform.tasks import TaskConfig, TaskManager
 
 logger = logging.getLogger("multiform")
@@ -32,12 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
     parser.add_argument("--tasks", "-t", nargs="+", metavar="T[@F]", default=[], help="the same, as lm-eval has it")
-    parser.add_argument(
-        "--limit", "-L", metavar="N", type=values.limit, default=100, help="documents to render (default: %(default)s)"
-    )
+    flags.add_flag(parser, "limit", default=100, help="documents to render (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_prompt(parser)
-    flags.add_sources(parser)
+    flags.add_flags(parser, "prompts", SOURCES)
     flags.add_code(parser)
 
 
@@ -50,10 +47,10 @@ def execute(options: argparse.Namespace) -> int:
     names = [name for spec in [*options.names, *options.tasks] for name in split_outside(spec, ",")]
     if not names:
         raise UsageError("no tasks named", where="validate", hint="name some, e.g. multiform validate my_task.yaml")
-    settings = flags.prompt_settings(options)
-    manager = TaskManager(options.include_path, design=flags.design(options), dataset_mirror=options.dataset_mirror)
+    run = flags.run_options(options, tasks=names, limit=None)
+    manager = TaskManager(run.include_path, design=run.design, dataset_mirror=run.dataset_mirror)
     logged: set[Finding] = set()
-    checked = [row for name in names for row in _checked(name, manager, settings, options, logged)]
+    checked = [row for name in names for row in _checked(name, manager, run, options.limit, logged)]
     if options.json:
         print(plain_json(checked))
     else:
@@ -63,7 +60,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _checked(
-    name: str, manager: TaskManager, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
+    name: str, manager: TaskManager, run: RunOptions, limit: float, logged: set[Finding]
 ) -> Iterator[dict[str, Any]]:
     """A row for each form of a task or group; an error in one does not hide the others."""
     from multiform.tasks import Group
@@ -87,26 +84,23 @@ def _checked(
                 yield _row(shown, error=error)
                 continue
             for config in node.tasks() if isinstance(node, Group) else [node]:
-                yield _rendered(config, settings, options, logged)
+                yield _rendered(config, run, limit, logged)
 
 
-def _rendered(
-    config: TaskConfig, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
-) -> dict[str, Any]:
+def _rendered(config: TaskConfig, run: RunOptions, limit: float, logged: set[Finding]) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
     from multiform.lint import lint_tasks, reference_findings, unsilenced
-    from multiform.run.setup import check_output_types, load_tasks
+    from multiform.run.setup import check_output_types, load_forms
 
     count = 0
     notes: list[MultiformError] = []
     try:
-        design = flags.design(options)
-        forms = load_tasks([config], settings, dataset_mirror=options.dataset_mirror, design=design)
+        forms = load_forms(run.model_copy(update={"tasks": config, "include_path": None}))
         check_output_types(forms)
         findings = []
         for form in forms:
             samples = []
-            for doc_id, doc in form.doc_iterator(limit=options.limit):
+            for doc_id, doc in form.doc_iterator(limit=limit):
                 samples.append(form.sample(doc_id, doc))
                 count += 1
             notes += [*form.notes, *form.renderer.doubts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from multiform.cli import values
+from multiform.run.values import count
 
 HELP = "look at all runs of a folder in the browser, also while they go on"
 DESCRIPTION = (
@@ -22,7 +22,9 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR", help="the --output_path of runs (default: .)")
-    parser.add_argument("--port", type=values.count("--port"), default=0, metavar="N", help="default: any that is free")
+    parser.add_argument(
+        "--port", type=count().reader("--port"), default=0, metavar="N", help="default: any that is free"
+    )
 
 
 def execute(options: argparse.Namespace) -> int:

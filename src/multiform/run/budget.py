@@ -7,50 +7,23 @@ form). `--until_ci` evaluates each form until its interval is narrow enough. Bot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from multiform.errors import UsageError
 from multiform.forms import Task
-from multiform.results.failures import ErrorPolicy
 from multiform.results.stops import TaskStops
 from multiform.run.contests import Contest
+from multiform.run.options import RunOptions
 from multiform.run.pending import PendingSample, by_form
 from multiform.run.progress import Progress
 from multiform.run.rounds import Ask, EndedError, RoundLog, Rounds
 from multiform.run.samples import RunOutcome
 from multiform.scoring.aggregations import item_kind
 
-_DEFAULT_POLICY = ErrorPolicy()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """How much to evaluate: a number of `evaluations`, or until intervals are no wider than ± `half_width`.
-
-    An evaluation is one document under one form. Documents are shuffled with the seed; None shuffles them differently
-    each time.
-    """
-
-    evaluations: int | None = None
-    half_width: float | None = None
-    seed: int | None = 0
-
-    def __post_init__(self) -> None:
-        if self.evaluations is not None and self.half_width is not None:
-            message = "a budget searches the best and worst form, until_ci measures every form"
-            raise UsageError(message, where="until_ci", hint="give one of budget and until_ci")
-        if self.evaluations is not None and self.evaluations < 1:
-            message = f"expected a whole number of 1 or more, got {self.evaluations}"
-            raise UsageError(message, where="budget", hint="give e.g. budget=2000")
-        if self.half_width is not None and not 0 < self.half_width < 0.5:
-            message = f"expected a number between 0 and 0.5, got {self.half_width}"
-            raise UsageError(message, where="until_ci", hint="give e.g. until_ci=0.02 for an interval of ± 0.02")
-
-
-def check_budget(contests: Sequence[Contest], budget: Budget) -> None:
+def check_budget(contests: Sequence[Contest], budget: int | None) -> None:
     """Refuse a budget too small for its forms, and metrics of which less is better, before a model is loaded."""
     for contest in contests:
-        if budget.evaluations is not None and budget.evaluations // len(contests) < len(contest.forms):
+        if budget is not None and budget // len(contests) < len(contest.forms):
             message = f"it is not enough for one document under each of {len(contest.forms)} forms of '{contest.name}'"
             hint = f"give {20 * len(contest.forms)} or more for each task or group"
             raise UsageError(message, where="--budget", hint=hint)
@@ -79,24 +52,24 @@ def run_budgeted(
     pending: Sequence[PendingSample],
     contests: Sequence[Contest],
     progress: Progress,
-    budget: Budget,
-    policy: ErrorPolicy = _DEFAULT_POLICY,
+    options: RunOptions,
 ) -> tuple[RunOutcome, list[TaskStops]]:
     """Evaluate as much as the budget allows, and return the outcome with where each form stopped.
 
-    `ask` runs and scores the samples of a round. `policy` says what becomes of documents whose requests fail.
+    `ask` runs and scores the samples of a round. Documents are shuffled with python's seed.
     """
+    budget, half_width = options.budget, options.until_ci
     samples = by_form(pending)
-    log = RoundLog(ask, list(samples), len(pending), policy, progress)
-    all_rounds = [Rounds(contest, samples, log=log, seed=budget.seed) for contest in contests]
+    log = RoundLog(ask, list(samples), len(pending), options.policy, progress)
+    all_rounds = [Rounds(contest, samples, log=log, seed=options.seeds[0]) for contest in contests]
     most = sum(rounds.most_evaluations for rounds in all_rounds)
     stops: list[TaskStops] = []
-    remaining = budget.evaluations or 0
+    remaining = budget or 0
     try:
-        log.begin(most if budget.evaluations is None else min(most, budget.evaluations))
+        log.begin(most if budget is None else min(most, budget))
         for number, rounds in enumerate(all_rounds):
-            if budget.half_width is not None:
-                stops.append(rounds.until(budget.half_width))
+            if half_width is not None:
+                stops.append(rounds.until(half_width))
             else:
                 stops.append(rounds.search(remaining // (len(all_rounds) - number)))
                 remaining -= rounds.evaluations

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec
 
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
@@ -17,10 +18,9 @@ from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings,
 from multiform.models import Model
 from multiform.requests import ChatText
 from multiform.results import Results
-from multiform.results.failures import OnError
 from multiform.results.stops import TaskStops
 from multiform.run.budget import check_budget, run_budgeted
-from multiform.run.checks import check_model_fits
+from multiform.run.checks import check_model_fits, check_options
 from multiform.run.contests import Contest, contests
 from multiform.run.hosts import Host, chosen_host
 from multiform.run.options import RunOptions
@@ -46,73 +46,50 @@ from multiform.run.pending import (
 from multiform.run.progress import Progress, chosen_progress
 from multiform.run.samples import RunOutcome, planned, run_samples
 from multiform.run.setup import (
-    DEFAULT_MODEL,
-    DEFAULT_SEEDS,
     check_consent,
     check_output_types,
     check_samples,
-    load_tasks,
+    load_forms,
     set_seeds,
 )
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
-from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 from multiform.scoring.scorers.judge_model import judging_by
-from multiform.tasks import Group, PythonTask, TaskConfig
+from multiform.tasks import Group
 
 logger = logging.getLogger("multiform")
 
-#: A task by its name, as a configuration, as an object or as a class.
-TaskLike: TypeAlias = str | TaskConfig | Task | Group | PythonTask | type[PythonTask]
+P = ParamSpec("P")
 
 
-def evaluate(
-    *,
-    tasks: TaskLike | Sequence[TaskLike],
-    model: str | Model | Any = DEFAULT_MODEL,
-    model_args: str | Mapping[str, Any] | None = None,
-    num_fewshot: int | None = None,
-    limit: float | None = None,
-    samples: Mapping[str, Sequence[int]] | None = None,
-    choice_order: str | None = None,
-    fewshot_draws: int = 1,
-    budget: int | None = None,
-    until_ci: float | None = None,
-    batch_size: int | str | None = None,
-    device: str | None = None,
-    gen_kwargs: str | Mapping[str, Any] | None = None,
-    include_path: str | Path | Sequence[str | Path] | None = None,
-    dataset_mirror: str | Path | Sequence[str | Path] | None = None,
-    apply_chat_template: bool | str = False,
-    fewshot_as_multiturn: bool | None = None,
-    system_instruction: str | None = None,
-    perturbation: str | Mapping[str, Any] | None = None,
-    keep_description: bool = False,
-    seeds: Sequence[int | None] = DEFAULT_SEEDS,
-    bootstrap_iters: int = DEFAULT_ITERATIONS,
-    predict_only: bool = False,
-    write_out: bool = False,
-    confirm_run_unsafe_code: bool = False,
-    sandbox: str | None = None,
-    judge_model: str | None = None,
-    judge_args: str | Mapping[str, Any] | None = None,
-    decontamination_corpus: Sequence[str | Path] = (),
-    metadata: str | Mapping[str, Any] | None = None,
-    use_cache: bool | str | Path | None = None,
-    fresh: bool = False,
-    cache_requests: bool | str = False,
-    plan_only: bool = False,
-    output_path: str | Path | None = None,
-    log_samples: bool = False,
-    on_error: OnError = "stop",
-    max_failures: float | None = None,
-    executor: str = "local",
-    ray_address: str | None = None,
-    workers: int | None = None,
-    resources: str | Mapping[str, Any] | None = None,
-    progress: Progress | bool | None = None,
-) -> Results:
+def _with_options(options: Callable[P, RunOptions]) -> Callable[[Callable[..., Results]], Callable[P, Results]]:
+    """A decorator that gives a function the fields of `RunOptions` as keywords, with their types and defaults."""
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.is_required() else field.default,
+            annotation=field.annotation,
+        )
+        for name, field in RunOptions.model_fields.items()
+    ]
+    signature = inspect.Signature(parameters, return_annotation=Results)
+
+    def decorate(function: Callable[..., Results]) -> Callable[P, Results]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Results:
+            signature.bind(*args, **kwargs)  # a TypeError where the call is wrong, as of any function
+            return function(**kwargs)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+@_with_options(RunOptions)
+def evaluate(**options: Any) -> Results:
     """Evaluate a model on tasks, each in one or several formats, and return the scores.
 
     Most arguments are the flags of ``multiform run``, under the same names. Those that are not obvious:
@@ -153,7 +130,7 @@ def evaluate(
     >>> 0 <= results["quiz@mcqa"]["acc,none"] <= 1
     True
     """
-    evaluation = run_evaluation(RunOptions(**locals()))
+    evaluation = run_evaluation(RunOptions(**options))
     if evaluation.problem is not None:
         raise evaluation.problem
     return evaluation.results
@@ -164,7 +141,7 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
 
     The model lives on the `host`, which other runs may share; by default, on one for this run alone.
     """
-    options.check()
+    check_options(options)
     with using_sandbox(options.sandbox), judging_by(options.judge):
         return _evaluation(options, host)
 
@@ -190,11 +167,11 @@ def _evaluation(options: RunOptions, host: Host | None) -> Evaluation:
         store = store if options.use_cache or model.stored else None
         detectable = detectable_differences(pending)
         if options.plan_only:
-            bound = "" if options.stopping is None else "at most, as the run stops earlier: "
+            bound = "" if not options.stops_early else "at most, as the run stops earlier: "
             planned_requests = bound + planned(model, pending, store, fresh=options.fresh)
             plan = "\n".join(filter(None, (planned_requests, detectable)))
             return Evaluation(Results(forms=[], run={"plan": plan}, provenance={}))
-        if detectable and options.stopping is None:
+        if detectable and not options.stops_early:
             progress.message(detectable)
         journal = journal_of(options, model, pending)
         with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)), recorded(journal):
@@ -223,30 +200,23 @@ def _run(
     progress: Progress,
 ) -> tuple[RunOutcome, list[TaskStops]]:
     """Run all samples on the model, or as many as a budget needs."""
-    if options.stopping is None:
+    if not options.stops_early:
         return run_pending(pending, progress, policy=options.policy), []
     # The rounds are many and short: the limit of failures is that of all of them.
     run_round = partial(run_pending, policy=replace(options.policy, max_failures=None))
-    return run_budgeted(run_round, pending, stopping, progress, options.stopping, options.policy)
+    return run_budgeted(run_round, pending, stopping, progress, options)
 
 
 def _tasks(options: RunOptions) -> tuple[list[Task], list[Group], list[Contest]]:
     """The forms to run, their groups, and the contests of a budget; checked against the options."""
     groups: list[Group] = []
-    forms = load_tasks(
-        options.task_list,
-        options.settings,
-        include_path=options.include_path,
-        dataset_mirror=options.mirror,
-        design=options.design,
-        groups=groups,
-    )
+    forms = load_forms(options, groups)
     check_samples(forms, options.samples)
     check_consent(forms, options.confirm_run_unsafe_code, options.judge)
     check_output_types(forms)
-    stopping = [] if options.stopping is None else contests(forms, groups)
-    if options.stopping is not None:
-        check_budget(stopping, options.stopping)
+    stopping = [] if not options.stops_early else contests(forms, groups)
+    if options.stops_early:
+        check_budget(stopping, options.budget)
     check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
     return forms, groups, stopping
 

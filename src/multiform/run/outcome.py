@@ -22,7 +22,7 @@ from multiform.results.journal import Journal
 from multiform.results.provenance import model_name, provenance, usage_entry
 from multiform.results.results import group_results
 from multiform.results.stops import TaskStops
-from multiform.run.options import RunOptions
+from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
 from multiform.run.pending import PendingSample
 from multiform.run.samples import RunOutcome
 from multiform.run.store import Store
@@ -123,8 +123,29 @@ def _described(options: RunOptions, model: Model) -> dict[str, Any]:
         "num_fewshot": options.num_fewshot,
         **({} if samples is None else {"samples": {task: list(ids) for task, ids in samples.items()}}),
         **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), options.seeds, strict=True)),
-        "arguments": options.described_arguments,
+        "arguments": _recorded_arguments(options),
     }
+
+
+def _recorded_arguments(options: RunOptions) -> dict[str, Any]:
+    """The tasks as they were named, and the recorded options that are not the defaults.
+
+    Tasks that are objects or configurations have no name that could be given again, and are left out.
+    """
+    named = all(isinstance(task, str | Path) for task in options.task_list)
+    arguments = {"tasks": options.task_list} if named else {}
+    for name, option in OPTIONS.items():
+        value = getattr(options, name)
+        if option.recorded and value != OPTION_DEFAULTS[name] and value not in ("", (), [], {}):
+            arguments[name] = value
+    return {name: _plain(value) for name, value in {**arguments, **options.judge.described()}.items()}
+
+
+def _plain(value: Any) -> Any:
+    """The value with paths as text."""
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def form_result(

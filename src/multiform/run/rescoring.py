@@ -19,7 +19,7 @@ from multiform.results.intervals import with_intervals
 from multiform.results.provenance import package_version
 from multiform.results.recorded import RecordedDoc, RecordedRun, newest_run
 from multiform.results.results import group_results
-from multiform.run.checks import check_settings
+from multiform.run.options import check_values
 from multiform.run.outcome import form_comparisons, form_result
 from multiform.run.pending import pending_samples
 from multiform.run.samples import RunOutcome
@@ -71,7 +71,7 @@ def rescore(
     `judge_model` and `judge_args` are those of `evaluate`.
     """
     recorded = newest_run(Path(run))
-    check_settings(sandbox=sandbox, judge_model=judge_model)
+    check_values(sandbox=sandbox, judge_model=judge_model)
     judge = JudgeChoice.of(judge_model, judge_args)
     replaced = {"metric_list": metric_list, "filter_list": filter_list, "scorer": scorer}
     changes = {key: value for key, value in replaced.items() if value is not None}

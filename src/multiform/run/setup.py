@@ -18,6 +18,7 @@ from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
 from multiform.paths import mirror_path
 from multiform.run.lazy_model import lazy_model
+from multiform.run.options import RunOptions
 from multiform.run.progress import Progress
 from multiform.run.store import Store
 from multiform.run.variants import idle_axes, with_draws, with_orders
@@ -29,13 +30,22 @@ from multiform.tasks import Design, Group, Node, PythonTask, TaskConfig, TaskMan
 from multiform.tasks.group import distinct, same_task
 from multiform.tasks.resolve import overridden_until
 
-DEFAULT_MODEL = "bundled"
-#: Seeds of python, numpy, torch and the few-shot sampler.
-DEFAULT_SEEDS = (0, 1234, 1234, 1234)
 #: Seeds below this are taken by all of python, numpy and torch.
 _SEED_LIMIT = 2**32
 
 logger = logging.getLogger("multiform")
+
+
+def load_forms(options: RunOptions, groups: list[Group] | None = None) -> list[Task]:
+    """The forms of a run; its groups are added to `groups`."""
+    return load_tasks(
+        options.task_list,
+        options.settings,
+        include_path=options.include_path,
+        dataset_mirror=options.mirror,
+        design=options.design,
+        groups=groups,
+    )
 
 
 def load_tasks(
@@ -201,15 +211,6 @@ def check_samples(forms: Sequence[Task], samples: Mapping[str, Sequence[int]] | 
         if name not in run_names:
             hint = nearest(name, run_names, listed="the tasks of this run are")
             raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
-
-
-def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | None) -> None:
-    """Refuse a `limit` or `samples` that selects no documents, and both together."""
-    if limit is not None and samples is not None:
-        raise UsageError("limit and samples exclude each other", where="--samples", hint="give one of them")
-    if limit is not None and (not limit > 0 or (limit > 1 and limit != int(limit))):
-        message = f"expected a whole number of documents or a fraction below 1, got {limit}"
-        raise UsageError(message, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
 
 
 def set_seeds(seeds: Sequence[int | None]) -> None:

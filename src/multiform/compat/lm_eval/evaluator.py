@@ -19,7 +19,7 @@ from multiform.forms import ScoredSample, Task
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, LoglikelihoodRequest, Request
 from multiform.results import FormResult, Results
 from multiform.results.export import to_json
-from multiform.run import evaluate as run
+from multiform.run.evaluate import evaluate as run
 
 
 @convert_errors(ValueError)
