@@ -71,4 +71,4 @@ def test_a_new_field_is_a_flag_that_is_read_and_checked(monkeypatch: pytest.Monk
     with pytest.raises(UsageError, match="--colours: expected a whole number of 1 or more, got 'red'"):
         flag.type("red")
     with pytest.raises(UsageError, match="colours: expected a whole number of 1 or more, got 'red'"):
-        MoreOptions(tasks="quiz", colours="red")
+        MoreOptions(tasks="quiz", colours="red")  # type: ignore[arg-type]

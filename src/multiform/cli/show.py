@@ -38,8 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print prompts, templates or JSON lines."""
+    from multiform.run.loading import load_model
     from multiform.run.progress import Silent
-    from multiform.run.setup import load_forms, load_model
+    from multiform.run.setup import load_forms
 
     run = flags.run_options(options, tasks=",".join(options.tasks))
     forms = load_forms(run)

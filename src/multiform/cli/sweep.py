@@ -6,7 +6,6 @@ import argparse
 import json
 import logging
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +92,7 @@ def execute(options: argparse.Namespace) -> int:
 def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results], list[tuple[str, MultiformError]]]:
     """The results of all runs by their titles, and the runs that failed; one that fails does not stop the others."""
     from multiform.run.evaluate import run_evaluation
-    from multiform.run.hosts import CachedHost, chosen_host
+    from multiform.run.executors import open_executor
     from multiform.run.progress import make_progress
 
     overrides: dict[str, Any] = {"use_cache": options.cache_path} if options.cache_path else {}
@@ -105,11 +104,11 @@ def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results],
         runs = list(sweep.runs(options.only, progress=progress, **overrides))
         for label in dict.fromkeys(run.model.label for run in runs):
             of_model = [run for run in runs if run.model.label == label]
-            with nullcontext(CachedHost()) if options.cached else chosen_host(of_model[0].options.cluster) as host:
+            with open_executor(of_model[0].options.cluster, cached=options.cached) as executor:
                 for run in of_model:
                     progress.message(f"=== {run.title}")
                     try:
-                        evaluation = run_evaluation(run.options, host)
+                        evaluation = run_evaluation(run.options, executor)
                         if isinstance(evaluation.problem, BaseException):
                             raise evaluation.problem
                     except MultiformError as error:

@@ -13,8 +13,8 @@ from multiform.forms import Task
 from multiform.models import Model, models
 from multiform.models.model import no_loglikelihoods
 from multiform.results.export import prepare_output
+from multiform.run.loading import create_model
 from multiform.run.options import RunOptions
-from multiform.run.setup import create_model
 
 logger = logging.getLogger("multiform")
 

@@ -22,7 +22,7 @@ from multiform.results.stops import TaskStops
 from multiform.run.budget import check_budget, run_budgeted
 from multiform.run.checks import check_model_fits, check_options
 from multiform.run.contests import Contest, contests
-from multiform.run.hosts import Host, chosen_host
+from multiform.run.executors import Executor, open_executor
 from multiform.run.options import RunOptions
 from multiform.run.outcome import (
     Evaluation,
@@ -136,17 +136,17 @@ def evaluate(**options: Any) -> Results:
     return evaluation.results
 
 
-def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
+def run_evaluation(options: RunOptions, executor: Executor | None = None) -> Evaluation:
     """The steps of a run: check, load the tasks, render the prompts, run the model, collect the results.
 
-    The model lives on the `host`, which other runs may share; by default, on one for this run alone.
+    The `executor` has the model, and other runs may share it; by default, it is for this run alone.
     """
     check_options(options)
     with using_sandbox(options.sandbox), judging_by(options.judge):
-        return _evaluation(options, host)
+        return _evaluation(options, executor)
 
 
-def _evaluation(options: RunOptions, host: Host | None) -> Evaluation:
+def _evaluation(options: RunOptions, executor: Executor | None) -> Evaluation:
     started = time.monotonic()
     set_seeds(options.seeds)
     forms, groups, stopping = _tasks(options)
@@ -155,14 +155,14 @@ def _evaluation(options: RunOptions, host: Host | None) -> Evaluation:
     with (
         chosen_progress(options.progress) as progress,
         interrupts_say(lambda: unasked),
-        nullcontext(host) if host else chosen_host(options.cluster) as host,
+        nullcontext(executor) if executor else open_executor(options.cluster) as executor,
     ):
         # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
         arguments = options.model_arguments
-        model = host.model(options.model, arguments, progress, store) if options.apply_chat_template else None
+        model = executor.load(options.model, arguments, progress, store) if options.apply_chat_template else None
         pending = _render(options, forms, model, progress)
         dirty = _contaminated_docs(forms, pending, options.decontamination_corpus)
-        model = model or host.model(options.model, arguments, progress, store)
+        model = model or executor.load(options.model, arguments, progress, store)
         _say(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
         store = store if options.use_cache or model.stored else None
         detectable = detectable_differences(pending)
@@ -175,9 +175,7 @@ def _evaluation(options: RunOptions, host: Host | None) -> Evaluation:
             progress.message(detectable)
         journal = journal_of(options, model, pending)
         with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)), recorded(journal):
-            run_pending = partial(
-                run_samples, model, store=store, fresh=options.fresh, log=journal, executor=host.executor(model)
-            )
+            run_pending = partial(run_samples, model, store=store, fresh=options.fresh, log=journal, executor=executor)
             outcome, stops = _run(options, run_pending, pending, stopping, progress)
             run = FinishedRun(
                 options=options,

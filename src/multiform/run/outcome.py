@@ -99,7 +99,7 @@ def results_of(run: FinishedRun) -> Results:
                 outcome.usage,
                 requests=outcome.requests,
                 cached=outcome.cached,
-                asked_again=outcome.asked_again,
+                retried=outcome.retried,
                 loading_seconds=model.loading_seconds,
             ),
         ),

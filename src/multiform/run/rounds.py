@@ -66,7 +66,7 @@ class RoundLog:
         self.counts_failed = policy.on_error == "count"
         self.scored: dict[str, list[ScoredSample]] = {form: [] for form in forms}
         self.failed: dict[str, list[FailedDoc]] = {form: [] for form in forms}
-        self.requests = self.cached = self.asked_again = 0
+        self.requests = self.cached = self.retried = 0
         self.usage: Usage | None = None
         self.status = EvaluationStatus(0)
         self._ask, self._documents, self._policy, self._progress = ask, documents, policy, progress
@@ -88,7 +88,7 @@ class RoundLog:
             self.failed[form] += outcome.failed.get(form, ())
         self.requests += outcome.requests
         self.cached += outcome.cached
-        self.asked_again += outcome.asked_again
+        self.retried += outcome.retried
         if outcome.usage is not None:
             self.usage = outcome.usage + (self.usage or Usage())
         failures = sum(map(len, self.failed.values()))
@@ -108,7 +108,7 @@ class RoundLog:
             documents=self._documents,
             requests=self.requests,
             cached=self.cached,
-            asked_again=self.asked_again,
+            retried=self.retried,
             usage=self.usage,
         )
 

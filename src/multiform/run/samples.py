@@ -51,7 +51,7 @@ class RunOutcome:
     #: that the model computed, where it counts them.
     requests: int = 0
     cached: int = 0
-    asked_again: int = 0
+    retried: int = 0
     usage: Usage | None = None
 
 
@@ -101,7 +101,7 @@ def run_samples(
     if not missing:
         return run.outcome("complete")
     executor = executor or LocalExecutor(model)
-    run.executor, run.asked_again_before = executor, executor.asked_again
+    run.executor, run.retried_before = executor, executor.retried
     stream = responses(executor, missing, identity=model.identity, store=store)
     try:
         try:
@@ -195,7 +195,7 @@ class _Run:
         self.failures = 0
         #: The executor, once the run has begun, and how many requests it ran again in runs before this one.
         self.executor: Executor | None = None
-        self.asked_again_before = 0
+        self.retried_before = 0
         #: The progress of the run, once it has begun.
         self.status: RunStatus | None = None
         self._scores_due = 0.0
@@ -265,7 +265,7 @@ class _Run:
             error=error,
             requests=len(self.waiting),
             cached=len(self.waiting) if self.status is None else self.status.cached,
-            asked_again=0 if self.executor is None else self.executor.asked_again - self.asked_again_before,
+            retried=0 if self.executor is None else self.executor.retried - self.retried_before,
             usage=None if self.status is None else self.status.usage,
         )
 

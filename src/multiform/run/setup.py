@@ -5,22 +5,15 @@ from __future__ import annotations
 import logging
 import random
 import sys
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
+from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.forms import GenerateTask, RunSettings, Task
-from multiform.models import Model, models
-from multiform.models.arguments import check_arguments
-from multiform.models.foreign import as_model
 from multiform.paths import mirror_path
-from multiform.run.lazy_model import lazy_model
 from multiform.run.options import RunOptions
-from multiform.run.progress import Progress
-from multiform.run.store import Store
 from multiform.run.variants import idle_axes, with_draws, with_orders
 from multiform.sandbox import chosen_sandbox
 from multiform.scoring.metrics.callables import HubMetric
@@ -115,50 +108,6 @@ def _nodes(item: Any, manager: TaskManager) -> list[Node]:
 def _two_tasks(name: str) -> UsageError:
     hint = "rename one of them, or run them one by one"
     return UsageError(f"two different tasks are called '{name}'", where="--tasks", hint=hint)
-
-
-def load_model(
-    model: str | Model | Any,
-    arguments: Mapping[str, Any],
-    progress: Progress,
-    store: Store | None = None,
-    *,
-    load: Callable[[], Model] | None = None,
-) -> Model:
-    """The model: an object is returned as it is, a name is looked up in the registry.
-
-    A registered model whose facts are in the store is loaded lazily. `load` loads it, by default into this process.
-    """
-    if not isinstance(model, str):
-        return as_model(model)
-    if model not in models:
-        models.get(model)  # raises, with the nearest name
-    return lazy_model(model, arguments, store, load or (lambda: loaded_model(model, arguments, progress)))
-
-
-def loaded_model(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
-    """The registered model of that name, loaded into this process."""
-    progress.message(f"loading model '{model}'")
-    started = time.monotonic()
-    loaded = create_model(model, arguments)
-    loaded.loading_seconds = time.monotonic() - started
-    return loaded
-
-
-def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
-    """The registered model of that name with these arguments, which are checked."""
-    try:
-        factory = models.get(model).load()
-    except ImportError as error:
-        message = f"model '{model}' needs a package that is not installed: {error}"
-        raise UsageError(message, where="--model", hint="pip install 'multiform[hf]'") from error
-    try:
-        check_arguments(factory, arguments)
-        return factory(**arguments)
-    except UsageError as error:
-        raise error.or_at("--model_args") from error
-    except TypeError as error:
-        raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
 
 
 def check_consent(forms: Sequence[Task], confirmed: bool, judge: JudgeChoice | None = None) -> None:

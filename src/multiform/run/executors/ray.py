@@ -1,4 +1,4 @@
-"""RayPool: workers on a Ray cluster, each of which holds one copy of the model.
+"""RayExecutor: runs requests on the workers of a Ray cluster, each of which holds one copy of the model.
 
 Small objects come to the driver by value, so that a response that has arrived stays when its worker's node dies.
 """
@@ -16,13 +16,16 @@ from importlib import import_module
 from typing import Any
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason
-from multiform.models import models
+from multiform.models import Model, models
+from multiform.models.usage import Usage
+from multiform.requests import FailedRequest, Output, Request
 from multiform.run.executors.cluster import ClusterOptions, check_address, described, no_cluster
-from multiform.run.executors.local import Unit
-from multiform.run.executors.pool import Event, Failed, Finished, Ready, Responded
-from multiform.run.executors.remote_model import LoadedModel
-from multiform.run.executors.worker import Worker, installed_version
+from multiform.run.executors.local import Unit, model_key
+from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
+from multiform.run.executors.worker import LoadedModel, Worker, WorkerModel, installed_version
+from multiform.run.loading import LazyModel, load_model
 from multiform.run.progress import Progress
+from multiform.run.store import Store
 
 logger = logging.getLogger("multiform")
 
@@ -34,6 +37,55 @@ _MESSAGES_PER_SECOND = 200
 _LOAD_ATTEMPTS = 3
 #: Seconds without any worker before a warning.
 _LONG = 30.0
+
+
+class RayExecutor:
+    """Runs requests on the workers of a cluster, which are started when the model is first needed."""
+
+    def __init__(self, options: ClusterOptions) -> None:
+        self._options = options
+        self._key: tuple[str, str] | None = None
+        self._pool: RayPool | None = None
+        self._model: Model | None = None
+        self.workers: PoolExecutor | None = None
+
+    @property
+    def retried(self) -> int:
+        return 0 if self.workers is None else self.workers.retried
+
+    @property
+    def usage(self) -> Usage:
+        """What the workers have computed."""
+        return Usage() if self.workers is None else self.workers.usage
+
+    def load(
+        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+    ) -> Model:
+        if not isinstance(model, str):
+            message = f"workers load a model by its name, and this is a {type(model).__name__}"
+            hint = "register its class with register_model, and name it"
+            raise UsageError(message, where="--executor ray", hint=hint)
+        self._options.check_model(model, arguments)
+        key = model_key(model, arguments)
+        if self._pool is None or self.workers is None or self._key != key:
+            self.close()
+            self._pool, self._key = RayPool(self._options, model, arguments, progress), key
+            self.workers = PoolExecutor(self._pool)
+        pool, workers = self._pool, self.workers
+        self._model = load_model(model, arguments, progress, store, load=lambda: WorkerModel(pool, workers))
+        return self._model
+
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        if self.workers is None:
+            raise RuntimeError("the executor has no model yet")
+        if isinstance(self._model, LazyModel):
+            self._model.model  # noqa: B018  (compares what the store knows with what a worker has loaded)
+        yield from self.workers.run(units)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+        self._pool = self._model = None
 
 
 class RayPool:
