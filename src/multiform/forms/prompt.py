@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from multiform.errors import DataError, UsageError, shorten
-from multiform.forms.form import ChatTemplate, Form, RunSettings
 from multiform.forms.sample import Context
+from multiform.forms.spec import ChatTemplate, FormSpec, RunSettings
 from multiform.prompts.media import Media, MediaText, parts
 from multiform.requests import ChatText, Instance, Request
 
@@ -172,7 +172,7 @@ def is_chat(context: Any) -> bool:
 
 
 def context_text(
-    context: Any, form: Form, *, several_inputs: bool, chat: bool, chat_template: ChatTemplate | None
+    context: Any, form: FormSpec, *, several_inputs: bool, chat: bool, chat_template: ChatTemplate | None
 ) -> Context:
     """A context as text, or as one text for each of several inputs.
 
@@ -195,7 +195,7 @@ def context_text(
 
 
 def _chat_text(
-    messages: Sequence[Mapping[str, Any]], form: Form, chat: bool, chat_template: ChatTemplate | None
+    messages: Sequence[Mapping[str, Any]], form: FormSpec, chat: bool, chat_template: ChatTemplate | None
 ) -> str:
     if chat_template is not None:
         return chat_template(list(messages), add_generation_prompt=messages[-1].get("role") != "assistant")
