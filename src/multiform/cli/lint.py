@@ -80,7 +80,7 @@ def _linted(
 
     run = flags.run_options(options, tasks=name, limit=None)
     try:
-        tasks = load_forms(run)
+        tasks, _ = load_forms(run)
     except MultiformError as error:
         return [], [str(error)]
     forms, errors = [], []

@@ -19,7 +19,6 @@ from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
-    from multiform.run.outcome import Evaluation
 
 HELP = "evaluate a model on tasks, each in one or several formats"
 DESCRIPTION = "Evaluate a model on tasks, each in one or several formats."
@@ -72,7 +71,7 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.cli.configfile import merged
     from multiform.errors import UsageError
     from multiform.results.export import prepare_output
-    from multiform.run.evaluate import run_evaluation
+    from multiform.run.evaluate import run
     from multiform.run.progress import make_progress
 
     options = merged(options)
@@ -87,14 +86,13 @@ def execute(options: argparse.Namespace) -> int:
     if options.report:
         prepare_output(Path(options.report).parent)
     with make_progress() as progress:
-        run = flags.run_options(
+        run_options = flags.run_options(
             options,
             tasks=",".join(tasks),
             log_samples=options.log_samples or options.predict_only,
             progress=progress,
         )
-        evaluation = run_evaluation(run)
-    results = evaluation.results
+        results = run(run_options)
     if options.plan_only:
         print(json.dumps(dict(results.run)) if options.json else results.run["plan"])
         return 0
@@ -107,21 +105,21 @@ def execute(options: argparse.Namespace) -> int:
         from multiform.report import write_report
 
         report = write_report([results], options.report)
-    _say_the_rest(evaluation, options, report)
-    if evaluation.problem is not None:
-        raise evaluation.problem
+    _say_the_rest(results, options, report)
+    if results.problem is not None:
+        raise results.problem
     return 0
 
 
-def _say_the_rest(evaluation: Evaluation, options: argparse.Namespace, report: Path | None) -> None:
+def _say_the_rest(results: Results, options: argparse.Namespace, report: Path | None) -> None:
     """Print to standard error, below the table: what stands out, what the run took, the files and the next command."""
     from multiform.results.closing import closing_lines
 
     sys.stdout.flush()  # the table comes first, where both go to one place
-    written = [*evaluation.files, *([report] if report is not None else [])]
+    written = [*results.files, *([report] if report is not None else [])]
     lines = _written_lines(written)
-    if evaluation.problem is None and evaluation.results.forms:
-        lines += closing_lines(evaluation.results, output_path=options.output_path, report=report)
+    if results.problem is None and results.forms:
+        lines += closing_lines(results, output_path=options.output_path, report=report)
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     for line in lines:
         # A number, name or path is not split at the edge of a terminal.

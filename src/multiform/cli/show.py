@@ -43,7 +43,7 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.run.setup import load_forms
 
     run = flags.run_options(options, tasks=",".join(options.tasks))
-    forms = load_forms(run)
+    forms, _ = load_forms(run)
     model = load_model(run.model, run.model_arguments, Silent()) if run.apply_chat_template else None
     template = None if model is None else model.apply_chat_template
     for form in forms:

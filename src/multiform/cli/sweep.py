@@ -91,7 +91,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results], list[tuple[str, MultiformError]]]:
     """The results of all runs by their titles, and the runs that failed; one that fails does not stop the others."""
-    from multiform.run.evaluate import run_evaluation
+    from multiform.run.evaluate import run as run_model
     from multiform.run.executors import open_executor
     from multiform.run.progress import make_progress
 
@@ -108,14 +108,14 @@ def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results],
                 for run in of_model:
                     progress.message(f"=== {run.title}")
                     try:
-                        evaluation = run_evaluation(run.options, executor)
-                        if isinstance(evaluation.problem, BaseException):
-                            raise evaluation.problem
+                        outcome = run_model(run.options, executor)
+                        if outcome.problem is not None:
+                            raise outcome.problem
                     except MultiformError as error:
                         print(f"error: {run.title}: {error}", file=sys.stderr)
                         problems.append((run.title, error))
                     else:
-                        results[run.title] = run.shown(evaluation.results)
+                        results[run.title] = run.shown(outcome)
     return results, problems
 
 

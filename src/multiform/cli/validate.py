@@ -90,12 +90,13 @@ def _checked(
 def _rendered(config: TaskConfig, run: RunOptions, limit: float, logged: set[Finding]) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
     from multiform.lint import lint_tasks, reference_findings, unsilenced
-    from multiform.run.setup import check_output_types, load_forms
+    from multiform.run.checks import check_output_types
+    from multiform.run.setup import load_forms
 
     count = 0
     notes: list[MultiformError] = []
     try:
-        forms = load_forms(run.model_copy(update={"tasks": config, "include_path": None}))
+        forms, _ = load_forms(run.model_copy(update={"tasks": config, "include_path": None}))
         check_output_types(forms)
         findings = []
         for form in forms:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from multiform.errors import UsageError, shorten
+from multiform.errors import MultiformError, RunInterrupted, UsageError, shorten
 from multiform.forms import ScoredSample
 from multiform.requests import Ending
 from multiform.results.failures import FailedDoc
@@ -186,6 +186,10 @@ class Results(Mapping[str, Scores]):
     comparisons: Sequence[FormComparison] = ()
     #: "complete", or why they are partial: "stopped" by a signal, or "failed".
     status: Literal["complete", "stopped", "failed"] = "complete"
+    #: The files that the run has written.
+    files: Sequence[Path] = field(default=(), compare=False)
+    #: What kept the run from being complete.
+    problem: MultiformError | RunInterrupted | None = field(default=None, compare=False)
 
     def __getitem__(self, name: str) -> Scores:
         for entry in self.entries:

@@ -8,13 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import UsageError
+from multiform.errors import ConfigError, UsageError, nearest
 from multiform.forms import Form
 from multiform.models import Model, models
 from multiform.models.model import no_loglikelihoods
 from multiform.results.export import prepare_output
 from multiform.run.loading import create_model
 from multiform.run.options import RunOptions
+from multiform.sandbox import chosen_sandbox
+from multiform.scoring.metrics.callables import HubMetric
+from multiform.scoring.scorers.ai_judge import AIJudge
+from multiform.scoring.scorers.judge_model import JudgeChoice
 
 logger = logging.getLogger("multiform")
 
@@ -39,6 +43,62 @@ def check_options(options: RunOptions) -> None:
     elif options.log_samples:
         message = "there is no output_path to write samples to"
         raise UsageError(message, where="log_samples", hint="give e.g. output_path='results'")
+
+
+def check_forms(options: RunOptions, forms: Sequence[Form]) -> None:
+    """Refuse forms that the options do not fit."""
+    check_samples(forms, options.samples)
+    check_consent(forms, options.confirm_run_unsafe_code, options.judge)
+    check_output_types(forms)
+
+
+def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | None) -> None:
+    """Refuse `samples` of a task that is not part of the run."""
+    run_names = [name for form in forms for name in (form.name, form.task_name)]
+    for name in samples or {}:
+        if name not in run_names:
+            hint = nearest(name, run_names, listed="the tasks of this run are")
+            raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
+
+
+def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None) -> None:
+    """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
+    unsafe = [form for form in forms if form.unsafe_code]
+    if unsafe and not confirmed:
+        raise UsageError(
+            "the task runs code that the model writes",
+            where=unsafe[0].config.where("unsafe_code"),
+            hint="add --confirm_run_unsafe_code if that is what you want",
+        )
+    if unsafe:
+        chosen_sandbox()  # so that a missing one is not noticed after the model has run
+    for form in forms:
+        for metric in form.scorer.metrics:
+            if isinstance(metric.fn, HubMetric):
+                if not confirmed:
+                    raise metric.fn.refused().moved(form.where("metric_list"))
+                metric.fn.load()
+    judged = [(form, scorer) for form in forms for scorer in form.scorer.scorers if isinstance(scorer, AIJudge)]
+    if judge and not judged:
+        logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
+    for form, scorer in judged:
+        try:
+            scorer.judge  # noqa: B018  (refuses what only the user may choose)
+        except ConfigError as error:
+            raise error.at(form.where("scorer") or form.name) from error
+
+
+def check_output_types(forms: Sequence[Form]) -> None:
+    """Refuse a task with choices that would be run as free generation, where nothing says that this is intended."""
+    for form in forms:
+        if not form.ignores_choices:
+            continue
+        message = "the task has choices but no format and no output_type: the model would write without seeing them"
+        hint = (
+            "add output_type: multiple_choice to have the choices ranked, or a format such as formats: mcqa; "
+            "add output_type: generate_until if the model is to write one of them"
+        )
+        raise ConfigError(message, where=form.where("doc_to_choice"), hint=hint)
 
 
 def check_model_fits(

@@ -3,62 +3,26 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial, wraps
-from pathlib import Path
 from typing import Any, ParamSpec
 
-from multiform.forms import Form
-from multiform.forms.request_cache import delete_requests
-from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
-from multiform.models import Model
-from multiform.requests import ChatText
+from multiform.lint import model_findings
 from multiform.results import Results
-from multiform.results.stops import TaskStops
-from multiform.run.budget import check_budget, run_budgeted
-from multiform.run.checks import check_model_fits, check_options
-from multiform.run.contests import Contest, contests
+from multiform.run.checks import check_forms, check_model_fits, check_options
 from multiform.run.executors import Executor, open_executor
 from multiform.run.options import RunOptions
-from multiform.run.outcome import (
-    Evaluation,
-    FinishedRun,
-    ended,
-    how_to_go_on,
-    interrupts_say,
-    journal_of,
-    recorded,
-)
-from multiform.run.pending import (
-    PendingSample,
-    RequestCaching,
-    by_form,
-    check_clusters,
-    check_gold,
-    detectable_differences,
-    pending_samples,
-    written_out,
-)
-from multiform.run.progress import Progress, chosen_progress
-from multiform.run.samples import RunOutcome, planned, run_samples
-from multiform.run.setup import (
-    check_consent,
-    check_output_types,
-    check_samples,
-    load_forms,
-    set_seeds,
-)
+from multiform.run.outcome import interrupts_say, open_results
+from multiform.run.pending import contaminated_docs, detectable_differences, log_findings, plan_text, render
+from multiform.run.progress import chosen_progress
+from multiform.run.samples import run_samples
+from multiform.run.schedule import make_schedule
+from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
-from multiform.scoring.decontamination import contaminated
 from multiform.scoring.scorers.judge_model import judging_by
-from multiform.tasks import Group
-
-logger = logging.getLogger("multiform")
 
 P = ParamSpec("P")
 
@@ -130,160 +94,47 @@ def evaluate(**options: Any) -> Results:
     >>> 0 <= results["quiz@mcqa"]["acc,none"] <= 1
     True
     """
-    evaluation = run_evaluation(RunOptions(**options))
-    if evaluation.problem is not None:
-        raise evaluation.problem
-    return evaluation.results
+    results = run(RunOptions(**options))
+    if results.problem is not None:
+        raise results.problem
+    return results
 
 
-def run_evaluation(options: RunOptions, executor: Executor | None = None) -> Evaluation:
-    """The steps of a run: check, load the tasks, render the prompts, run the model, collect the results.
+def run(options: RunOptions, executor: Executor | None = None) -> Results:
+    """Run the options: load the forms, render their documents, run the model on the schedule, collect the results.
 
     The `executor` has the model, and other runs may share it; by default, it is for this run alone.
     """
     check_options(options)
-    with using_sandbox(options.sandbox), judging_by(options.judge):
-        return _evaluation(options, executor)
-
-
-def _evaluation(options: RunOptions, executor: Executor | None) -> Evaluation:
     started = time.monotonic()
-    set_seeds(options.seeds)
-    forms, groups, stopping = _tasks(options)
-    store = chosen_store(options.use_cache)
-    unasked = "the model has not been run yet; run the same command again"
-    with (
-        chosen_progress(options.progress) as progress,
-        interrupts_say(lambda: unasked),
-        nullcontext(executor) if executor else open_executor(options.cluster) as executor,
-    ):
-        # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
-        arguments = options.model_arguments
-        model = executor.load(options.model, arguments, progress, store) if options.apply_chat_template else None
-        pending = _render(options, forms, model, progress)
-        dirty = _contaminated_docs(forms, pending, options.decontamination_corpus)
-        model = model or executor.load(options.model, arguments, progress, store)
-        _say(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
-        store = store if options.use_cache or model.stored else None
-        detectable = detectable_differences(pending)
-        if options.plan_only:
-            bound = "" if not options.stops_early else "at most, as the run stops earlier: "
-            planned_requests = bound + planned(model, pending, store, fresh=options.fresh)
-            plan = "\n".join(filter(None, (planned_requests, detectable)))
-            return Evaluation(Results(forms=[], run={"plan": plan}, provenance={}))
-        if detectable and not options.stops_early:
-            progress.message(detectable)
-        journal = journal_of(options, model, pending)
-        with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)), recorded(journal):
-            run_pending = partial(run_samples, model, store=store, fresh=options.fresh, log=journal, executor=executor)
-            outcome, stops = _run(options, run_pending, pending, stopping, progress)
-            run = FinishedRun(
-                options=options,
-                model=model,
-                forms=forms,
-                groups=groups,
-                outcome=outcome,
-                contaminated=dirty,
-                stops=stops,
-                seconds=time.monotonic() - started,
-            )
-            return ended(run, store, journal)
-
-
-def _run(
-    options: RunOptions,
-    run_pending: Callable[..., RunOutcome],
-    pending: Sequence[PendingSample],
-    stopping: Sequence[Contest],
-    progress: Progress,
-) -> tuple[RunOutcome, list[TaskStops]]:
-    """Run all samples on the model, or as many as a budget needs."""
-    if not options.stops_early:
-        return run_pending(pending, progress, policy=options.policy), []
-    # The rounds are many and short: the limit of failures is that of all of them.
-    run_round = partial(run_pending, policy=replace(options.policy, max_failures=None))
-    return run_budgeted(run_round, pending, stopping, progress, options)
-
-
-def _tasks(options: RunOptions) -> tuple[list[Form], list[Group], list[Contest]]:
-    """The forms to run, their groups, and the contests of a budget; checked against the options."""
-    groups: list[Group] = []
-    forms = load_forms(options, groups)
-    check_samples(forms, options.samples)
-    check_consent(forms, options.confirm_run_unsafe_code, options.judge)
-    check_output_types(forms)
-    stopping = [] if not options.stops_early else contests(forms, groups)
-    if options.stops_early:
-        check_budget(stopping, options.budget)
-    check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
-    return forms, groups, stopping
-
-
-def _render(options: RunOptions, forms: Sequence[Form], model: Model | None, progress: Progress) -> list[PendingSample]:
-    """Render every document of every form; lint findings about them are logged."""
-    caching = _request_caching(options.cache_requests, model, progress)
-    template = None if model is None else model.apply_chat_template
-    pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
-    check_gold(pending)
-    check_clusters(pending)
-    _say(_findings(forms, pending, corpus=bool(options.decontamination_corpus)))
-    if options.write_out:
-        progress.message(written_out(pending))
-    return pending
-
-
-def _findings(forms: Sequence[Form], pending: Sequence[PendingSample], *, corpus: bool) -> list[Finding]:
-    """The lint findings about the documents and the settings of a run."""
-    entries = by_form(pending)
-    samples = {form.name: [entry.sample for entry in entries.get(form.name, ())] for form in forms}
-    docs = ((form, [(sample.doc_id, sample.doc) for sample in samples[form.name]]) for form in forms)
-    findings = list(lint_tasks(docs))
-    for form in forms:
-        findings += unsilenced(form, reference_findings(form, samples[form.name]))
-    return findings if corpus else [*findings, *corpus_findings(forms)]
-
-
-def _say(findings: Iterable[Finding]) -> None:
-    """Log the findings, one line for each kind."""
-    for level, line in summary(findings):
-        logger.log(logging.WARNING if level == "warning" else logging.INFO, "%s", line)
-
-
-def _request_caching(cache_requests: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:
-    """How requests are cached on disk; with "delete", cached ones are removed."""
-    if cache_requests == "delete":
-        progress.message(f"removed {delete_requests()} files of cached requests")
-        return None
-    if not cache_requests:
-        return None
-    template = "" if model is None else _lasting_template(model)
-    if template is None:
-        message = "the prompts are not cached: its chat template is not known, runs code or asks for the date"
-        logger.warning("%s: %s", "the model" if model is None else model.name, message)
-        return None
-    return RequestCaching(refresh=cache_requests == "refresh", template=template)
-
-
-def _lasting_template(model: Model) -> str | None:
-    """What tells the chat template of a model from others; None where it may write the same chat in another way."""
-    text = model.chat_template_text()
-    if text is None and not isinstance(model.apply_chat_template([{"role": "user", "content": "Hi"}]), ChatText):
-        return None
-    if not model.stored or "strftime_now" in (text or ""):
-        return None
-    return f"{model.identity} {model.chat_template_name()} {text}"
-
-
-def _contaminated_docs(
-    forms: Sequence[Form], pending: Sequence[PendingSample], corpus: Sequence[str | Path]
-) -> dict[str, set[int] | None]:
-    """The documents of each form that the corpus contains; None where nothing is to be checked."""
-    entries = by_form(pending) if corpus else {}
-    dirty: dict[str, set[int] | None] = {}
-    for form in forms:
-        dirty[form.name] = None
-        if corpus and form.should_decontaminate:
-            ids = [entry.sample.doc_id for entry in entries.get(form.name, ())]
-            queries = {doc_id: form.decontamination_query(form.eval_docs[doc_id]) for doc_id in ids}
-            dirty[form.name] = contaminated(queries, [Path(path) for path in corpus])
-    return dirty
+    with using_sandbox(options.sandbox), judging_by(options.judge):
+        set_seeds(options.seeds)
+        forms, groups = load_forms(options)
+        check_forms(options, forms)
+        schedule = make_schedule(options, forms, groups)
+        check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
+        store = chosen_store(options.use_cache)
+        with (
+            chosen_progress(options.progress) as progress,
+            interrupts_say(lambda: "the model has not been run yet; run the same command again"),
+            nullcontext(executor) if executor else open_executor(options.cluster) as executor,
+        ):
+            load = partial(executor.load, options.model, options.model_arguments, progress, store)
+            # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
+            model = load() if options.apply_chat_template else None
+            pending = render(options, forms, model, progress)
+            contaminated = contaminated_docs(forms, pending, options.decontamination_corpus)
+            model = model or load()
+            log_findings(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
+            store = store if options.use_cache or model.stored else None
+            if options.plan_only:
+                return Results(forms=[], run={"plan": plan_text(options, model, pending, store)}, provenance={})
+            if not options.stops_early and (detectable := detectable_differences(pending)):
+                progress.message(detectable)
+            with open_results(
+                options, model, store, forms, groups, pending, contaminated=contaminated, started=started
+            ) as results:
+                run_pending = partial(
+                    run_samples, model, store=store, fresh=options.fresh, log=results.journal, executor=executor
+                )
+                return results.finish(schedule.run(run_pending, pending, progress))

@@ -19,11 +19,11 @@ from multiform.results.intervals import with_intervals
 from multiform.results.provenance import package_version
 from multiform.results.recorded import RecordedDoc, RecordedRun, newest_run
 from multiform.results.results import group_results
+from multiform.run.checks import check_consent
 from multiform.run.options import check_values
 from multiform.run.outcome import form_comparisons, form_result
 from multiform.run.pending import pending_samples
 from multiform.run.samples import RunOutcome
-from multiform.run.setup import check_consent
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS

@@ -17,6 +17,7 @@ from multiform.models import Model
 from multiform.models.usage import Usage, Workload
 from multiform.requests import FailedRequest, Output, Request
 from multiform.results.failures import ErrorPolicy, FailedDoc
+from multiform.results.stops import TaskStops
 from multiform.run.executors import Executor, LocalExecutor, responses
 from multiform.run.pending import PendingSample, by_form
 from multiform.run.progress import Progress, WatchingProgress
@@ -53,6 +54,8 @@ class RunOutcome:
     cached: int = 0
     retried: int = 0
     usage: Usage | None = None
+    #: Where a schedule stopped early.
+    stops: Sequence[TaskStops] = ()
 
 
 class RunLog(Protocol):
@@ -160,18 +163,6 @@ def _planned_words(workload: Workload) -> str:
     if workload.completions:
         words += f", and at most {workload.decode:,} tokens of {workload.completions:,} completions"
     return words
-
-
-def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None, *, fresh: bool = False) -> str:
-    """The requests of a run and what they would cost, in words."""
-    requests = dict.fromkeys(instance.request for entry in pending for instance in entry.sample.instances)
-    cached = store.known(model.identity, requests) if store and not fresh else {}
-    missing = [request for request in requests if request not in cached]
-    summary = f"{len(requests)} distinct requests for {len(pending)} documents; {len(cached)} of them are cached"
-    if not missing:
-        return summary
-    cost = model.plan(missing) or f"model '{model.name}' does not say what the others cost"
-    return f"{summary}\n{cost}"
 
 
 class _Run:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multiform.results.stops import TaskStops
-from multiform.run.rounds import Rounds
+from multiform.run.sequential import SequentialEvaluation
 from multiform.statistics.estimates import STOPPED_LEVEL, Estimate
 from multiform.statistics.means import form_means
 from multiform.statistics.scores import document_scores
@@ -17,7 +17,7 @@ from multiform.statistics.scores import document_scores
 RATE = 0.7
 
 
-class SimulatedRounds(Rounds):
+class SimulatedRounds(SequentialEvaluation):
     """One form whose scores are known, without a model."""
 
     def __init__(self, scores: np.ndarray[Any, Any]) -> None:
@@ -29,7 +29,9 @@ class SimulatedRounds(Rounds):
     def _cluster(self, doc: tuple[str, int]) -> tuple[str, int]:
         return "task", doc[1] // self._width_of_unit
 
-    def _ask(self, units: Sequence[Sequence[tuple[str, int]]], names: Sequence[str], *, bounded: bool = True) -> Any:
+    def _evaluate(
+        self, units: Sequence[Sequence[tuple[str, int]]], names: Sequence[str], *, bounded: bool = True
+    ) -> Any:
         self._scores["form"] |= {doc: float(self._values[doc[1]]) for unit in units for doc in unit}
 
     def _stops(self, *args: Any, **options: Any) -> TaskStops:
