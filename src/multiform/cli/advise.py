@@ -8,26 +8,15 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from multiform.cli.parser import Command
 from multiform.errors import UsageError
 from multiform.run.values import number_reader
 
 if TYPE_CHECKING:
     from multiform.results import Results
 
-HELP = "how many documents and wordings a wanted interval needs"
-DESCRIPTION = """\
-Split the variance of a run into documents, wordings and the rest, and say which number of each gives a wanted interval
-of the score over wordings with the fewest evaluations. The run is a pilot: any task under three or more wordings of a
-format, such as quiz@mcqa~8."""
-EXAMPLES = """\
-examples:
-  multiform run --tasks arc_easy@mcqa~8 --limit 200 --output_path pilot --log_samples
-  multiform advise pilot --half_width 0.02
-  multiform advise pilot --half_width 0.01 --json
-"""
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("run", metavar="RUN", help="an --output_path with samples, or a results_<date>.json in it")
     parser.add_argument(
@@ -45,7 +34,7 @@ def _half_width(text: str) -> float:
     return float(read(text, "--half_width"))
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Print the advice for each format that was run under several wordings."""
     from multiform.results.export import plain_json
     from multiform.results.read import read_results
@@ -101,3 +90,20 @@ def _lines(entry: dict[str, Any], half_width: float) -> Iterator[str]:
     else:
         needed = f"{advice['documents']:,} of {entry['available']:,} documents × {advice['wordings']} wordings"
         yield f"  for ± {half_width:g}: {needed}, {advice['evaluations']:,} evaluations"
+
+
+COMMAND = Command(
+    help="how many documents and wordings a wanted interval needs",
+    description="""\
+Split the variance of a run into documents, wordings and the rest, and say which number of each gives a wanted interval
+of the score over wordings with the fewest evaluations. The run is a pilot: any task under three or more wordings of a
+format, such as quiz@mcqa~8.""",
+    examples="""\
+examples:
+  multiform run --tasks arc_easy@mcqa~8 --limit 200 --output_path pilot --log_samples
+  multiform advise pilot --half_width 0.02
+  multiform advise pilot --half_width 0.01 --json
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

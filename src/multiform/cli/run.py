@@ -14,23 +14,12 @@ from typing import TYPE_CHECKING
 
 from multiform.cli import lm_eval
 from multiform.cli import options as flags
+from multiform.cli.parser import Command
 from multiform.run.values import SOURCES, one_of
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
-
-HELP = "evaluate a model on tasks, each in one or several formats"
-DESCRIPTION = "Evaluate a model on tasks, each in one or several formats."
-EXAMPLES = """\
-examples:
-  multiform run quiz@all --limit 20
-  multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
-      --num_fewshot 5 --output_path results --log_samples
-
-A task may be followed by @ and a format, several formats joined by +, or @all. @mcqa~16 stands for 16 variations of
-mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
-"""
 
 #: The groups of flags, in the order of `--help`.
 _GROUPS = (
@@ -41,7 +30,7 @@ _GROUPS = (
 _LISTED_FILES = 6
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for --tasks")
     groups = flags.add_flags(parser, *_GROUPS, several=True)
@@ -66,15 +55,14 @@ def _add_output(output: argparse._ActionsContainer) -> None:
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Run the evaluation: progress goes to standard error, the table or JSON to standard output."""
-    from multiform.cli.configfile import merged
     from multiform.errors import UsageError
     from multiform.results.export import prepare_output
     from multiform.run.evaluate import run
     from multiform.run.progress import make_progress
 
-    options = merged(options)
+    options = flags.with_config(options)
     logging.getLogger("multiform").setLevel(options.verbosity)
     tasks = _tasks(options)
     if not tasks:
@@ -180,3 +168,20 @@ def _print_stops(results: Results) -> None:
 
     for line in stop_lines(results.run.get("budget", ())):
         print(line)
+
+
+COMMAND = Command(
+    help="evaluate a model on tasks, each in one or several formats",
+    description="Evaluate a model on tasks, each in one or several formats.",
+    examples="""\
+examples:
+  multiform run quiz@all --limit 20
+  multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
+      --num_fewshot 5 --output_path results --log_samples
+
+A task may be followed by @ and a format, several formats joined by +, or @all. @mcqa~16 stands for 16 variations of
+mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

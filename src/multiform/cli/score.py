@@ -10,23 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import Gather
+from multiform.cli.parser import Command, Gather
 from multiform.errors import UsageError, shorten
 from multiform.run.values import SOURCES
 
-HELP = "score the logged responses of a run again, with other metrics, filters or scorers"
-DESCRIPTION = "Score the logged responses of a run again, with other metrics, filters or scorers."
-EXAMPLES = """\
-examples:
-  multiform score results                              the newest run in a folder, with its tasks as they are now
-  multiform score results --metrics acc,brier_score    with these metrics
-  multiform score results --tasks my_task.yaml@mcqa    one task of it, from a file that was changed
 
-Responses come from the samples that --log_samples wrote, or else from the store. No model is loaded.
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("run", metavar="RUN", help="a results file, or a folder whose newest one is taken")
     parser.add_argument(
@@ -46,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_code(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Score the run and print the results."""
     from multiform.cli.run import print_results
     from multiform.results.export import prepare_output, write_results
@@ -97,3 +86,19 @@ def _json(text: str, flag: str) -> Any:
         raise UsageError(
             f"not valid JSON: {error}: {shorten(text)}", where=flag, hint="quote it for the shell"
         ) from error
+
+
+COMMAND = Command(
+    help="score the logged responses of a run again, with other metrics, filters or scorers",
+    description="Score the logged responses of a run again, with other metrics, filters or scorers.",
+    examples="""\
+examples:
+  multiform score results                              the newest run in a folder, with its tasks as they are now
+  multiform score results --metrics acc,brier_score    with these metrics
+  multiform score results --tasks my_task.yaml@mcqa    one task of it, from a file that was changed
+
+Responses come from the samples that --log_samples wrote, or else from the store. No model is loaded.
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

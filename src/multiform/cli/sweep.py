@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
+from multiform.cli.parser import Command
 from multiform.errors import IncompleteRunError, MultiformError, UsageError
 from multiform.run.values import count
 from multiform.terminal import one_line
@@ -18,28 +19,10 @@ if TYPE_CHECKING:
     from multiform.results import Results
     from multiform.run.sweep import Sweep
 
-HELP = "run models × tasks × formats × shots from one file, with one leaderboard"
-DESCRIPTION = "Run models × tasks × formats × shots from one YAML file, with one leaderboard at the end."
-EXAMPLES = """\
-example of a file:
-  output_path: results/sweep
-  models:
-    - model_args: {pretrained: path/to/base}
-    - model_args: {pretrained: path/to/tuned}
-      apply_chat_template: true
-  tasks: [arc_easy, hellaswag]
-  formats: [mcqa, cloze]
-  num_fewshot: [0, 5]
-  limit: 200
-
-All other keys are arguments of multiform.evaluate, for all models or for one. Started again, a sweep goes on where it
-stopped: stored responses are not requested again.
-"""
-
 logger = logging.getLogger("multiform")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("file", metavar="FILE", help="the YAML file of the sweep")
     parser.add_argument("--only", metavar="N", type=count().reader("--only"), help="the runs of the N-th model, from 0")
@@ -59,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_code(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Run what is missing, and print the leaderboard."""
     from multiform.report.leaderboard import leaderboard
     from multiform.run.sweep import read_sweep
@@ -115,7 +98,7 @@ def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results],
                         print(f"error: {run.title}: {error}", file=sys.stderr)
                         problems.append((run.title, error))
                     else:
-                        results[run.title] = run.shown(outcome)
+                        results[run.title] = run.label_results(outcome)
     return results, problems
 
 
@@ -145,3 +128,26 @@ def _table(board: dict[str, Any]) -> str:
     ]
     lines += [] if board["summary"] is None else [board["summary"]]
     return "\n".join(lines)
+
+
+COMMAND = Command(
+    help="run models × tasks × formats × shots from one file, with one leaderboard",
+    description="Run models × tasks × formats × shots from one YAML file, with one leaderboard at the end.",
+    examples="""\
+example of a file:
+  output_path: results/sweep
+  models:
+    - model_args: {pretrained: path/to/base}
+    - model_args: {pretrained: path/to/tuned}
+      apply_chat_template: true
+  tasks: [arc_easy, hellaswag]
+  formats: [mcqa, cloze]
+  num_fewshot: [0, 5]
+  limit: 200
+
+All other keys are arguments of multiform.evaluate, for all models or for one. Started again, a sweep goes on where it
+stopped: stored responses are not requested again.
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
+from multiform.cli.parser import Command
 from multiform.errors import MultiformError, UsageError
 from multiform.run.values import SOURCES
 
@@ -18,17 +19,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("multiform")
 
-HELP = "check tasks: configuration, data, and prompts of real documents"
-DESCRIPTION = "Check tasks: their configuration, their data, and the prompts of real documents."
-EXAMPLES = """\
-examples:
-  multiform validate my_task.yaml
-  multiform validate my_task@all --include_path my_tasks --dataset_mirror data
-  multiform validate my_task.yaml --limit 1000
-"""
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
     parser.add_argument("--tasks", "-t", nargs="+", metavar="T[@F]", default=[], help="the same, as lm-eval has it")
@@ -38,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_code(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Check every form and print all errors; the exit code is 2 if there are any."""
     from multiform.formats.variation import split_outside
     from multiform.results.export import plain_json
@@ -50,7 +42,7 @@ def execute(options: argparse.Namespace) -> int:
     run = flags.run_options(options, tasks=names, limit=None)
     manager = TaskManager(run.include_path, design=run.design, dataset_mirror=run.dataset_mirror)
     logged: set[Finding] = set()
-    checked = [row for name in names for row in _checked(name, manager, run, options.limit, logged)]
+    checked = [row for name in names for row in _check(name, manager, run, options.limit, logged)]
     if options.json:
         print(plain_json(checked))
     else:
@@ -59,7 +51,7 @@ def execute(options: argparse.Namespace) -> int:
     return 2 if any(row["error"] for row in checked) else 0
 
 
-def _checked(
+def _check(
     name: str, manager: TaskManager, run: RunOptions, limit: float, logged: set[Finding]
 ) -> Iterator[dict[str, Any]]:
     """A row for each form of a task or group; an error in one does not hide the others."""
@@ -84,10 +76,10 @@ def _checked(
                 yield _row(shown, error=error)
                 continue
             for config in node.tasks() if isinstance(node, Group) else [node]:
-                yield _rendered(config, run, limit, logged)
+                yield _render(config, run, limit, logged)
 
 
-def _rendered(config: TaskConfig, run: RunOptions, limit: float, logged: set[Finding]) -> dict[str, Any]:
+def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Finding]) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
     from multiform.lint import lint_tasks, reference_findings, unsilenced
     from multiform.run.checks import check_output_types
@@ -126,3 +118,17 @@ def _row(
 ) -> dict[str, Any]:
     shown = None if error is None else str(error)
     return {"form": form, "docs": docs, "error": shown, "warnings": [str(note) for note in notes]}
+
+
+COMMAND = Command(
+    help="check tasks: configuration, data, and prompts of real documents",
+    description="Check tasks: their configuration, their data, and the prompts of real documents.",
+    examples="""\
+examples:
+  multiform validate my_task.yaml
+  multiform validate my_task@all --include_path my_tasks --dataset_mirror data
+  multiform validate my_task.yaml --limit 1000
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

@@ -116,10 +116,10 @@ def check_model_fits(
     if not generating:
         return
     if isinstance(model, str) and model in models:
-        with _placed("--gen_kwargs"):
+        with _errors_at("--gen_kwargs"):
             models.get(model).check_generation(gen_kwargs)
         for form in generating:
-            with _placed(form.where("generation_kwargs")):
+            with _errors_at(form.where("generation_kwargs")):
                 models.get(model).check_generation(form.generation_kwargs)
     greedy = any(form.generation_kwargs.get("do_sample") is False for form in generating)
     if gen_kwargs.get("temperature") and greedy:
@@ -146,7 +146,7 @@ def _scores_labels(form: Form) -> bool:
 
 
 @contextmanager
-def _placed(where: str | None) -> Iterator[None]:
+def _errors_at(where: str | None) -> Iterator[None]:
     """Add the place of an argument to the error of its check."""
     try:
         yield

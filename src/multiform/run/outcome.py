@@ -86,7 +86,7 @@ class RunResults:
         leave out all documents of a group's subject.
         """
         options, model, stops = self.options, self.model, outcome.stops
-        described_run = _described(options, model)
+        described_run = _config_entry(options, model)
         if stops:
             described_run["budget"] = [asdict(stop) for stop in stops]
         complete = outcome.state == "complete"
@@ -132,7 +132,7 @@ class RunResults:
         )
 
 
-def _described(options: RunOptions, model: Model) -> dict[str, Any]:
+def _config_entry(options: RunOptions, model: Model) -> dict[str, Any]:
     """The key `config` of the results file, in lm-eval's order."""
     arguments, samples = options.model_arguments, options.samples
     return {

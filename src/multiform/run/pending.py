@@ -51,7 +51,7 @@ def pending_samples(
     form: Form, chat_template: ChatTemplate | None = None, caching: RequestCaching | None = None
 ) -> list[PendingSample]:
     """The documents of a form to evaluate, rendered."""
-    cached = None if caching is None else _cached(form, chat_template, caching)
+    cached = None if caching is None else _cached_requests(form, chat_template, caching)
     pending = []
     for doc_id, doc in form.docs():
         if cached is None:
@@ -152,7 +152,9 @@ def by_form(pending: Sequence[PendingSample]) -> dict[str, list[PendingSample]]:
     return samples
 
 
-def _cached(form: Form, chat_template: ChatTemplate | None, caching: RequestCaching) -> dict[int, list[Instance]]:
+def _cached_requests(
+    form: Form, chat_template: ChatTemplate | None, caching: RequestCaching
+) -> dict[int, list[Instance]]:
     """The requests of each document, from the request cache where they are in it."""
     instances = form.requests(
         list(form.docs()),

@@ -47,7 +47,7 @@ class SweepRun:
     def title(self) -> str:
         return self.model.label if self.shots is None else f"{self.model.label}, {self.shots}-shot"
 
-    def shown(self, results: Results) -> Results:
+    def label_results(self, results: Results) -> Results:
         """The results of the run, under the name that the sweep gives the model."""
         return replace(results, provenance={**results.provenance, "model_name": self.model.label})
 

@@ -149,7 +149,7 @@ def outputs_when_a_node_is_killed(
     outputs: dict[Request, Any] = {}
     is_killed = False
     try:
-        pool.loaded(3)
+        pool.wait_until_loaded(3)
         for request, output in responses(executor, requests, **options):
             assert request not in outputs
             outputs[request] = output

@@ -19,7 +19,7 @@ from multiform.errors import ModelError, MultiformError, UsageError, reason
 from multiform.models import Model, models
 from multiform.models.usage import Usage
 from multiform.requests import FailedRequest, Output, Request
-from multiform.run.executors.cluster import ClusterOptions, check_address, described, no_cluster
+from multiform.run.executors.cluster import ClusterOptions, check_address, no_cluster, resources_text
 from multiform.run.executors.local import Unit, model_key
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
 from multiform.run.executors.worker import LoadedModel, Worker, WorkerModel, installed_version
@@ -109,7 +109,7 @@ class RayPool:
         #: The number of the current run, raised by each stop: workers skip units of runs that were stopped.
         self._run = 0
         self._logged: set[tuple[int, str]] = set()
-        #: Events that came while `loaded` waited for the first worker.
+        #: Events that came while `wait_until_loaded` waited for the first worker.
         self._early: list[Event] = []
         self._waiting_since = 0.0
 
@@ -119,7 +119,7 @@ class RayPool:
         if not self._connected:
             self._connect()
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        self.options = self.options.fitted(nodes)
+        self.options = self.options.fit(nodes)
         self.size = self.options.workers or 1
         self._started = True
         self._waiting_since = time.monotonic()
@@ -146,7 +146,9 @@ class RayPool:
             ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
         self._say_waiting()
         return [
-            event for ref in ready for event in (self._loaded(ref) if ref in self._loading else self._received(ref))
+            event
+            for ref in ready
+            for event in (self._load_event(ref) if ref in self._loading else self._unit_events(ref))
         ]
 
     def stop(self) -> None:
@@ -154,7 +156,7 @@ class RayPool:
             actor.stop.remote(self._run)
         self._run += 1
 
-    def loaded(self, workers: int = 1) -> LoadedModel:
+    def wait_until_loaded(self, workers: int = 1) -> LoadedModel:
         """The model, once `workers` have loaded it."""
         self.start()
         while self._first is None or len(self._actors) - len(self._loading) < workers:
@@ -163,7 +165,7 @@ class RayPool:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method on a worker and return its result."""
-        self.loaded()
+        self.wait_until_loaded()
         worker = next(iter(set(self._actors) - set(self._loading.values())))
         try:
             return self._ray.get(getattr(self._actors[worker], method).remote(*arguments))
@@ -232,7 +234,7 @@ class RayPool:
         self._failures[self._number] = failures
         self._loading[actor.load.remote(*self._model)] = self._number
 
-    def _loaded(self, ref: Any) -> list[Event]:
+    def _load_event(self, ref: Any) -> list[Event]:
         """A worker has loaded the model, or could not."""
         worker = self._loading.pop(ref)
         try:
@@ -272,7 +274,7 @@ class RayPool:
         logger.warning("a worker could not load the model, the others go on: %s", why)
         return []
 
-    def _received(self, stream: Any) -> list[Event]:
+    def _unit_events(self, stream: Any) -> list[Event]:
         """A worker has sent responses, is done with its unit, or has failed on it."""
         worker = self._streams[stream]
         try:
@@ -316,7 +318,9 @@ class RayPool:
             self._waiting_since = time.monotonic()
         elif time.monotonic() - self._waiting_since > _LONG:
             self._waiting_since = time.monotonic()
-            logger.warning("no worker is ready; free on the cluster: %s", described(self._ray.available_resources()))
+            logger.warning(
+                "no worker is ready; free on the cluster: %s", resources_text(self._ray.available_resources())
+            )
 
 
 @contextmanager

@@ -102,7 +102,7 @@ class Worker:
 class ModelPool(Pool, Protocol):
     """A pool that also describes its model."""
 
-    def loaded(self) -> LoadedModel:
+    def wait_until_loaded(self) -> LoadedModel:
         """The model, from the first worker that has loaded it."""
 
     def call(self, method: str, *arguments: Any) -> Any:
@@ -116,7 +116,7 @@ class WorkerModel(FactsModel):
 
     def __init__(self, pool: ModelPool, executor: PoolExecutor) -> None:
         started = time.monotonic()
-        loaded = pool.loaded()
+        loaded = pool.wait_until_loaded()
         self.loading_seconds = time.monotonic() - started
         self.facts = loaded.facts
         self.identity = self.facts.identity
