@@ -15,6 +15,8 @@ from typing import TextIO
 from multiform.cli import (
     advise,
     compare,
+    docs,
+    doctor,
     formats,
     lint,
     ls,
@@ -51,6 +53,8 @@ examples:
   multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
   multiform score results --metrics acc,brier_score    other metrics of a run whose samples were logged
   multiform store ls                                   the responses that are stored, by model
+  multiform docs tour                                  a page of the documentation, in the terminal
+  multiform doctor                                     what is installed, what is missing, and whether it works
 
 'multiform COMMAND --help' explains a command.
 """
@@ -71,6 +75,8 @@ _COMMANDS = {
     "convert": formats.CONVERT,
     "formats": formats.FORMATS,
     "store": store.COMMAND,
+    "docs": docs.COMMAND,
+    "doctor": doctor.COMMAND,
 }
 
 logger = logging.getLogger("multiform")
