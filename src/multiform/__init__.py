@@ -87,8 +87,9 @@ if TYPE_CHECKING:
     )
     from multiform.results import FormResult, GroupResult, Results, read_results
     from multiform.results.values import FailedDoc, NoSuchResultError, Scores
-    from multiform.run import evaluate, rescore
+    from multiform.run.evaluate import evaluate
     from multiform.run.progress import Progress
+    from multiform.run.rescoring import rescore
     from multiform.scoring.aggregations import Aggregation, register_aggregation
     from multiform.scoring.filters import Filter, Pipeline, register_filter
     from multiform.scoring.metrics import Metric, register_metric
@@ -263,7 +264,8 @@ _HOMES = (
     "multiform.run.progress",
     "multiform.results",
     "multiform.results.values",
-    "multiform.run",
+    "multiform.run.evaluate",
+    "multiform.run.rescoring",
 )
 
 

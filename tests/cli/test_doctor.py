@@ -46,7 +46,7 @@ def test_the_trial_run_works_and_a_broken_one_is_reported(capsys, monkeypatch):
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)  # the bundled model takes long
     code, found = checks(capsys)
     assert (code, found["run dummy"]["state"]) == (0, "ok")
-    monkeypatch.setattr("multiform.run.evaluate", lambda **_: 1 / 0)
+    monkeypatch.setattr("multiform.run.evaluate.evaluate", lambda **_: 1 / 0)
     code, found = checks(capsys)
     assert (code, found["run dummy"]["state"]) == (1, "failed")
     assert "ZeroDivisionError" in found["run dummy"]["finding"]

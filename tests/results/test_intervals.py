@@ -8,7 +8,7 @@ import pytest
 from multiform import evaluate
 from multiform.results.export import to_json
 from multiform.results.read import read_results
-from multiform.run import rescore
+from multiform.run.rescoring import rescore
 from tests.run.scripted import ScriptedModel, documents, write_task
 
 

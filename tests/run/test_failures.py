@@ -16,7 +16,7 @@ from multiform.models.dummy import DummyModel
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Response
 from multiform.results.export import to_json
 from multiform.results.notes import result_notes
-from multiform.run.store.maintenance import exported
+from multiform.run.store.maintenance import export_lines
 
 
 class Failing(DummyModel):
@@ -197,7 +197,7 @@ def test_a_mistake_in_scoring_loses_nothing_that_is_in_flight(tmp_path: Path) ->
     with pytest.raises(DataError, match="process_results failed: KeyError: 'points'"):
         evaluate(model=model, tasks=config, limit=10, use_cache=path)
     assert model.asked == 12
-    assert len(list(exported(path))) == 12
+    assert len(list(export_lines(path))) == 12
 
 
 def test_a_completion_that_is_no_text_has_failed() -> None:

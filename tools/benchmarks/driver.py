@@ -89,7 +89,7 @@ def _message_seconds() -> float:
 
     pool = Eager(ClusterOptions.of("local", 1, "cpu=1"), "dummy", {}, Silent())
     try:
-        pool.loaded()
+        pool.wait_until_loaded()
         requests = [LoglikelihoodRequest(f"Question {number}", " yes") for number in range(MESSAGES)]
         begun = time.process_time()
         answered = sum(1 for _ in responses(PoolExecutor(pool), requests))

@@ -89,7 +89,7 @@ def _measured(model: str, arguments: dict[str, Any], requests: Sequence[Any], wo
         options = ClusterOptions.of("local", workers, {"cpu": min(1.0, 2 / workers)})
         pool = RayPool(options, model, {**arguments, "log": str(log)}, Silent())
         try:
-            pool.loaded(workers)
+            pool.wait_until_loaded(workers)
             executor = PoolExecutor(pool)
             # One request for each, so that nobody has to try out its model while the time is taken.
             first = [[LoglikelihoodRequest(f"Worker {number} says", " yes")] for number in range(workers)]

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from multiform.cli import values
+from multiform.cli.parser import Command
 from multiform.errors import UsageError
+from multiform.run.values import number_reader
 
 if TYPE_CHECKING:
     from multiform.results import Results
 
-HELP = "how many documents and wordings a wanted interval needs"
-DESCRIPTION = """\
-Split the variance of a run into documents, wordings, repeats and the rest, and say which number of each gives a wanted
-interval of the score over wordings with the fewest evaluations. The run is a pilot: any task under three or more
-wordings of a format, such as quiz@mcqa~8. Repeats count where a metric averages those of a document."""
-EXAMPLES = """\
-examples:
-  multiform run --tasks arc_easy@mcqa~8 --limit 200 --output_path pilot --log_samples
-  multiform advise pilot --half_width 0.02
-  multiform advise pilot --half_width 0.01 --json
-"""
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("run", metavar="RUN", help="an --output_path with samples, or a results_<date>.json in it")
     parser.add_argument(
         "--half_width",
-        type=values.wanted_half_width,
+        type=_half_width,
         default=0.02,
         metavar="X",
         help="the wanted interval: ± X (default: 0.02)",
@@ -39,7 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the advice as JSON and nothing else")
 
 
-def execute(options: argparse.Namespace) -> int:
+def _half_width(text: str) -> float:
+    read = number_reader(lambda value: 0 < value < math.inf, "a number above 0", "give e.g. FLAG 0.02 for ± 0.02")
+    return float(read(text, "--half_width"))
+
+
+def _execute(options: argparse.Namespace) -> int:
     """Print the advice for each format that was run under several wordings."""
     from multiform.results.export import plain_json
     from multiform.results.read import read_results
@@ -126,3 +121,20 @@ def _lines(entry: dict[str, Any], half_width: float) -> Iterator[str]:
 def _times(design: dict[str, Any]) -> str:
     repeats = f" × {design['repeats']} repeats" if design["repeats"] > 1 else ""
     return f"{design['wordings']} wordings{repeats}"
+
+
+COMMAND = Command(
+    help="how many documents and wordings a wanted interval needs",
+    description="""\
+Split the variance of a run into documents, wordings, repeats and the rest, and say which number of each gives a wanted
+interval of the score over wordings with the fewest evaluations. The run is a pilot: any task under three or more
+wordings of a format, such as quiz@mcqa~8. Repeats count where a metric averages those of a document.""",
+    examples="""\
+examples:
+  multiform run --tasks arc_easy@mcqa~8 --limit 200 --output_path pilot --log_samples
+  multiform advise pilot --half_width 0.02
+  multiform advise pilot --half_width 0.01 --json
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from multiform.cli import values
+from multiform.cli.parser import Command
 from multiform.errors import UsageError
+from multiform.run.values import number_reader
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
 _CORRECTED = "intervals and p values hold for all {} rows at once (Bonferroni)"
-HELP = "compare two runs: paired differences, changed documents, an exit code"
-DESCRIPTION = "Compare two runs, of Multiform or of lm-eval, document by document: the second minus the first."
-EXAMPLES = """\
-examples:
-  multiform compare results/base results/tuned
-  multiform compare results/base lm_eval_results            with a run of lm-eval
-  multiform compare base tuned --fail_below -0.02           exit code 1 where a form clearly lost more than two points
-  multiform compare base tuned --documents                  the numbers of the documents that changed
-"""
 #: How many numbers of changed documents are listed.
 _LISTED = 40
 #: Groups of more forms have those left out of the table whose p value is not below this.
@@ -38,14 +30,14 @@ _ALPHA = 0.05
 _NAMED = 3
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("first", metavar="RUN_A", help="an --output_path, or a results_<date>.json in it")
     parser.add_argument("second", metavar="RUN_B", help="the run to compare with it")
     parser.add_argument("--metric", help="the score to compare (default: the first of each form)")
     parser.add_argument(
         "--fail_below",
-        type=values.gain,
+        type=_difference,
         metavar="X",
         help="exit with 1 where RUN_B is better by less than X, e.g. -0.02: worse by more than two points. A test with "
         "an error of 5 %% for all forms together; forms and documents that RUN_B lacks fail, too",
@@ -62,7 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON and nothing else")
 
 
-def execute(options: argparse.Namespace) -> int:
+def _difference(text: str) -> float:
+    return float(number_reader(math.isfinite, "a number", "give e.g. FLAG -0.02")(text, "--fail_below"))
+
+
+def _execute(options: argparse.Namespace) -> int:
     """Print the differences; the exit code is 1 where one is below the limit."""
     from multiform.results.export import plain_json
     from multiform.results.read import read_results
@@ -89,7 +85,7 @@ def execute(options: argparse.Namespace) -> int:
             plain_json({**entries, "wordings": over, "failed": [e.name for e in failed], **_verdict(verdict), **alone})
         )
     else:
-        folded = _folded(first, compared, groups)
+        folded = _fold(first, compared, groups)
         named = {entry.name for entry in failed}
         shown = [entry for entry in compared if entry.name not in folded or entry.name in named]
         _print([*groups, *shown], documents=options.documents)
@@ -103,7 +99,7 @@ def execute(options: argparse.Namespace) -> int:
         print(line, file=sys.stderr)
     for run, names in zip(runs, alone.values(), strict=True):
         if names:
-            print(f"not compared, as only {run} has it: {_listed(names)}", file=sys.stderr)
+            print(f"not compared, as only {run} has it: {_name_list(names)}", file=sys.stderr)
     return 0 if verdict is None else _report_gate(verdict, options)
 
 
@@ -135,10 +131,10 @@ def _report_gate(verdict: Gate, options: argparse.Namespace) -> int:
         surely = "" if math.isnan(highest) else f" (with 95 % confidence below {highest:+.4f})"
         print(f"fails: {entry.name}: {entry.gain:+.4f} is below {limit}{surely}", file=sys.stderr)
     if verdict.missing:
-        missing = f"fails: {options.second} lacks forms or documents of {options.first}: {_listed(verdict.missing)}"
+        missing = f"fails: {options.second} lacks forms or documents of {options.first}: {_name_list(verdict.missing)}"
         print(f"{missing}; --allow_missing passes without them", file=sys.stderr)
     if verdict.open:
-        names = _listed([entry.name for entry in verdict.open])
+        names = _name_list([entry.name for entry in verdict.open])
         word = "fails" if options.strict else "passes"
         print(
             f"{word}, but a result below {limit} is not excluded: {names}; more documents would tell", file=sys.stderr
@@ -153,7 +149,7 @@ def _cautions(compared: Sequence[FormChange], runs: Sequence[str]) -> Iterator[s
         by_settings.setdefault(entry.settings, []).append(entry.name)
     for settings, names in by_settings.items():
         if settings:
-            yield f"{_listed(names)}: not the same in both runs: {', '.join(settings)}"
+            yield f"{_name_list(names)}: not the same in both runs: {', '.join(settings)}"
     yield from _left_out([entry for entry in compared if any(entry.left_out)], runs)
 
 
@@ -164,10 +160,10 @@ def _left_out(partial: Sequence[FormChange], runs: Sequence[str]) -> Iterator[st
         by_counts.setdefault((entry.difference.n, *entry.left_out), []).append(entry.name)
     if len(by_counts) > _NAMED:
         sums = [sum(counts) for counts in zip(*((e.difference.n, *e.left_out) for e in partial), strict=True)]
-        yield f"{_listed([entry.name for entry in partial])}: together {_counts(sums, runs)}"
+        yield f"{_name_list([entry.name for entry in partial])}: together {_counts(sums, runs)}"
         return
     for counts, names in by_counts.items():
-        yield f"{_listed(names)}: {'each ' if len(names) > 1 else ''}{_counts(counts, runs)}"
+        yield f"{_name_list(names)}: {'each ' if len(names) > 1 else ''}{_counts(counts, runs)}"
 
 
 def _counts(counts: Sequence[int], runs: Sequence[str]) -> str:
@@ -176,13 +172,13 @@ def _counts(counts: Sequence[int], runs: Sequence[str]) -> str:
     return f"over the {shared:,} documents that both have; {only}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return visible(", ".join(names[:_NAMED])) + more
 
 
-def _folded(first: Results, compared: Sequence[FormChange], groups: Sequence[FormChange]) -> set[str]:
+def _fold(first: Results, compared: Sequence[FormChange], groups: Sequence[FormChange]) -> set[str]:
     """The forms of large groups that are left out of the table, as their groups are in it: those of no significance."""
     large = [group for group in first.groups if len(group.forms) > _FOLDED and group.name in {g.name for g in groups}]
     inside = {name for group in large for name in group.forms}
@@ -257,3 +253,18 @@ def _print_documents(entry: FormChange) -> None:
         if numbers:
             more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
             print(f"{visible(entry.name)}: {word}: {', '.join(map(str, numbers[:_LISTED]))}{more}")
+
+
+COMMAND = Command(
+    help="compare two runs: paired differences, changed documents, an exit code",
+    description="Compare two runs, of Multiform or of lm-eval, document by document: the second minus the first.",
+    examples="""\
+examples:
+  multiform compare results/base results/tuned
+  multiform compare results/base lm_eval_results            with a run of lm-eval
+  multiform compare base tuned --fail_below -0.02           exit code 1 where a form clearly lost more than two points
+  multiform compare base tuned --documents                  the numbers of the documents that changed
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

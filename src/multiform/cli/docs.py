@@ -7,26 +7,17 @@ import json
 import sys
 from pathlib import Path
 
+from multiform.cli.parser import Command
 from multiform.errors import UsageError, nearest
 
-HELP = "read a page of the documentation in the terminal"
-DESCRIPTION = "Show a page of the documentation. Without a topic, list the pages."
-EXAMPLES = """\
-examples:
-  multiform docs                  the pages, each with its title
-  multiform docs tour             a tour in ten minutes
-  multiform docs servers | less   models on servers
-  multiform docs benchmarks/arc   a benchmark of the library
-"""
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("topic", nargs="?", metavar="TOPIC", help="a page, such as tour or guides/switching")
     parser.add_argument("--json", action="store_true", help="print JSON: the pages, or a page's text")
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Print the page, or the list of pages."""
     pages = find_pages()
     if options.topic is None:
@@ -70,3 +61,18 @@ def find_pages() -> dict[str, Path]:
 def _title(path: Path) -> str:
     with path.open(encoding="utf-8") as file:
         return file.readline().lstrip("# ").strip()
+
+
+COMMAND = Command(
+    help="read a page of the documentation in the terminal",
+    description="Show a page of the documentation. Without a topic, list the pages.",
+    examples="""\
+examples:
+  multiform docs                  the pages, each with its title
+  multiform docs tour             a tour in ten minutes
+  multiform docs servers | less   models on servers
+  multiform docs benchmarks/arc   a benchmark of the library
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

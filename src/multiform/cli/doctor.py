@@ -16,18 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-HELP = "check the installation: versions, devices, caches, mirrors, missing extras, a trial run"
-DESCRIPTION = (
-    "Check the installation. Prints versions, devices, memory, caches, mirrors and which tokens are set (never their "
-    "values), the extras that are missing with the command that installs them, and runs a small model. The exit code "
-    "is 1 if a check failed."
-)
-EXAMPLES = """\
-examples:
-  multiform doctor             all checks, half a minute with the bundled model
-  multiform doctor --no_run    without the trial run
-  multiform doctor --json      for a bug report
-"""
+from multiform.cli.parser import Command
 
 State = Literal["ok", "missing", "failed"]
 #: What each extra adds, and a module that shows whether it is installed.
@@ -53,13 +42,13 @@ class Check:
     remedy: str = ""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("--no_run", action="store_true", help="leave the trial run out")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Run the checks and print them."""
     checks = []
     for check in _checks(trial=not options.no_run):
@@ -165,10 +154,28 @@ def _trials() -> Iterator[Check]:
 def _trial_problem(model: str) -> str | None:
     """What is wrong with a small run of a model; None where nothing is."""
     from multiform.errors import reason
-    from multiform.run import evaluate
+    from multiform.run.evaluate import evaluate
 
     try:
         results = evaluate(model=model, tasks=["quiz@mcqa", "quiz@cloze"], limit=2, use_cache=False, progress=False)
     except Exception as error:  # noqa: BLE001 whatever fails is the finding
         return reason(error)
     return None if len(list(results)) == 2 else "the run has no scores"
+
+
+COMMAND = Command(
+    help="check the installation: versions, devices, caches, mirrors, missing extras, a trial run",
+    description=(
+        "Check the installation. Prints versions, devices, memory, caches, mirrors and which tokens are set (never "
+        "their values), the extras that are missing with the command that installs them, and runs a small model. The "
+        "exit code is 1 if a check failed."
+    ),
+    examples="""\
+examples:
+  multiform doctor             all checks, half a minute with the bundled model
+  multiform doctor --no_run    without the trial run
+  multiform doctor --json      for a bug report
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

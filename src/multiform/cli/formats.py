@@ -1,29 +1,22 @@
-"""`multiform formats`: explain a format in every dialect, or show the raw fields that formats find in a task."""
+"""`multiform formats` and `convert`: explain a format, show what formats find in a task, and write both in dialects."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.convert import yaml_text
+from multiform.cli.parser import Command
+from multiform.errors import UsageError
+from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
     from multiform.formats import FormatConfig
     from multiform.tasks import TaskConfig
 
-HELP = "explain a format, or show the question and choices that formats find in a task"
-DESCRIPTION = (
-    "Explain a format: its fields, an example of its prompt, and how each dialect writes it. "
-    "Or infer: show the question, choices and answer that formats find in a task that was written without them."
-)
-EXAMPLES = """\
-examples:
-  multiform formats explain mcqa
-  multiform formats explain mcq::gpqa --json
-  multiform formats infer mmlu --include_path lm_eval
-"""
 #: The document of the example prompt.
 _DOC = {"question": "What is the capital of France?", "choices": ["Berlin", "Paris", "London"], "answer": 1}
 #: Where the raw fields of a task come from.
@@ -36,8 +29,8 @@ _ORIGINS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
+def _add_formats(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `formats`."""
     parser.add_argument("action", choices=["explain", "infer"], metavar="explain|infer", help="what to do")
     parser.add_argument(
         "names",
@@ -46,11 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="to explain: a format, template or style, see multiform ls formats; to infer: a task, group, tag or file",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_sources(parser)
+    flags.add_flags(parser, SOURCES)
     flags.add_code(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _formats(options: argparse.Namespace) -> int:
     """Explain each format, or show what formats find in each task."""
     if options.action == "infer":
         return _infer(options)
@@ -126,7 +119,7 @@ def _infer(options: argparse.Namespace) -> int:
     names = [name.rpartition("@")[0] if "@" in name else name for name in options.names]
     by_result: dict[str, dict[str, Any]] = {}
     for config in TaskManager(options.include_path).load(names):
-        result = _inferred(config)
+        result = _raw_fields(config)
         key = json.dumps({**result, "where": None}, sort_keys=True)
         by_result.setdefault(key, {"tasks": [], **result})["tasks"].append(config.base_name)
     results = list(by_result.values())
@@ -134,11 +127,11 @@ def _infer(options: argparse.Namespace) -> int:
         print(json.dumps(results, indent=2, ensure_ascii=False))
         return 0
     for result in results:
-        _print_inferred(result)
+        _print_raw_fields(result)
     return 0
 
 
-def _inferred(config: TaskConfig) -> dict[str, Any]:
+def _raw_fields(config: TaskConfig) -> dict[str, Any]:
     """The raw question, choices and answer of a task, and the formats that it supports; or why there are none."""
     from multiform.formats import supported_formats
     from multiform.formats.infer import Refused, infer_task, shown
@@ -165,7 +158,7 @@ def _inferred(config: TaskConfig) -> dict[str, Any]:
     }
 
 
-def _print_inferred(result: dict[str, Any]) -> None:
+def _print_raw_fields(result: dict[str, Any]) -> None:
     tasks = result["tasks"]
     more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
     print(f"=== {tasks[0]}{more} · {_ORIGINS[result['how']]}")
@@ -179,3 +172,128 @@ def _print_inferred(result: dict[str, Any]) -> None:
     if result["left_out"]:
         print(f"left out  {', '.join(map(repr, result['left_out']))}")
     print(f"formats   {', '.join(result['formats'])}\n")
+
+
+def _add_convert(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `convert`."""
+    names = ("formats", "template", "style")
+    parser.add_argument("names", nargs="+", metavar="TASK_OR_FORMAT", help="a format, or a task as for run --tasks")
+    parser.add_argument(
+        "--to", required=True, metavar="DIALECT", type=one_of(names).reader("--to"), help=", ".join(names)
+    )
+    parser.add_argument(
+        "--as",
+        dest="language",
+        metavar="LANGUAGE",
+        type=one_of(("yaml", "python")).reader("--as"),
+        help="yaml or python (default: python for the styles of tasks, yaml otherwise)",
+    )
+    flags.add_flags(parser, SOURCES)
+    flags.add_code(parser)
+
+
+def _convert(options: argparse.Namespace) -> int:
+    """Print each task or format in the other dialect, and the differences to standard error."""
+    from multiform.formats import FormatConfig, dialect_names, formats
+    from multiform.formats.dialects.convert import write_format
+
+    converted = []
+    for name in options.names:
+        if name in formats or name in dialect_names:
+            translation = write_format(FormatConfig.named(name), options.to)
+            as_yaml = yaml_text({translation.key: translation.value})
+            text = translation.python() if options.language == "python" else as_yaml
+            converted.append((name, text.rstrip("\n"), list(translation.differences)))
+        else:
+            converted += [(config.form_name, *_task(config, options)) for config in _tasks(name, options)]
+    for name, text, differences in converted:
+        print(text)
+        for difference in differences:
+            print(f"note: {name}: {difference}", file=sys.stderr)
+    return 0
+
+
+def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
+    from multiform.formats import dialect_names, formats
+    from multiform.tasks import TaskManager
+    from multiform.tasks.manager import UnknownNameError
+
+    try:
+        return TaskManager(options.include_path, dataset_mirror=options.dataset_mirror).load(name)
+    except UnknownNameError as error:
+        if "@" in name or "." in name:
+            raise
+        hint = f"{error.hint}; formats: {', '.join([*formats, *dialect_names])}"
+        raise UsageError("no task or format of that name", where=name, hint=hint) from error
+
+
+def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[str]]:
+    """The task in the other dialect, and the differences."""
+    from multiform.formats.dialects.convert import write_format
+    from multiform.tasks.python_tasks import class_text, config_text, task_fields
+
+    if config.format is None:
+        message = "its prompts are not made by a format" if config.template_config is None else "its template is code"
+        raise UsageError(message, where=config.form_name, hint=f"choose a format, e.g. {config.base_name}@mcqa")
+    translation = write_format(config.format, options.to)
+    language = options.language or ("python" if options.to == "style" else "yaml")
+    fields, lost = task_fields(config)
+    if language == "yaml":
+        text = yaml_text({**fields, translation.key: translation.value})
+    else:
+        text = class_text(config, translation, fields) if options.to == "style" else config_text(translation, fields)
+    return text.rstrip("\n"), [*translation.differences, *lost]
+
+
+def yaml_text(data: Mapping[str, Any]) -> str:
+    """Data as YAML in its own order, with texts of several lines in double quotes."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes line breaks as ``\\n``."""
+
+    def text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\n" in text else None)
+
+    Dumper.add_representer(str, text_node)
+    texts = []
+    for key, value in data.items():  # one by one, so that the first level is never written in braces
+        flow = None if isinstance(value, dict | list) else False
+        texts.append(
+            yaml.dump(
+                {key: value}, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=flow, width=10**6
+            )
+        )
+    return "".join(texts)
+
+
+FORMATS = Command(
+    help="explain a format, or show the question and choices that formats find in a task",
+    description=(
+        "Explain a format: its fields, an example of its prompt, and how each dialect writes it. "
+        "Or infer: show the question, choices and answer that formats find in a task that was written without them."
+    ),
+    examples="""\
+examples:
+  multiform formats explain mcqa
+  multiform formats explain mcq::gpqa --json
+  multiform formats infer mmlu --include_path lm_eval
+""",
+    add_arguments=_add_formats,
+    execute=_formats,
+)
+CONVERT = Command(
+    help="write a task or format in another dialect",
+    description="Write a task or format in another dialect: formats, template or style.",
+    examples="""\
+examples:
+  multiform convert mcqa --to template              a format as a template
+  multiform convert mcq::gpqa --to formats          a template as a format
+  multiform convert my_task.yaml --to style         a task as a Python class with a styler
+  multiform convert my_tasks.py --to formats        Python tasks as YAML
+
+What the other dialect cannot express is named on standard error.
+""",
+    add_arguments=_add_convert,
+    execute=_convert,
+)

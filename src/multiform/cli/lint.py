@@ -7,26 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multiform.cli import options as flags
-from multiform.cli import values
+from multiform.cli.parser import Command
 from multiform.errors import MultiformError, UsageError
+from multiform.run.values import SOURCES, count
 
 if TYPE_CHECKING:
     from multiform.lint import Finding, FormFindings, Tokenizer
 
-HELP = "find what would spoil the scores of a task: spaces, labels, few-shot examples, leaked answers"
-DESCRIPTION = "Find what would spoil the scores of a task, before a model is run."
-EXAMPLES = """\
-examples:
-  multiform lint my_task.yaml@all
-  multiform lint my_task.yaml@mcqa --num_fewshot 3 --tokenizer path/to/model
-  multiform lint my_task.yaml --tokenizer path/to/model --apply_chat_template --max_length 2048
-  multiform lint --explain trailing_space
 
-exit codes: 0 nothing found; 1 something found; 2 a task could not be checked
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
     parser.add_argument(
@@ -35,18 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max_length",
         metavar="N",
-        type=values.count("--max_length", 1),
+        type=count(1).reader("--max_length"),
         help="how many tokens the model reads (default: what the tokenizer says)",
     )
-    parser.add_argument("--limit", "-L", metavar="N", type=values.limit, help="documents to look at (default: all)")
+    flags.add_flag(parser, "limit", help="documents to look at (default: all)")
     parser.add_argument("--explain", metavar="CODE", help="what a code means and what to do about it; all for all")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_prompt(parser)
-    flags.add_sources(parser)
+    flags.add_flags(parser, "prompts", SOURCES)
     flags.add_code(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Print every finding; the exit code is 1 if there are any, and 2 where a task cannot be checked."""
     from multiform.formats.variation import split_outside
     from multiform.lint import Tokenizer
@@ -61,7 +49,7 @@ def execute(options: argparse.Namespace) -> int:
     linted: list[FormFindings] = []
     errors: list[str] = []
     for name in [name for spec in options.names for name in split_outside(spec, ",")]:
-        forms, failed = _linted(name, options, tokenizer)
+        forms, failed = _lint(name, options, tokenizer)
         linted += forms
         errors += failed
     findings = _distinct([finding for form in linted for finding in form.findings])
@@ -72,22 +60,14 @@ def execute(options: argparse.Namespace) -> int:
     return 2 if errors else 1 if any(finding.level == "warning" for finding in findings) else 0
 
 
-def _linted(
-    name: str, options: argparse.Namespace, tokenizer: Tokenizer | None
-) -> tuple[list[FormFindings], list[str]]:
+def _lint(name: str, options: argparse.Namespace, tokenizer: Tokenizer | None) -> tuple[list[FormFindings], list[str]]:
     """The findings about the forms of a name; an error in one does not hide the others."""
     from multiform.lint import lint_form
-    from multiform.run.setup import load_tasks
+    from multiform.run.setup import load_forms
 
-    settings = flags.prompt_settings(options)
+    run = flags.run_options(options, tasks=name, limit=None)
     try:
-        tasks = load_tasks(
-            name,
-            settings,
-            include_path=options.include_path,
-            dataset_mirror=options.dataset_mirror,
-            design=flags.design(options),
-        )
+        tasks, _ = load_forms(run)
     except MultiformError as error:
         return [], [str(error)]
     forms, errors = [], []
@@ -144,3 +124,20 @@ def _explain(code: str, *, as_json: bool) -> int:
     else:
         print("\n\n".join(f"{name}: {text}" for name, text in texts.items()))
     return 0
+
+
+COMMAND = Command(
+    help="find what would spoil the scores of a task: spaces, labels, few-shot examples, leaked answers",
+    description="Find what would spoil the scores of a task, before a model is run.",
+    examples="""\
+examples:
+  multiform lint my_task.yaml@all
+  multiform lint my_task.yaml@mcqa --num_fewshot 3 --tokenizer path/to/model
+  multiform lint my_task.yaml --tokenizer path/to/model --apply_chat_template --max_length 2048
+  multiform lint --explain trailing_space
+
+exit codes: 0 nothing found; 1 something found; 2 a task could not be checked
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import one_of
+from multiform.cli.parser import Command
 from multiform.errors import UsageError, nearest
+from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
     from multiform.tasks.index import Entry, Index
@@ -18,29 +19,18 @@ if TYPE_CHECKING:
 ABOUT = ("title", "kind", "rows", "language", "licence")
 KINDS = ("tasks", "subtasks", "groups", "tags", "formats", "models", "metrics", "filters", "scorers", "samplers")
 
-HELP = "list tasks, formats, models, metrics and so on"
-DESCRIPTION = "List tasks, formats, models, metrics and so on."
-EXAMPLES = """\
-examples:
-  multiform ls tasks --kind math --language de
-  multiform ls tasks --include_path my_tasks
-  multiform ls groups --include_path lm_eval
-  multiform ls formats
-  multiform ls metrics --json
-"""
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
-    parser.add_argument("kind", nargs="?", type=one_of(KINDS, "ls"), metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("kind", nargs="?", type=one_of(KINDS).reader("ls"), metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--json", action="store_true", help="as JSON")
     group = parser.add_argument_group("tasks")
     group.add_argument("--kind", dest="task_kind", metavar="WORDS", help="only tasks of a kind, such as math")
     group.add_argument("--language", metavar="CODE", help="only tasks in a language, such as de")
-    flags.add_sources(parser)
+    flags.add_flags(parser, SOURCES)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Print one line for each entry, or a JSON list; without a kind, the help, as lm-eval does."""
     if options.kind is None:
         options.parser.print_help()
@@ -60,11 +50,11 @@ def execute(options: argparse.Namespace) -> int:
 
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     if options.kind in ("tasks", "subtasks", "groups", "tags"):  # lm-eval calls single tasks subtasks
-        return _indexed(options)
-    return _registered(options.kind)
+        return _index_rows(options)
+    return _registry_rows(options.kind)
 
 
-def _indexed(options: argparse.Namespace) -> list[dict[str, Any]]:
+def _index_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     from multiform.tasks.index import build_index, task_folders, warn_of
     from multiform.tasks.source import display
 
@@ -131,7 +121,7 @@ def _no_such_tasks(rows: Sequence[Mapping[str, Any]], options: argparse.Namespac
     return UsageError(message, where=flag, hint=nearest(str(name), known, listed="there are"))
 
 
-def _registered(kind: str) -> list[dict[str, Any]]:
+def _registry_rows(kind: str) -> list[dict[str, Any]]:
     if kind == "models":
         from multiform.models import models
 
@@ -170,3 +160,19 @@ def _first_line(entry: Any) -> str:
 
     described = entry.fn if isinstance(entry, Metric) else entry
     return (described.__doc__ or "").strip().partition("\n")[0]
+
+
+COMMAND = Command(
+    help="list tasks, formats, models, metrics and so on",
+    description="List tasks, formats, models, metrics and so on.",
+    examples="""\
+examples:
+  multiform ls tasks --kind math --language de
+  multiform ls tasks --include_path my_tasks
+  multiform ls groups --include_path lm_eval
+  multiform ls formats
+  multiform ls metrics --json
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

@@ -15,14 +15,12 @@ from typing import TextIO
 from multiform.cli import (
     advise,
     compare,
-    convert,
     docs,
     doctor,
     formats,
     lint,
     ls,
     new,
-    plot,
     report,
     run,
     score,
@@ -30,7 +28,6 @@ from multiform.cli import (
     store,
     sweep,
     validate,
-    view,
 )
 from multiform.cli import options as flags
 from multiform.cli.parser import Parser, quiet_libraries
@@ -62,31 +59,31 @@ examples:
 'multiform COMMAND --help' explains a command.
 """
 _COMMANDS = {
-    "run": run,
-    "sweep": sweep,
-    "report": report,
-    "view": view,
-    "compare": compare,
-    "advise": advise,
-    "plot": plot,
-    "score": score,
-    "show": show,
-    "ls": ls,
-    "new": new,
-    "validate": validate,
-    "lint": lint,
-    "convert": convert,
-    "formats": formats,
-    "store": store,
-    "docs": docs,
-    "doctor": doctor,
+    "run": run.COMMAND,
+    "sweep": sweep.COMMAND,
+    "report": report.REPORT,
+    "view": report.VIEW,
+    "compare": compare.COMMAND,
+    "advise": advise.COMMAND,
+    "plot": report.PLOT,
+    "score": score.COMMAND,
+    "show": show.COMMAND,
+    "ls": ls.COMMAND,
+    "new": new.COMMAND,
+    "validate": validate.COMMAND,
+    "lint": lint.COMMAND,
+    "convert": formats.CONVERT,
+    "formats": formats.FORMATS,
+    "store": store.COMMAND,
+    "docs": docs.COMMAND,
+    "doctor": doctor.COMMAND,
 }
 
 logger = logging.getLogger("multiform")
 
 
-def parser() -> Parser:
-    """The parser of the whole command line."""
+def parser(only: str | None = None) -> Parser:
+    """The parser of the whole command line; `only` names the one command that needs its flags."""
     top = Parser(
         prog="multiform",
         description="Evaluate language models: one dataset, every prompt form.",
@@ -94,11 +91,14 @@ def parser() -> Parser:
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for name, module in _COMMANDS.items():
-        command = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION, epilog=module.EXAMPLES)
-        module.add_arguments(command)
-        flags.add_verbosity(command)
-        command.set_defaults(execute=module.execute, parser=command)
+    for name, command in _COMMANDS.items():
+        subparser = commands.add_parser(
+            name, help=command.help, description=command.description, epilog=command.examples
+        )
+        if only in (None, name):
+            command.add_arguments(subparser)
+            flags.add_verbosity(subparser)
+        subparser.set_defaults(execute=command.execute, parser=subparser)
     return top
 
 
@@ -117,9 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MultiformError as error:
         return _fail(str(error), error.exit_code)
     except RunInterrupted as error:
-        return _interrupted(str(error), error.signal)
+        return _say_interrupted(str(error), error.signal)
     except KeyboardInterrupt as error:
-        return _interrupted(str(error), signal.SIGINT)
+        return _say_interrupted(str(error), signal.SIGINT)
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         _abandon_stdout()
         return 0
@@ -135,13 +135,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(arguments: list[str]) -> int:
     """Parse the arguments and run the sub-command that they name."""
-    top = parser()
     first = arguments[0] if arguments else "--help"
     # As with lm-eval, flags without a command mean `run`.
     if first.startswith("-") and first not in ("-h", "--help", "--version"):
         arguments.insert(0, "run")
     elif not first.startswith("-") and first not in _COMMANDS:
         raise UsageError(f"no command '{first}'", where="multiform", hint=nearest(first, _COMMANDS, listed="commands"))
+    top = parser(arguments[0] if arguments else "")
     options, unknown = top.parse_known_args(arguments, argparse.Namespace(arguments=arguments[1:]))
     if unknown:
         getattr(options, "parser", top).refuse(unknown)
@@ -177,7 +177,7 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _interrupted(message: str, number: int) -> int:
+def _say_interrupted(message: str, number: int) -> int:
     """Print how to go on, where there is something to go on with; the exit code is that of a signal in a shell."""
     word = "terminated" if number == signal.SIGTERM else "interrupted"
     print(f"{word}: {visible(message)}" if message else word, file=sys.stderr)

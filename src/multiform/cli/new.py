@@ -9,22 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
+from multiform.cli.parser import Command
 from multiform.errors import UsageError
+from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
     from multiform.tasks.datasets.files import Dataset
     from multiform.tasks.guess import Guess
 
-HELP = "write a task file for a dataset, from its columns"
-DESCRIPTION = "Look at the columns of a dataset and write a task file, with a comment wherever it is a guess."
-EXAMPLES = """\
-examples:
-  multiform new my_questions.jsonl --output my_task.yaml
-  multiform new org/dataset --dataset_name german --output task.yaml
-  multiform new org/dataset --dataset_mirror data
-
-Look at the comments of the file, then at its prompts: multiform validate task.yaml@all, multiform show task.yaml
-"""
 #: How many rows of a split are looked at.
 _ROWS = 500
 _EVALUATED = ("test", "validation", "val", "dev", "testmini")
@@ -40,16 +32,16 @@ _OPEN = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("dataset", metavar="ORG/DATASET|FILE", help="a dataset of the hub or a mirror, or a data file")
     parser.add_argument("--dataset_name", metavar="NAME", help="the configuration of a dataset that has several")
     parser.add_argument("--revision", metavar="COMMIT", help="the revision of a dataset of the hub (default: main)")
     parser.add_argument("--output", "-o", metavar="FILE", help="write it there instead of to standard output")
-    flags.add_sources(parser)
+    flags.add_flags(parser, SOURCES)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Write the task file; what could not be guessed is an error."""
     from multiform.paths import is_file, replace_output
 
@@ -88,7 +80,7 @@ def task_text(
     path = os.path.relpath(dataset, output.parent) if is_local and output is not None else dataset
     config = TaskConfig(task="new", dataset_path=dataset, dataset_name=name, test_split="test", **pinned)
     splits = load_dataset(config, mirror)
-    evaluated = _evaluated(splits)
+    evaluated = _split_to_evaluate(splits)
     guess: Guess = guess_mapping(splits[evaluated][:_ROWS])
     if "doc_to_text" not in guess.keys or "doc_to_target" not in guess.keys:
         part = "question" if "doc_to_text" not in guess.keys else "answer"
@@ -100,7 +92,9 @@ def task_text(
     formats: Any = dict.fromkeys(("mcqa", "cloze")) if "doc_to_choice" in guess.keys else _OPEN
     keys: dict[str, Any] = {"task": task.strip("_").lower(), "dataset_path": path, "dataset_name": name, **pinned}
     keys |= {"test_split": evaluated, "fewshot_split": shots, **guess.keys, "formats": formats}
-    return _written({key: value for key, value in keys.items() if value is not None}, guess.comments, revision)
+    return _yaml_with_comments(
+        {key: value for key, value in keys.items() if value is not None}, guess.comments, revision
+    )
 
 
 def _only_name(dataset: str, mirror: Path | None) -> str | None:
@@ -117,7 +111,7 @@ def _only_name(dataset: str, mirror: Path | None) -> str | None:
     return names[0]
 
 
-def _evaluated(splits: Dataset) -> str:
+def _split_to_evaluate(splits: Dataset) -> str:
     """The split to evaluate: the first of the usual ones that has answers."""
     from multiform.tasks.guess import guess_mapping
 
@@ -132,9 +126,9 @@ def _evaluated(splits: Dataset) -> str:
     return next(iter(rows))
 
 
-def _written(keys: dict[str, Any], comments: dict[str, str], revision: str | None) -> str:
+def _yaml_with_comments(keys: dict[str, Any], comments: dict[str, str], revision: str | None) -> str:
     """The YAML of the keys, each with its comment."""
-    from multiform.cli.convert import yaml_text
+    from multiform.cli.formats import yaml_text
 
     if revision is None and "dataset_kwargs" in keys:
         comments = {**comments, "dataset_kwargs": "pin a commit here, so that the rows stay the same"}
@@ -146,3 +140,19 @@ def _written(keys: dict[str, Any], comments: dict[str, str], revision: str | Non
         first, _, rest = text.partition("\n")
         lines.append(f"{first}{f'  # {note}' if note else ''}\n{rest}")
     return "".join(lines)
+
+
+COMMAND = Command(
+    help="write a task file for a dataset, from its columns",
+    description="Look at the columns of a dataset and write a task file, with a comment wherever it is a guess.",
+    examples="""\
+examples:
+  multiform new my_questions.jsonl --output my_task.yaml
+  multiform new org/dataset --dataset_name german --output task.yaml
+  multiform new org/dataset --dataset_mirror data
+
+Look at the comments of the file, then at its prompts: multiform validate task.yaml@all, multiform show task.yaml
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

@@ -1,39 +1,107 @@
-"""Flags that several commands share."""
+"""Flags of commands, from the fields of `RunOptions`; the options of a run from flags and `--config` files."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.cli import lm_eval, values
-from multiform.cli.parser import Arguments, Folders, one_of
-from multiform.errors import ConfigError, UsageError, shorten
+from multiform.arguments import parse_arguments
+from multiform.cli import lm_eval
+from multiform.cli.parser import Arguments, Folders, Gather
+from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.run.values import SOURCE_OPTIONS, SOURCES, Option, count, one_of, read_samples
 
 if TYPE_CHECKING:
-    from multiform.forms import RunSettings
-    from multiform.tasks import Design
+    from multiform.run.options import RunOptions
+
+_LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
 
 
-def add_sources(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say where tasks and data come from."""
-    group = parser.add_argument_group("tasks and data")
-    group.add_argument(
-        "--include_path",
-        metavar="DIR",
-        action=Folders,
-        help="another folder of task files, or lm_eval for those of lm-eval (may be repeated, or several with colons)",
+def add_flags(
+    parser: argparse.ArgumentParser, *groups: str | None, several: bool = False
+) -> dict[str | None, argparse._ActionsContainer]:
+    """Add the flags of the options in these groups, and return argparse's groups; None has those without a group.
+
+    With `several`, flags take more than one K=V.
+    """
+    containers: dict[str | None, argparse._ActionsContainer] = {
+        group: parser if group is None else parser.add_argument_group(group) for group in groups
+    }
+    for group, container in containers.items():
+        if group == "stored responses":
+            container.add_argument(
+                "--cache_path",
+                metavar="FILE",
+                help="where the model's responses are stored (default: $MULTIFORM_STORE, or answers.db in the user's "
+                "cache)",
+            )
+        for name, option in _options(group).items():
+            if option.group == group and option.flag != "":
+                add_flag(container, name, several=several)
+        if group == "stored responses":
+            no_cache = "neither use stored responses nor store any"
+            container.add_argument("--no_cache", action="store_true", help=no_cache)
+        if group == "model":
+            _add_model_arguments(container)
+    return containers
+
+
+def _options(group: str | None = None) -> Mapping[str, Option]:
+    """The options of a run; those of sources without importing what a run needs."""
+    if group == SOURCES:
+        return SOURCE_OPTIONS
+    from multiform.run.options import OPTIONS
+
+    return OPTIONS
+
+
+def _default(name: str) -> Any:
+    if name in SOURCE_OPTIONS:
+        return None
+    from multiform.run.options import OPTION_DEFAULTS
+
+    return OPTION_DEFAULTS.get(name)
+
+
+def add_flag(container: argparse._ActionsContainer, name: str, *, several: bool = False, **changes: Any) -> None:
+    """Add the flag of an option to a parser or to a group of its flags; `changes` are arguments of argparse."""
+    option = SOURCE_OPTIONS.get(name) or _options()[name]
+    flag = f"--{option.flag or name}"
+    settings: dict[str, Any] = {"dest": name, "help": option.help, "default": _default(name)}
+    if option.env is not None:
+        settings["default"] = os.environ.get(option.env)
+    if option.type.arity == "switch":
+        settings["action"] = "store_true"
+    else:
+        settings["metavar"] = option.metavar or option.type.metavar
+    match option.type.arity:
+        case "value" | "optional":
+            settings["type"] = option.type.reader(flag)
+        case "words":
+            settings |= {"action": Gather, "nargs": "+"}
+        case "folders":
+            settings["action"] = Folders
+        case "arguments":
+            settings |= {"action": Arguments, "nargs": "+" if several and option.several else None}
+    if option.type.arity == "optional":
+        settings |= {"nargs": "?", "const": option.type.const}
+    container.add_argument(flag, *([option.short] if option.short else []), **settings | changes)
+
+
+def _add_model_arguments(container: argparse._ActionsContainer) -> None:
+    """Add the flags that are arguments of the model."""
+    container.set_defaults(model=None)
+    container.add_argument(
+        "--max_batch_size",
+        metavar="N",
+        type=count(1).reader("--max_batch_size"),
+        help="largest batch where batch_size is auto",
     )
-    group.add_argument(
-        "--dataset_mirror",
-        metavar="DIR",
-        action=Folders,
-        default=os.environ.get("MULTIFORM_DATASET_MIRROR"),
-        help="folder in which datasets are looked up before the hub: DIR/<dataset_path>/<dataset_name or default>/"
-        "<split>.jsonl or .parquet; may be repeated: a split is read from the first folder that has it (default: "
-        "$MULTIFORM_DATASET_MIRROR)",
+    container.add_argument(
+        "--trust_remote_code", action="store_true", help="allow code that comes with a model on the hub"
     )
 
 
@@ -43,301 +111,90 @@ def add_code(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no_code", action="store_true", help="refuse tasks that bring code, instead of running it")
 
 
-def add_consent(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the flags of what a task may only do with the user's consent: run programs, and ask a judge."""
-    group = parser.add_argument_group("programs and judges")
-    group.add_argument(
-        "--confirm_run_unsafe_code",
-        action="store_true",
-        help="allow tasks that run code which the model writes, and metrics whose code comes from the hub",
-    )
-    group.add_argument(
-        "--sandbox",
-        metavar="NAME",
-        help="where that code runs: bwrap (bubblewrap), landlock, docker, docker:IMAGE, or none for no sandbox at all "
-        "(default: $MULTIFORM_SANDBOX, or bwrap or landlock, whichever works)",
-    )
-    group.add_argument("--judge_model", metavar="NAME", help="the model that scores where a task has a judge")
-    group.add_argument(
-        "--judge_args",
-        metavar="K=V,...",
-        action=Arguments,
-        nargs="+" if several else None,
-        help="its arguments, e.g. base_url=http://localhost:8000/v1,api_key_env=MY_KEY; or a JSON object",
-    )
-
-
-def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the flags that change prompts; with `several`, flags take more than one K=V."""
-    group = parser.add_argument_group("prompts")
-    group.add_argument(
-        "--num_fewshot",
-        "-f",
-        metavar="N",
-        type=values.count("--num_fewshot"),
-        help="number of few-shot examples (default: the task's)",
-    )
-    group.add_argument(
-        "--apply_chat_template",
-        nargs="?",
-        const=True,
-        default=False,
-        metavar="NAME",
-        type=_template,
-        help="write prompts with the model's chat template, or with that of its templates that is named",
-    )
-    group.add_argument(
-        "--fewshot_as_multiturn",
-        nargs="?",
-        const=True,
-        default=None,
-        type=values.truth("--fewshot_as_multiturn"),
-        metavar="BOOL",
-        help="few-shot examples as turns of a chat (default: yes with a chat template)",
-    )
-    group.add_argument(
-        "--fewshot_draws",
-        metavar="N",
-        type=values.count("--fewshot_draws", 1),
-        default=1,
-        help="run every form with N draws of few-shot examples, as forms of their own (default: 1)",
-    )
-    group.add_argument(
-        "--choice_order",
-        metavar="ORDER",
-        help="order of the choices: original, shuffle:SEED, cyclic (a form for each rotation) or all (one for each "
-        "permutation, at most 24)",
-    )
-    group.add_argument("--system_instruction", metavar="TEXT", help="system message, or text before the prompt")
-    group.add_argument(
-        "--perturbation",
-        metavar="K=V,...",
-        help="noise in the questions, e.g. type=editor,probability=0.1,seed=42; types: editor, permute, replace, "
-        "delete, uppercase",
-    )
-    group.add_argument(
-        "--keep_description",
-        action="store_true",
-        help="keep sentences about choices in descriptions, under formats that show no choices",
-    )
-    group.add_argument(
-        "--gen_kwargs",
-        metavar="K=V,...",
-        action=Arguments,
-        nargs="+" if several else None,
-        help="generation arguments, which override the task's, e.g. max_gen_toks=64; or a JSON object",
-    )
-    group.add_argument(
-        "--seed",
-        metavar="N[,N,N,N]",
-        default=values.DEFAULT_SEEDS,
-        type=values.seeds,
-        help="one seed for all, or those of python (also of the variations of FORMAT~N), numpy, torch and the few-shot "
-        "sampler; None sets no seed (default: %(default)s)",
-    )
-
-
-def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the flags of the model; with `several`, flags take more than one K=V."""
-    group = parser.add_argument_group("model")
-    group.add_argument(
-        "--model",
-        "-M",
-        metavar="NAME",
-        help="see multiform ls models (default: hf where model_args name a model, else bundled)",
-    )
-    group.add_argument(
-        "--model_args",
-        "-a",
-        metavar="K=V,...",
-        action=Arguments,
-        nargs="+" if several else None,
-        help="e.g. pretrained=path/to/model,dtype=float32; or a JSON object",
-    )
-    group.add_argument(
-        "--batch_size",
-        "-b",
-        metavar="N|auto",
-        type=values.batch_size,
-        help="requests per batch; auto:N is auto (default: the model's)",
-    )
-    group.add_argument(
-        "--max_batch_size",
-        metavar="N",
-        type=values.count("--max_batch_size", 1),
-        help="largest batch where batch_size is auto",
-    )
-    group.add_argument("--device", metavar="NAME", help="e.g. cpu or cuda:0")
-    group.add_argument("--trust_remote_code", action="store_true", help="allow code that comes with a model on the hub")
-
-
-def add_executor(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the executor: local, or the workers of a Ray cluster."""
-    group = parser.add_argument_group("many workers")
-    group.add_argument(
-        "--executor",
-        metavar="local|ray",
-        type=one_of(values.EXECUTORS, "--executor"),
-        default="local",
-        help="where the model runs: in this process, or on the workers of a Ray cluster (default: local)",
-    )
-    group.add_argument(
-        "--ray_address",
-        metavar="HOST:PORT|auto",
-        help="the Ray cluster (default: $RAY_ADDRESS, or one that is started on this machine)",
-    )
-    group.add_argument(
-        "--workers",
-        metavar="N",
-        type=values.count("--workers", 1),
-        help="workers, each with one copy of the model (default: as many as fit)",
-    )
-    group.add_argument(
-        "--resources",
-        metavar="K=V,...",
-        action=Arguments,
-        help="what each worker gets, e.g. gpu=1,cpu=8,memory=40GB (default: a core, and a GPU where there are some)",
-    )
-
-
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the response store."""
-    group = parser.add_argument_group("stored responses")
-    group.add_argument(
-        "--cache_path",
-        metavar="FILE",
-        help="where the model's responses are stored (default: $MULTIFORM_STORE, or answers.db in the user's cache)",
-    )
-    group.add_argument("--use_cache", "-c", metavar="FILE", help="the same, by lm-eval's name; a folder will do")
-    group.add_argument("--no_cache", action="store_true", help="neither use stored responses nor store any")
-    group.add_argument("--fresh", action="store_true", help="run stored requests again, and replace their responses")
-    group.add_argument(
-        "--cache_requests",
-        nargs="?",
-        const="true",
-        type=one_of(values.CACHE_REQUESTS, "--cache_requests"),
-        metavar="true|refresh|delete",
-        help="cache prompts on disk: use cached ones (true), render them again (refresh), or remove all (delete)",
-    )
-    group.add_argument("--plan", action="store_true", help="print the number of requests and their cost, and stop")
-
-
-def use_cache(options: argparse.Namespace) -> str | bool | None:
-    """The file of the response store that was named, False for none, None for the default one."""
-    named: str | None = options.cache_path or options.use_cache
-    if options.no_cache and options.fresh:
-        message = "without a store, all responses are new"
-        raise UsageError(message, where="--fresh", hint="leave out --no_cache to store them, or --fresh")
-    if options.no_cache and named:
-        message = f"responses are to be stored in '{named}' and not at all"
-        raise UsageError(message, where="--no_cache", hint="choose one")
-    if options.cache_path and Path(options.cache_path).is_dir():
-        hint = f"name a file, e.g. --cache_path {Path(options.cache_path) / 'answers.db'}"
-        raise UsageError(f"'{options.cache_path}' is a folder", where="--cache_path", hint=hint)
-    if named and named == options.use_cache and (Path(named).is_dir() or named.endswith(os.sep)):
-        return str(Path(named) / "answers.db")  # lm-eval takes the beginning of a name, which may be a folder
-    return False if options.no_cache else named
-
-
-def add_bootstrap(parser: argparse._ActionsContainer) -> None:
-    """Add the flag of the number of resamples, to a parser or to a group of its flags."""
-    parser.add_argument(
-        "--bootstrap_iters",
-        metavar="N",
-        type=values.count("--bootstrap_iters"),
-        default=100_000,
-        help="resamples of bootstrapped standard errors",
-    )
-
-
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
     """Add the flag of the log level."""
-    levels = ["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"]
+    variables = (os.environ.get(name, "").upper() for name in ("LMEVAL_LOG_LEVEL", "LOGLEVEL"))
     parser.add_argument(
         "--verbosity",
         "-v",
         metavar="LEVEL",
-        type=one_of(levels, "--verbosity"),
-        default=_level(levels),
-        help=f"what is logged: {', '.join(levels)} (default: $LMEVAL_LOG_LEVEL, $LOGLEVEL or INFO)",
+        type=one_of(_LEVELS).reader("--verbosity"),
+        default=next((level for level in variables if level in _LEVELS), "INFO"),
+        help=f"what is logged: {', '.join(_LEVELS)} (default: $LMEVAL_LOG_LEVEL, $LOGLEVEL or INFO)",
     )
 
 
-def _level(levels: Sequence[str]) -> str:
-    """The log level that the environment sets."""
-    wanted = (os.environ.get(name, "").upper() for name in ("LMEVAL_LOG_LEVEL", "LOGLEVEL"))
-    return next((level for level in wanted if level in levels), "INFO")
+def run_options(flags: argparse.Namespace, **options: Any) -> RunOptions:
+    """The options of a run: those that are given, the flags of the command, and defaults for all others."""
+    from multiform.run.options import OPTIONS, RunOptions
 
-
-def _template(text: str) -> bool | str:
-    """A chat template's name, or whether to use one at all."""
-    return {"true": True, "false": False}.get(text.lower(), text)
-
-
-def prompt_settings(options: argparse.Namespace) -> RunSettings:
-    """The run settings from the prompt flags."""
-    from multiform.forms import RunSettings
-
-    return RunSettings(
-        num_fewshot=options.num_fewshot,
-        apply_chat_template=options.apply_chat_template,
-        fewshot_as_multiturn=options.fewshot_as_multiturn,
-        system_instruction=options.system_instruction,
-        gen_kwargs=gen_kwargs(options),
-        perturbation=perturbation(options),
-        keep_description=options.keep_description,
-        **({} if options.seed[3] is None else {"fewshot_seed": options.seed[3]}),
-    )
-
-
-def design(options: argparse.Namespace) -> Design:
-    """How the flags multiply the forms."""
-    from multiform.tasks import Design
-
+    values = {name: getattr(flags, name) for name in OPTIONS if hasattr(flags, name)}
+    if "model" in values:
+        values |= {"model": model_name(flags), "model_args": _model_arguments(flags)}
+    if "no_cache" in flags:
+        values["use_cache"] = _store_file(flags)
     try:
-        return Design(
-            seed=options.seed[0],
-            num_fewshot=options.num_fewshot,
-            choice_order=options.choice_order,
-            fewshot_draws=options.fewshot_draws,
-        )
+        run = RunOptions(**values | options)
+        run.design  # noqa: B018  (refuses what is wrong about it)
+        run.settings  # noqa: B018
+        _check_perturbation(run)
     except UsageError as error:
-        raise error.moved(f"--{error.where}") from error
+        option = OPTIONS.get(error.where or "")
+        raise error if option is None else error.moved(f"--{option.flag or error.where}") from error
+    return run
 
 
-def gen_kwargs(options: argparse.Namespace) -> dict[str, Any]:
-    """The generation arguments, checked even where no task of the run generates."""
-    from multiform.run.checks import generation_arguments
+def _store_file(flags: argparse.Namespace) -> str | bool | None:
+    """The file of the response store that was named, False for none, None for the default one."""
+    named: str | None = flags.cache_path or flags.use_cache
+    if flags.no_cache and flags.fresh:
+        message = "without a store, all responses are new"
+        raise UsageError(message, where="--fresh", hint="leave out --no_cache to store them, or --fresh")
+    if flags.no_cache and named:
+        message = f"responses are to be stored in '{named}' and not at all"
+        raise UsageError(message, where="--no_cache", hint="choose one")
+    if flags.cache_path and Path(flags.cache_path).is_dir():
+        hint = f"name a file, e.g. --cache_path {Path(flags.cache_path) / 'answers.db'}"
+        raise UsageError(f"'{flags.cache_path}' is a folder", where="--cache_path", hint=hint)
+    if named and named == flags.use_cache and (Path(named).is_dir() or named.endswith(os.sep)):
+        return str(Path(named) / "answers.db")  # lm-eval takes the beginning of a name, which may be a folder
+    return False if flags.no_cache else named
 
-    return generation_arguments(options.gen_kwargs)
 
-
-def perturbation(options: argparse.Namespace) -> dict[str, Any] | None:
-    """The settings of ``--perturbation``, checked before any task is read."""
-    from multiform.arguments import parse_arguments
+def _check_perturbation(options: RunOptions) -> None:
+    """Refuse a wrong ``--perturbation`` before any task is read."""
     from multiform.formats.perturbation import Perturbation
 
-    if options.perturbation is None:
-        return None
-    settings = parse_arguments(options.perturbation, where="--perturbation")
+    settings = options.settings.perturbation
+    if settings is None:
+        return
     try:
         Perturbation.of(settings)
     except ConfigError as error:
         message = f"{error.where}: {error.what}" if error.where else error.what
-        raise UsageError(
-            message, where="--perturbation", hint="write e.g. type=editor,probability=0.1,seed=42"
-        ) from error
-    return settings
+        hint = "write e.g. type=editor,probability=0.1,seed=42"
+        raise UsageError(message, where="--perturbation", hint=hint) from error
 
 
-def model_name(options: argparse.Namespace) -> str:
+def model_name(flags: argparse.Namespace) -> str:
     """The name of the model: the flag's, else `hf` with a `pretrained` argument, else `bundled`; checked."""
-    if options.model is not None and not options.model.strip():
+    if flags.model is not None and not flags.model.strip():
         message = "the name of the model is empty"
         raise UsageError(message, where="--model", hint="see multiform ls models, or leave the flag out")
-    name = options.model or ("hf" if "pretrained" in model_arguments(options) else "bundled")
+    name = flags.model or ("hf" if "pretrained" in _model_arguments(flags) else "bundled")
     lm_eval.check_model(name)
     return str(name)
+
+
+def _model_arguments(flags: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of the model, with those that have flags of their own."""
+    more = {
+        "batch_size": flags.batch_size,
+        "max_batch_size": flags.max_batch_size,
+        "device": flags.device,
+        "trust_remote_code": flags.trust_remote_code or None,
+    }
+    return dict(flags.model_args or {}) | {key: value for key, value in more.items() if value is not None}
 
 
 def check_files(names: Sequence[str], flag: str) -> None:
@@ -347,12 +204,99 @@ def check_files(names: Sequence[str], flag: str) -> None:
             raise UsageError(f"no file {shorten(name)}", where=flag, hint="check the path")
 
 
-def model_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of the model, with those that have flags of their own."""
-    more = {
-        "batch_size": options.batch_size,
-        "max_batch_size": options.max_batch_size,
-        "device": options.device,
-        "trust_remote_code": options.trust_remote_code or None,
+def with_config(options: argparse.Namespace) -> argparse.Namespace:
+    """The options, with values of the `--config` file where the command line does not set them."""
+    if not options.config:
+        return options
+    from multiform.tasks.parse import parse_yaml
+    from multiform.tasks.yaml import read_text
+
+    path = Path(options.config)
+    parsed = parse_yaml(read_text(path), path)
+    if parsed.notes:
+        raise parsed.notes[0]
+    data, positions = parsed.data, parsed.positions
+    if not isinstance(data, dict):
+        raise ConfigError("expected a mapping of flags", where=f"{path}:1", hint="write e.g. 'tasks: quiz@all'")
+    actions = _actions(options.parser)
+    values = {}
+    for key, value in data.items():
+        place = str(positions.get((str(key),), f"{path}:1"))
+        if key not in actions:
+            hint = nearest(str(key), actions, listed="flags")
+            raise ConfigError(f"unknown flag '{key}'", where=place, hint=hint)
+        if value is not None:
+            values[actions[key].dest] = _convert_value(actions[key], value, f"{place}: {key}")
+    # The values of the file become defaults, which the command line overrides.
+    options.parser.set_defaults(**values)
+    merged_options: argparse.Namespace = options.parser.parse_args(options.arguments)
+    return merged_options
+
+
+def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    """The flags by their long names, without the dashes."""
+    return {
+        name.removeprefix("--"): action
+        for action in parser._actions
+        for name in action.option_strings
+        if name.startswith("--") and action.dest not in ("config", "help")
     }
-    return dict(options.model_args or {}) | {key: value for key, value in more.items() if value is not None}
+
+
+def _convert_value(action: argparse.Action, value: Any, where: str) -> Any:
+    """The value as the command line would convert it."""
+    try:
+        return _read_value(action, value, where)
+    except UsageError as error:
+        raise error.as_kind(ConfigError, where) from error
+    except ValueError as error:
+        raise ConfigError(f"{error}", where=where, hint="see multiform run --help") from error
+
+
+def _read_value(action: argparse.Action, value: Any, where: str) -> Any:
+    if isinstance(action, Arguments):
+        return parse_arguments(_mapping(value, where), where=where)
+    if isinstance(action, Gather) or action.nargs == "+":
+        words = [_text(item, where) for item in (value if isinstance(value, list) else [value])]
+        return action.gather(None, words) if isinstance(action, Gather) else words
+    if action.dest == "samples":
+        return read_samples(_mapping(value, where))
+    if action.nargs == 0:
+        return _boolean(value, where)
+    if action.dest == "seeds" and isinstance(value, list):
+        value = ",".join(map(str, value))
+    if action.dest == "cache_requests":
+        value = _caching(value)
+    if action.const is True and isinstance(value, bool):  # a flag that may also stand alone
+        return value
+    text = _text(value, where)
+    return action.type(text) if callable(action.type) and text else text or None
+
+
+def _caching(value: Any) -> Any:
+    """The value of `cache_requests` as a word, also from a boolean or from lm-eval's three booleans."""
+    if isinstance(value, dict):
+        names = {"delete": "delete_requests_cache", "refresh": "rewrite_requests_cache", "true": "cache_requests"}
+        return next((word for word, name in names.items() if value.get(name)), "")
+    return {True: "true", False: ""}.get(value, value) if isinstance(value, bool) else value
+
+
+def _text(value: Any, where: str) -> str:
+    """A string or number as text."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ConfigError(
+            f"expected text or a number, got {shorten(value)}", where=where, hint="see multiform run --help"
+        )
+    return str(value)
+
+
+def _mapping(value: Any, where: str) -> Any:
+    if not isinstance(value, str | dict):
+        raise ConfigError(f"expected a mapping, got {shorten(value)}", where=where, hint="write e.g. {key: value}")
+    return value
+
+
+def _boolean(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"expected true or false, got {shorten(value)}", where=where, hint="write true or false")
+    return value

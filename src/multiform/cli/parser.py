@@ -14,10 +14,22 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from multiform.errors import UsageError, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A sub-command: its texts in `--help`, the function that adds its flags, and the one that runs it."""
+
+    help: str
+    description: str
+    examples: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    execute: Callable[[argparse.Namespace], int]
 
 
 class Parser(argparse.ArgumentParser):
@@ -42,18 +54,6 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"'{unknown[0]}' belongs to no flag", where=self.prog, hint=f"see {self.prog} --help")
 
 
-def one_of(names: Sequence[str], where: str) -> Callable[[str], str]:
-    """The type of an argument that is one of several names, in upper or lower case."""
-
-    def parse(text: str) -> str:
-        matches = [name for name in names if name.lower() == text.lower()]
-        if not matches:
-            raise UsageError(f"no '{text}'", where=where, hint=nearest(text, names, listed="there are"))
-        return matches[0]
-
-    return parse
-
-
 class Gather(argparse.Action):
     """Collects all values of a flag on the command line in a list."""
 
@@ -68,9 +68,9 @@ class Gather(argparse.Action):
         before = getattr(namespace, self.dest) if self.dest in seen else None
         seen.add(self.dest)
         words = [values] if isinstance(values, str) else list(values or ())
-        setattr(namespace, self.dest, self.gathered(before, words))
+        setattr(namespace, self.dest, self.gather(before, words))
 
-    def gathered(self, before: Any, values: Sequence[str]) -> Any:
+    def gather(self, before: Any, values: Sequence[str]) -> Any:
         """The values so far, with those of another occurrence of the flag."""
         return [*(before or ()), *values]
 
@@ -78,7 +78,7 @@ class Gather(argparse.Action):
 class Arguments(Gather):
     """Collects ``key=value,key=value`` texts or JSON objects in a dict."""
 
-    def gathered(self, before: Any, values: Sequence[str]) -> dict[str, Any]:
+    def gather(self, before: Any, values: Sequence[str]) -> dict[str, Any]:
         from multiform.arguments import parse_arguments
 
         arguments = dict(before or {})
@@ -90,7 +90,7 @@ class Arguments(Gather):
 class Folders(Gather):
     """Collects folders; a value may hold several, separated as in the variable PATH."""
 
-    def gathered(self, before: Any, values: Sequence[str]) -> list[str]:
+    def gather(self, before: Any, values: Sequence[str]) -> list[str]:
         return [*(before or ()), *(folder for value in values for folder in split_folders(value))]
 
 

@@ -1,30 +1,24 @@
-"""`multiform report`: write the results of runs as a page that opens anywhere."""
+"""`multiform report`, `view` and `plot`: the results of runs as a page, in the browser, and as a chart in a file."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-HELP = "write results as a page: scores, differences between forms, every sample"
-DESCRIPTION = "Write the results of runs, of Multiform or of lm-eval, as one HTML file that needs no network."
-EXAMPLES = """\
-examples:
-  multiform report results                       the newest run in the folder, as report.html
-  multiform report results -o page.html
-  multiform report results/a results/b           two runs side by side
-  multiform report lm_eval_results --all         every run in a folder, of lm-eval too
-"""
+from multiform.cli.parser import Command
+from multiform.errors import UsageError
+from multiform.run.values import count
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `report`."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="an --output_path, or a results_<date>.json in it")
     parser.add_argument("--output", "-o", metavar="FILE", default="report.html", help="default: report.html")
     parser.add_argument("--all", action="store_true", help="every run in the folders, not only the newest of each")
     parser.add_argument("--title", help="the heading (default: the tasks)")
 
 
-def execute(options: argparse.Namespace) -> int:
+def _report(options: argparse.Namespace) -> int:
     """Read the results, and write the page."""
     from multiform.report import write_report
     from multiform.results.read import read_results, recorded_run, results_files, results_of_run
@@ -36,3 +30,90 @@ def execute(options: argparse.Namespace) -> int:
     path = write_report(runs, options.output, title=options.title)
     print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB); open it in a browser")
     return 0
+
+
+REPORT = Command(
+    help="write results as a page: scores, differences between forms, every sample",
+    description="Write the results of runs, of Multiform or of lm-eval, as one HTML file that needs no network.",
+    examples="""\
+examples:
+  multiform report results                       the newest run in the folder, as report.html
+  multiform report results -o page.html
+  multiform report results/a results/b           two runs side by side
+  multiform report lm_eval_results --all         every run in a folder, of lm-eval too
+""",
+    add_arguments=_add_report,
+    execute=_report,
+)
+
+
+def _add_view(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `view`."""
+    parser.add_argument("folder", nargs="?", default=".", metavar="DIR", help="the --output_path of runs (default: .)")
+    parser.add_argument(
+        "--port", type=count().reader("--port"), default=0, metavar="N", help="default: any that is free"
+    )
+
+
+def _view(options: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    from multiform.report.server import Viewer
+
+    if not Path(options.folder).is_dir():
+        raise UsageError("there is no such folder", where=options.folder, hint="name the --output_path of a run")
+    with Viewer(options.folder, options.port) as viewer:
+        print(f"{viewer.url} shows the runs in {options.folder}; Ctrl-C ends it", flush=True)
+        try:
+            viewer.serve_forever()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+VIEW = Command(
+    help="look at all runs of a folder in the browser, also while they go on",
+    description=(
+        "Serve the runs of a folder, of Multiform and of lm-eval, to your browser on this machine: the address "
+        "that is printed has a token, without which nothing is shown. It writes nothing and asks nothing of other "
+        "machines; Ctrl-C ends it."
+    ),
+    examples="""\
+examples:
+  multiform view                     the runs below the current folder
+  multiform view results --port 8000
+""",
+    add_arguments=_add_view,
+    execute=_view,
+)
+
+
+def _add_plot(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `plot`."""
+    parser.add_argument("run", metavar="RUN", help="an --output_path, or a results_<date>.json in it")
+    parser.add_argument("--chart", default="scores", metavar="NAME", help="which chart (default: scores)")
+    parser.add_argument("--output", "-o", metavar="FILE", default="scores.svg", help="an .svg, .png or .html file")
+
+
+def _plot(options: argparse.Namespace) -> int:
+    """Read the results, and write the picture."""
+    from multiform.results.drawing import save_chart
+    from multiform.results.read import read_results
+
+    print(f"wrote {save_chart(read_results(options.run), options.chart, options.output)}")
+    return 0
+
+
+PLOT = Command(
+    help="draw a chart of a run as SVG, PNG or HTML",
+    description="Draw a chart of a run, of Multiform or of lm-eval, into a file. It needs multiform[charts].",
+    examples="""\
+examples:
+  multiform plot results -o scores.svg
+  multiform plot results --chart differences -o differences.png
+  multiform plot results --chart heatmap -o heatmap.html
+
+charts: scores, heatmap, spread, differences, flips, position_bias, calibration
+""",
+    add_arguments=_add_plot,
+    execute=_plot,
+)

@@ -9,120 +9,43 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from multiform.cli import lm_eval, values
+from multiform.cli import lm_eval
 from multiform.cli import options as flags
-from multiform.cli.parser import Arguments, Gather, one_of
+from multiform.cli.parser import Command
+from multiform.run.values import SOURCES, one_of
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
-    from multiform.run.options import RunOptions
-    from multiform.run.outcome import Evaluation
-    from multiform.run.progress import Progress
 
-HELP = "evaluate a model on tasks, each in one or several formats"
-DESCRIPTION = "Evaluate a model on tasks, each in one or several formats."
-EXAMPLES = """\
-examples:
-  multiform run quiz@all --limit 20
-  multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
-      --num_fewshot 5 --output_path results --log_samples
-
-A task may be followed by @ and a format, several formats joined by +, or @all. @mcqa~16 stands for 16 variations of
-mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
-"""
-
+#: The groups of flags, in the order of `--help`.
+_GROUPS = (
+    *(None, "model", "prompts", SOURCES, "documents", "programs and judges", "failed requests", "many workers"),
+    *("stored responses", "output"),
+)
 #: How many files of samples are listed one by one.
 _LISTED_FILES = 6
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for --tasks")
-    parser.add_argument(
-        "--tasks",
-        "-t",
-        nargs="+",
-        action=Gather,
-        metavar="T[@F]",
-        help="tasks, groups, tags, globs or YAML files, by comma or space",
-    )
-    flags.add_model(parser, several=True)
-    flags.add_prompt(parser, several=True)
-    flags.add_sources(parser)
-    which = parser.add_argument_group("documents")
-    which.add_argument(
-        "--limit", "-L", metavar="N", type=values.limit, help="the first N documents, or a fraction below 1"
-    )
-    which.add_argument("--samples", "-E", metavar="JSON", help="chosen documents: '{\"task\": [0, 5]}', or a file")
-    which.add_argument(
-        "--decontamination_corpus",
-        metavar="FILE",
-        nargs="+",
-        default=[],
-        help="training texts (.txt, .jsonl): also show the scores without the documents that they contain",
-    )
-    which.add_argument(
-        "--budget",
-        metavar="N",
-        type=values.count("--budget", 1),
-        help="find the best and the worst form of each task within N evaluations (a document under a form)",
-    )
-    which.add_argument(
-        "--until_ci",
-        metavar="WIDTH",
-        type=values.half_width,
-        help="evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH",
-    )
-    flags.add_consent(parser, several=True)
-    parser.add_argument(
-        "--metadata",
-        nargs="+",
-        action=Arguments,
-        metavar="K=V,...",
-        help="metadata for every task, also passed to its custom_dataset; or a JSON object",
-    )
-    _add_failures(parser.add_argument_group("failed requests"))
-    flags.add_executor(parser)
-    flags.add_store(parser)
-    _add_output(parser.add_argument_group("output"))
+    groups = flags.add_flags(parser, *_GROUPS, several=True)
+    _add_output(groups["output"])
     lm_eval.add_accepted(parser)
     flags.add_code(parser)
 
 
-def _add_failures(failures: Any) -> None:
-    failures.add_argument(
-        "--on_error",
-        metavar="stop|skip|count",
-        type=one_of(values.ON_ERROR, "--on_error"),
-        default="stop",
-        help="documents whose requests failed: stop without results when the rest is run and stored (the default), "
-        "skip them, or count them as wrong",
-    )
-    failures.add_argument(
-        "--max_failures",
-        metavar="N",
-        type=values.max_failures,
-        help="start no further request when more than N documents have failed, or more than a share of all below 1",
-    )
-
-
-def _add_output(output: Any) -> None:
-    output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there; or a .json file")
-    output.add_argument("--log_samples", "-s", action="store_true", help="write every document's prompts and responses")
-    output.add_argument("--predict_only", "-x", action="store_true", help="collect responses and compute no scores")
-    output.add_argument("--write_out", "-w", action="store_true", help="log the first prompt of each form")
-    flags.add_bootstrap(output)
+def _add_output(output: argparse._ActionsContainer) -> None:
     output.add_argument(
         "--report", metavar="FILE", help="also write a page of the scores and samples, e.g. report.html"
     )
     output.add_argument(
         "--table",
-        type=one_of(("long", "pivot", "markdown", "csv", "latex"), "--table"),
+        type=one_of(("long", "pivot", "markdown", "csv", "latex")).reader("--table"),
         metavar="STYLE",
         help="long: a row for each metric of each form; pivot: a row for each task and a column for each form; "
         "markdown: lm-eval's table; csv; latex (default: pivot where a task has several forms, else long)",
@@ -132,29 +55,33 @@ def _add_output(output: Any) -> None:
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Run the evaluation: progress goes to standard error, the table or JSON to standard output."""
-    from multiform.cli.configfile import merged
     from multiform.errors import UsageError
     from multiform.results.export import prepare_output
-    from multiform.run.evaluate import run_evaluation
+    from multiform.run.evaluate import run
     from multiform.run.progress import make_progress
 
-    options = merged(options)
+    options = flags.with_config(options)
     logging.getLogger("multiform").setLevel(options.verbosity)
     tasks = _tasks(options)
     if not tasks:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
-    model = flags.model_name(options)
+    flags.model_name(options)
     lm_eval.note_accepted(options)
     flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
     _check_output(options)
     if options.report:
         prepare_output(Path(options.report).parent)
     with make_progress() as progress:
-        evaluation = run_evaluation(_run_options(options, tasks, model, progress))
-    results = evaluation.results
-    if options.plan:
+        run_options = flags.run_options(
+            options,
+            tasks=",".join(tasks),
+            log_samples=options.log_samples or options.predict_only,
+            progress=progress,
+        )
+        results = run(run_options)
+    if options.plan_only:
         print(json.dumps(dict(results.run)) if options.json else results.run["plan"])
         return 0
     if results.forms:
@@ -166,44 +93,21 @@ def execute(options: argparse.Namespace) -> int:
         from multiform.report import write_report
 
         report = write_report([results], options.report)
-    _say_the_rest(evaluation, options, report)
-    if evaluation.problem is not None:
-        raise evaluation.problem
+    _say_the_rest(results, options, report)
+    if results.problem is not None:
+        raise results.problem
     return 0
 
 
-def _run_options(options: argparse.Namespace, tasks: Sequence[str], model: Any, progress: Progress) -> RunOptions:
-    """The options of the evaluation, from the command line."""
-    from multiform.run.options import RunOptions
-
-    named_alike = [field.name for field in fields(RunOptions) if field.name in options]
-    computed = {
-        "tasks": ",".join(tasks),
-        "model": model,
-        "model_args": flags.model_arguments(options),
-        "samples": values.parse_samples(options.samples),
-        "choice_order": flags.design(options).choice_order,
-        "gen_kwargs": flags.gen_kwargs(options),
-        "perturbation": flags.perturbation(options),
-        "seeds": options.seed,
-        "use_cache": flags.use_cache(options),
-        "cache_requests": options.cache_requests or False,
-        "plan_only": options.plan,
-        "log_samples": options.log_samples or options.predict_only,
-        "progress": progress,
-    }
-    return RunOptions(**{name: getattr(options, name) for name in named_alike} | computed)
-
-
-def _say_the_rest(evaluation: Evaluation, options: argparse.Namespace, report: Path | None) -> None:
+def _say_the_rest(results: Results, options: argparse.Namespace, report: Path | None) -> None:
     """Print to standard error, below the table: what stands out, what the run took, the files and the next command."""
     from multiform.results.notes import closing_lines
 
     sys.stdout.flush()  # the table comes first, where both go to one place
-    written = [*evaluation.files, *([report] if report is not None else [])]
+    written = [*results.files, *([report] if report is not None else [])]
     lines = _written_lines(written)
-    if evaluation.problem is None and evaluation.results.forms:
-        lines += closing_lines(evaluation.results, output_path=options.output_path, report=report)
+    if results.problem is None and results.forms:
+        lines += closing_lines(results, output_path=options.output_path, report=report)
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     for line in lines:
         # A number, name or path is not split at the edge of a terminal.
@@ -264,3 +168,20 @@ def _print_stops(results: Results) -> None:
 
     for line in stop_lines(results.run.get("budget", ())):
         print(line)
+
+
+COMMAND = Command(
+    help="evaluate a model on tasks, each in one or several formats",
+    description="Evaluate a model on tasks, each in one or several formats.",
+    examples="""\
+examples:
+  multiform run quiz@all --limit 20
+  multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
+      --num_fewshot 5 --output_path results --log_samples
+
+A task may be followed by @ and a format, several formats joined by +, or @all. @mcqa~16 stands for 16 variations of
+mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

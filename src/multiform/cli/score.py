@@ -10,42 +10,32 @@ from pathlib import Path
 from typing import Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import Gather
+from multiform.cli.parser import Command, Gather
 from multiform.errors import UsageError, shorten
-
-HELP = "score the logged responses of a run again, with other metrics, filters or scorers"
-DESCRIPTION = "Score the logged responses of a run again, with other metrics, filters or scorers."
-EXAMPLES = """\
-examples:
-  multiform score results                              the newest run in a folder, with its tasks as they are now
-  multiform score results --metrics acc,brier_score    with these metrics
-  multiform score results --tasks my_task.yaml@mcqa    one task of it, from a file that was changed
-
-Responses come from the samples that --log_samples wrote, or else from the store. No model is loaded.
-"""
+from multiform.run.values import SOURCES
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("run", metavar="RUN", help="a results file, or a folder whose newest one is taken")
     parser.add_argument(
         "--tasks", "-t", nargs="+", action=Gather, metavar="T[@F]", help="tasks of the run (default: all)"
     )
-    flags.add_sources(parser)
+    flags.add_flags(parser, SOURCES)
     parser.add_argument(
         "--cache_path", metavar="FILE", help="the store, for a run without samples (default: the user's)"
     )
     parser.add_argument("--metrics", metavar="NAMES", help="metrics by comma, or a JSON list as in metric_list")
     parser.add_argument("--filter_list", metavar="JSON", help="filters as in a task's filter_list, as JSON")
     parser.add_argument("--scorer", metavar="NAME", help="a scorer by name, or as JSON")
-    flags.add_bootstrap(parser)
-    flags.add_consent(parser)
+    flags.add_flag(parser, "bootstrap_iters")
+    flags.add_flags(parser, "programs and judges")
     parser.add_argument("--output_path", "-o", metavar="DIR", help="write results and samples there; or a .json file")
     parser.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     flags.add_code(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Score the run and print the results."""
     from multiform.cli.run import print_results
     from multiform.results.export import prepare_output, write_results
@@ -96,3 +86,19 @@ def _json(text: str, flag: str) -> Any:
         raise UsageError(
             f"not valid JSON: {error}: {shorten(text)}", where=flag, hint="quote it for the shell"
         ) from error
+
+
+COMMAND = Command(
+    help="score the logged responses of a run again, with other metrics, filters or scorers",
+    description="Score the logged responses of a run again, with other metrics, filters or scorers.",
+    examples="""\
+examples:
+  multiform score results                              the newest run in a folder, with its tasks as they are now
+  multiform score results --metrics acc,brier_score    with these metrics
+  multiform score results --tasks my_task.yaml@mcqa    one task of it, from a file that was changed
+
+Responses come from the samples that --log_samples wrote, or else from the store. No model is loaded.
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

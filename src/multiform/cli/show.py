@@ -8,51 +8,34 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
+from multiform.cli.parser import Command
 from multiform.errors import UsageError, shorten
+from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
     from multiform.forms import Form, Sample
     from multiform.requests import Instance
 
-HELP = "show the exact prompts of a task in a format"
-DESCRIPTION = "Show the exact prompts of a task in one or several formats."
-EXAMPLES = """\
-examples:
-  multiform show quiz@mcqa                       the first document
-  multiform show quiz@cot --doc 3 --num_fewshot 2
-  multiform show quiz@all --doc 0:2 --json       one JSON object per document
-  multiform show quiz@generate --jinja           the templates that the format makes
-"""
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("tasks", nargs="+", metavar="T[@F]", help="a task with a format, as for run --tasks")
     parser.add_argument("--doc", default="0", metavar="N|A:B|all", help="which documents (default: 0)")
     parser.add_argument("--jinja", action="store_true", help="the templates instead of the prompts")
     parser.add_argument("--json", action="store_true", help="one JSON object per line and document")
-    flags.add_prompt(parser)
-    flags.add_model(parser)
-    flags.add_sources(parser)
+    flags.add_flags(parser, "prompts", "model", SOURCES)
     flags.add_code(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Print prompts, templates or JSON lines."""
+    from multiform.run.loading import load_model
     from multiform.run.progress import Silent
-    from multiform.run.setup import load_model, load_tasks
+    from multiform.run.setup import load_forms
 
-    name = flags.model_name(options)
-    settings = flags.prompt_settings(options)
-    forms = load_tasks(
-        ",".join(options.tasks),
-        settings,
-        include_path=options.include_path,
-        dataset_mirror=options.dataset_mirror,
-        design=flags.design(options),
-    )
-    chat = bool(options.apply_chat_template)
-    model = load_model(name, flags.model_arguments(options), Silent()) if chat else None
+    run = flags.run_options(options, tasks=",".join(options.tasks))
+    forms, _ = load_forms(run)
+    model = load_model(run.model, run.model_arguments, Silent()) if run.apply_chat_template else None
     template = None if model is None else model.apply_chat_template
     for form in forms:
         if options.jinja:
@@ -85,7 +68,7 @@ def _range(text: str, total: int) -> range:
 def _print_sample(form: Form, sample: Sample, *, as_json: bool) -> None:
     from multiform.results.export import json_line
 
-    described, instances = _described(form, sample), sample.instances
+    described, instances = _sample_dict(form, sample), sample.instances
     if as_json:
         print(json_line(described))
         return
@@ -100,11 +83,11 @@ def _print_sample(form: Form, sample: Sample, *, as_json: bool) -> None:
             print(f"--- {media['kind']} {media['size']} sha256 {media['sha256'][:12]}")
         for request in described["requests"]:
             if request.get("context", "") == context:
-                print(f"--- {_asked(request)}")
+                print(f"--- {_request_words(request)}")
     print()
 
 
-def _described(form: Form, sample: Sample) -> dict[str, Any]:
+def _sample_dict(form: Form, sample: Sample) -> dict[str, Any]:
     """The JSON line of a document."""
     return {
         "form": form.name,
@@ -139,7 +122,7 @@ def _kind(instances: Sequence[Instance]) -> str:
     return kind + ("s" if len(instances) > 1 else "")
 
 
-def _asked(request: dict[str, Any]) -> str:
+def _request_words(request: dict[str, Any]) -> str:
     if "gen_kwargs" in request:
         return f"generate {json.dumps(request['gen_kwargs'], ensure_ascii=False)}"
     return json.dumps(request["continuation"], ensure_ascii=False)
@@ -161,3 +144,18 @@ def _print_templates(form: Form, *, as_json: bool) -> None:
         if value is not None:
             print(f"--- {key}: {json.dumps(value, ensure_ascii=False)}")
     print()
+
+
+COMMAND = Command(
+    help="show the exact prompts of a task in a format",
+    description="Show the exact prompts of a task in one or several formats.",
+    examples="""\
+examples:
+  multiform show quiz@mcqa                       the first document
+  multiform show quiz@cot --doc 3 --num_fewshot 2
+  multiform show quiz@all --doc 0:2 --json       one JSON object per document
+  multiform show quiz@generate --jinja           the templates that the format makes
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

@@ -10,22 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from multiform.cli.parser import Command
 from multiform.errors import UsageError, shorten
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-HELP = "list, prune, export or merge stored responses"
-DESCRIPTION = "List, prune, export or merge the responses that runs have stored."
-EXAMPLES = """\
-examples:
-  multiform store ls                                   each model, with the number, size and age of its responses
-  multiform store gc --max_age 90d --max_size 5GB      remove what is older, then the oldest until the rest fits
-  multiform store export --output responses.jsonl      a line for each response
-  multiform store merge all.db node1.db node2.db       add the responses of several files to one
-"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("action", choices=sorted(_ACTIONS), help="what to do")
     parser.add_argument("files", nargs="*", metavar="FILE", help="for merge: the file to add to, then the others")
@@ -40,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Run the chosen action and print its result."""
     _refuse_unused(options)
     text, value = _ACTIONS[options.action](options)
@@ -116,9 +108,9 @@ def _gc(options: argparse.Namespace) -> tuple[str, Any]:
 
 def _export(options: argparse.Namespace) -> tuple[str, Any]:
     from multiform.paths import replace_output
-    from multiform.run.store.maintenance import exported
+    from multiform.run.store.maintenance import export_lines
 
-    lines = (json.dumps(line) + "\n" for line in exported(_path(options)))
+    lines = (json.dumps(line) + "\n" for line in export_lines(_path(options)))
     if options.output is None:
         for line in lines:
             print(line, end="")
@@ -195,3 +187,18 @@ def _shown_size(size: int) -> str:
 
 def _day(seconds: int | None) -> str:
     return "unknown" if seconds is None else str(datetime.fromtimestamp(seconds).date())
+
+
+COMMAND = Command(
+    help="list, prune, export or merge stored responses",
+    description="List, prune, export or merge the responses that runs have stored.",
+    examples="""\
+examples:
+  multiform store ls                                   each model, with the number, size and age of its responses
+  multiform store gc --max_age 90d --max_size 5GB      remove what is older, then the oldest until the rest fits
+  multiform store export --output responses.jsonl      a line for each response
+  multiform store merge all.db node1.db node2.db       add the responses of several files to one
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

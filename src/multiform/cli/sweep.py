@@ -6,44 +6,26 @@ import argparse
 import json
 import logging
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli import values
+from multiform.cli.parser import Command
 from multiform.errors import IncompleteRunError, MultiformError, UsageError
+from multiform.run.values import count
 from multiform.terminal import one_line
 
 if TYPE_CHECKING:
     from multiform.results import Results
     from multiform.run.sweep import Sweep
 
-HELP = "run models × tasks × formats × shots from one file, with one leaderboard"
-DESCRIPTION = "Run models × tasks × formats × shots from one YAML file, with one leaderboard at the end."
-EXAMPLES = """\
-example of a file:
-  output_path: results/sweep
-  models:
-    - model_args: {pretrained: path/to/base}
-    - model_args: {pretrained: path/to/tuned}
-      apply_chat_template: true
-  tasks: [arc_easy, hellaswag]
-  formats: [mcqa, cloze]
-  num_fewshot: [0, 5]
-  limit: 200
-
-All other keys are arguments of multiform.evaluate, for all models or for one. Started again, a sweep goes on where it
-stopped: stored responses are not requested again.
-"""
-
 logger = logging.getLogger("multiform")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("file", metavar="FILE", help="the YAML file of the sweep")
-    parser.add_argument("--only", metavar="N", type=values.count("--only"), help="the runs of the N-th model, from 0")
+    parser.add_argument("--only", metavar="N", type=count().reader("--only"), help="the runs of the N-th model, from 0")
     parser.add_argument("--cache_path", metavar="FILE", help="where responses are stored (default: as for run)")
     parser.add_argument(
         "--cached",
@@ -60,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_code(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Run what is missing, and print the leaderboard."""
     from multiform.report.runs import leaderboard
     from multiform.run.sweep import read_sweep
@@ -92,8 +74,8 @@ def execute(options: argparse.Namespace) -> int:
 
 def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results], list[tuple[str, MultiformError]]]:
     """The results of all runs by their titles, and the runs that failed; one that fails does not stop the others."""
-    from multiform.run.evaluate import run_evaluation
-    from multiform.run.hosts import CachedHost, chosen_host
+    from multiform.run.evaluate import run as run_model
+    from multiform.run.executors import open_executor
     from multiform.run.progress import make_progress
 
     overrides: dict[str, Any] = {"use_cache": options.cache_path} if options.cache_path else {}
@@ -105,18 +87,18 @@ def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results],
         runs = list(sweep.runs(options.only, progress=progress, **overrides))
         for label in dict.fromkeys(run.model.label for run in runs):
             of_model = [run for run in runs if run.model.label == label]
-            with nullcontext(CachedHost()) if options.cached else chosen_host(of_model[0].options.cluster) as host:
+            with open_executor(of_model[0].options.cluster, cached=options.cached) as executor:
                 for run in of_model:
                     progress.message(f"=== {run.title}")
                     try:
-                        evaluation = run_evaluation(run.options, host)
-                        if isinstance(evaluation.problem, BaseException):
-                            raise evaluation.problem
+                        outcome = run_model(run.options, executor)
+                        if outcome.problem is not None:
+                            raise outcome.problem
                     except MultiformError as error:
                         print(f"error: {run.title}: {error}", file=sys.stderr)
                         problems.append((run.title, error))
                     else:
-                        results[run.title] = run.shown(evaluation.results)
+                        results[run.title] = run.label_results(outcome)
     return results, problems
 
 
@@ -146,3 +128,26 @@ def _table(board: dict[str, Any]) -> str:
     ]
     lines += [] if board["summary"] is None else [board["summary"]]
     return "\n".join(lines)
+
+
+COMMAND = Command(
+    help="run models × tasks × formats × shots from one file, with one leaderboard",
+    description="Run models × tasks × formats × shots from one YAML file, with one leaderboard at the end.",
+    examples="""\
+example of a file:
+  output_path: results/sweep
+  models:
+    - model_args: {pretrained: path/to/base}
+    - model_args: {pretrained: path/to/tuned}
+      apply_chat_template: true
+  tasks: [arc_easy, hellaswag]
+  formats: [mcqa, cloze]
+  num_fewshot: [0, 5]
+  limit: 200
+
+All other keys are arguments of multiform.evaluate, for all models or for one. Started again, a sweep goes on where it
+stopped: stored responses are not requested again.
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

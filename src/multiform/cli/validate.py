@@ -8,40 +8,29 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli import values
+from multiform.cli.parser import Command
 from multiform.errors import MultiformError, UsageError
+from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
-    from multiform.forms import RunSettings
     from multiform.lint import Finding
+    from multiform.run.options import RunOptions
     from multiform.tasks import TaskConfig, TaskManager
 
 logger = logging.getLogger("multiform")
 
-HELP = "check tasks: configuration, data, and prompts of real documents"
-DESCRIPTION = "Check tasks: their configuration, their data, and the prompts of real documents."
-EXAMPLES = """\
-examples:
-  multiform validate my_task.yaml
-  multiform validate my_task@all --include_path my_tasks --dataset_mirror data
-  multiform validate my_task.yaml --limit 1000
-"""
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
     parser.add_argument("--tasks", "-t", nargs="+", metavar="T[@F]", default=[], help="the same, as lm-eval has it")
-    parser.add_argument(
-        "--limit", "-L", metavar="N", type=values.limit, default=100, help="documents to render (default: %(default)s)"
-    )
+    flags.add_flag(parser, "limit", default=100, help="documents to render (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_prompt(parser)
-    flags.add_sources(parser)
+    flags.add_flags(parser, "prompts", SOURCES)
     flags.add_code(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _execute(options: argparse.Namespace) -> int:
     """Check every form and print all errors; the exit code is 2 if there are any."""
     from multiform.formats.variation import split_outside
     from multiform.results.export import plain_json
@@ -50,10 +39,10 @@ def execute(options: argparse.Namespace) -> int:
     names = [name for spec in [*options.names, *options.tasks] for name in split_outside(spec, ",")]
     if not names:
         raise UsageError("no tasks named", where="validate", hint="name some, e.g. multiform validate my_task.yaml")
-    settings = flags.prompt_settings(options)
-    manager = TaskManager(options.include_path, design=flags.design(options), dataset_mirror=options.dataset_mirror)
+    run = flags.run_options(options, tasks=names, limit=None)
+    manager = TaskManager(run.include_path, design=run.design, dataset_mirror=run.dataset_mirror)
     logged: set[Finding] = set()
-    checked = [row for name in names for row in _checked(name, manager, settings, options, logged)]
+    checked = [row for name in names for row in _check(name, manager, run, options.limit, logged)]
     if options.json:
         print(plain_json(checked))
     else:
@@ -62,8 +51,8 @@ def execute(options: argparse.Namespace) -> int:
     return 2 if any(row["error"] for row in checked) else 0
 
 
-def _checked(
-    name: str, manager: TaskManager, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
+def _check(
+    name: str, manager: TaskManager, run: RunOptions, limit: float, logged: set[Finding]
 ) -> Iterator[dict[str, Any]]:
     """A row for each form of a task or group; an error in one does not hide the others."""
     from multiform.tasks import Group
@@ -87,26 +76,24 @@ def _checked(
                 yield _row(shown, error=error)
                 continue
             for config in node.tasks() if isinstance(node, Group) else [node]:
-                yield _rendered(config, settings, options, logged)
+                yield _render(config, run, limit, logged)
 
 
-def _rendered(
-    config: TaskConfig, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
-) -> dict[str, Any]:
+def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Finding]) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
     from multiform.lint import drop_silenced, lint_tasks, reference_findings
-    from multiform.run.setup import check_output_types, load_tasks
+    from multiform.run.checks import check_output_types
+    from multiform.run.setup import load_forms
 
     count = 0
     notes: list[MultiformError] = []
     try:
-        design = flags.design(options)
-        forms = load_tasks([config], settings, dataset_mirror=options.dataset_mirror, design=design)
+        forms, _ = load_forms(run.model_copy(update={"tasks": config, "include_path": None}))
         check_output_types(forms)
         findings = []
         for form in forms:
             samples = []
-            for doc_id, doc in form.docs(limit=options.limit):
+            for doc_id, doc in form.docs(limit=limit):
                 samples.append(form.sample(doc_id, doc))
                 count += 1
             notes += [*form.notes, *form.renderer.problems]
@@ -131,3 +118,17 @@ def _row(
 ) -> dict[str, Any]:
     shown = None if error is None else str(error)
     return {"form": form, "docs": docs, "error": shown, "warnings": [str(note) for note in notes]}
+
+
+COMMAND = Command(
+    help="check tasks: configuration, data, and prompts of real documents",
+    description="Check tasks: their configuration, their data, and the prompts of real documents.",
+    examples="""\
+examples:
+  multiform validate my_task.yaml
+  multiform validate my_task@all --include_path my_tasks --dataset_mirror data
+  multiform validate my_task.yaml --limit 1000
+""",
+    add_arguments=_add_arguments,
+    execute=_execute,
+)

@@ -115,14 +115,14 @@ def _upper_git_hash() -> str | None:
 
 
 def usage_entry(
-    usage: Usage | None, *, requests: int, cached: int, asked_again: int, loading_seconds: float
+    usage: Usage | None, *, requests: int, cached: int, retried: int, loading_seconds: float
 ) -> dict[str, Any]:
     """The key `usage`: distinct requests, those that were cached, those that were run again because a worker failed,
     and tokens, which are null where a model does not count them."""
     return {
         "requests": requests,
         "requests_cached": cached,
-        "requests_asked_again": asked_again,
+        "requests_asked_again": retried,
         "prompt_tokens_computed": None if usage is None else usage.prefill,
         "completion_tokens_computed": None if usage is None else usage.decode,
         "prompt_tokens_without_sharing": None if usage is None else usage.unshared,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from multiform.errors import UsageError, nearest
+from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest
 from multiform.forms import Sample, ScoredSample
 from multiform.requests import Ending, FailedRequest, Output
 from multiform.statistics.estimates import Estimate
@@ -252,6 +253,10 @@ class ResultsData(Mapping[str, Scores]):
     comparisons: Sequence[FormComparison] = ()
     #: "complete", or why they are partial: "stopped" by a signal, or "failed".
     status: Literal["complete", "stopped", "failed"] = "complete"
+    #: The files that the run has written.
+    files: Sequence[Path] = field(default=(), compare=False)
+    #: What kept the run from being complete.
+    problem: MultiformError | RunInterrupted | None = field(default=None, compare=False)
 
     def __getitem__(self, name: str) -> Scores:
         for entry in self.entries:

@@ -3,33 +3,101 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from multiform.arguments import parse_arguments
-from multiform.errors import ConfigError, UsageError, shorten
+from multiform.errors import ConfigError, UsageError, nearest
 from multiform.forms import Form
 from multiform.models import Model, models
 from multiform.models.model import no_loglikelihoods
-from multiform.run.executors.cluster import EXECUTORS
-from multiform.run.failures import ON_ERROR
-from multiform.run.setup import create_model
-from multiform.sandbox import SANDBOXES, is_sandbox
-from multiform.tasks.keys import generation_overrides
+from multiform.results.export import prepare_output
+from multiform.run.loading import create_model
+from multiform.run.options import RunOptions
+from multiform.sandbox import chosen_sandbox
+from multiform.scoring.metrics.base import HubMetric
+from multiform.scoring.scorers.ai_judge import AIJudge, JudgeChoice
 
 logger = logging.getLogger("multiform")
 
 
-def generation_arguments(gen_kwargs: str | Mapping[str, Any] | None) -> dict[str, Any]:
-    """The generation arguments of a run under their canonical names, checked independently of its tasks."""
-    try:
-        return generation_overrides(parse_arguments(gen_kwargs, where="--gen_kwargs"))
-    except ConfigError as error:
-        raise error.as_kind(UsageError, "--gen_kwargs") from error
+def check_options(options: RunOptions) -> None:
+    """Refuse options that exclude each other, and an output folder that cannot be written to."""
+    if options.limit is not None and options.samples is not None:
+        raise UsageError("limit and samples exclude each other", where="--samples", hint="give one of them")
+    if options.budget is not None and options.until_ci is not None:
+        message = "a budget searches the best and worst form, until_ci measures every form"
+        raise UsageError(message, where="until_ci", hint="give one of budget and until_ci")
+    if options.stops_early and options.predict_only:
+        message = "without scores nothing says where to stop"
+        raise UsageError(message, where="predict_only", hint="leave it out, or leave budget and until_ci out")
+    options.cluster  # noqa: B018  (refuses what is wrong about it)
+    options.judge  # noqa: B018
+    if options.output_path is not None and not str(options.output_path):
+        hint = "give e.g. output_path='results'"
+        raise UsageError("the name of the folder is empty", where="output_path", hint=hint)
+    if options.output_path is not None:
+        prepare_output(Path(options.output_path))
+    elif options.log_samples:
+        message = "there is no output_path to write samples to"
+        raise UsageError(message, where="log_samples", hint="give e.g. output_path='results'")
+
+
+def check_forms(options: RunOptions, forms: Sequence[Form]) -> None:
+    """Refuse forms that the options do not fit."""
+    check_samples(forms, options.samples)
+    check_consent(forms, options.confirm_run_unsafe_code, options.judge)
+    check_output_types(forms)
+
+
+def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | None) -> None:
+    """Refuse `samples` of a task that is not part of the run."""
+    run_names = [name for form in forms for name in (form.name, form.task_name)]
+    for name in samples or {}:
+        if name not in run_names:
+            hint = nearest(name, run_names, listed="the tasks of this run are")
+            raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
+
+
+def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None) -> None:
+    """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
+    unsafe = [form for form in forms if form.unsafe_code]
+    if unsafe and not confirmed:
+        raise UsageError(
+            "the task runs code that the model writes",
+            where=unsafe[0].config.where("unsafe_code"),
+            hint="add --confirm_run_unsafe_code if that is what you want",
+        )
+    if unsafe:
+        chosen_sandbox()  # so that a missing one is not noticed after the model has run
+    for form in forms:
+        for metric in form.aggregator.metrics:
+            if isinstance(metric.fn, HubMetric):
+                if not confirmed:
+                    raise metric.fn.refusal().moved(form.where("metric_list"))
+                metric.fn.load()
+    judged = [(form, scorer) for form in forms for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)]
+    if judge and not judged:
+        logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
+    for form, scorer in judged:
+        try:
+            scorer.judge  # noqa: B018  (refuses what only the user may choose)
+        except ConfigError as error:
+            raise error.at(form.where("scorer") or form.name) from error
+
+
+def check_output_types(forms: Sequence[Form]) -> None:
+    """Refuse a task with choices that would be run as free generation, where nothing says that this is intended."""
+    for form in forms:
+        if not form.ignores_choices:
+            continue
+        message = "the task has choices but no format and no output_type: the model would write without seeing them"
+        hint = (
+            "add output_type: multiple_choice to have the choices ranked, or a format such as formats: mcqa; "
+            "add output_type: generate_until if the model is to write one of them"
+        )
+        raise ConfigError(message, where=form.where("doc_to_choice"), hint=hint)
 
 
 def check_model_fits(
@@ -47,10 +115,10 @@ def check_model_fits(
     if not generating:
         return
     if isinstance(model, str) and model in models:
-        with _placed("--gen_kwargs"):
+        with _errors_at("--gen_kwargs"):
             models.get(model).check_generation(gen_kwargs)
         for form in generating:
-            with _placed(form.where("generation_kwargs")):
+            with _errors_at(form.where("generation_kwargs")):
                 models.get(model).check_generation(form.generation_kwargs)
     greedy = any(form.generation_kwargs.get("do_sample") is False for form in generating)
     if gen_kwargs.get("temperature") and greedy:
@@ -76,94 +144,8 @@ def _scores_labels(form: Form) -> bool:
     return isinstance(choices, list) and all(len(str(choice).strip()) == 1 for choice in choices)
 
 
-def check_settings(**settings: Any) -> None:
-    """Refuse values of `evaluate`'s arguments that are of another type than the command line would read.
-
-    >>> check_settings(num_fewshot="5")
-    Traceback (most recent call last):
-    multiform.errors.UsageError: num_fewshot: expected a whole number of 0 or more, got '5'; give e.g. num_fewshot=5
-    """
-    for name, value in settings.items():
-        right, expected, example = _TYPES.get(name, _SWITCH)
-        if value is not None and not right(value):
-            hint = f"give e.g. {name}={example}"
-            raise UsageError(f"expected {expected}, got {shorten(value)}", where=name, hint=hint)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and bool(value >= 0)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_switch(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str | Path)
-
-
-def _is_batch_size(value: Any) -> bool:
-    if isinstance(value, str):
-        return re.fullmatch(r"auto(:.*)?|0*[1-9]\d*", value) is not None
-    return _is_whole(value) and bool(value >= 1)
-
-
-def _are_seeds(value: Any) -> bool:
-    listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 4
-    return listed and all(seed is None or _is_whole(seed) for seed in value)
-
-
-def _are_samples(value: Any) -> bool:
-    if not isinstance(value, Mapping) or not value:
-        return False
-    lists = [ids for ids in value.values() if isinstance(ids, Sequence) and not isinstance(ids, str) and ids]
-    return len(lists) == len(value) and all(_is_whole(index) for ids in lists for index in ids)
-
-
-_COUNT = (_is_count, "a whole number of 0 or more", "5")
-_SWITCH = (_is_switch, "True or False", "True")
-_TEXT = (_is_text, "text", "'...'")
-#: The type of each argument: a check, a description and an example; all others are switches.
-_TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
-    "num_fewshot": _COUNT,
-    "workers": _COUNT,
-    "executor": (lambda value: value in EXECUTORS, f"one of {', '.join(EXECUTORS)}", "'ray'"),
-    "ray_address": _TEXT,
-    "bootstrap_iters": _COUNT,
-    "budget": _COUNT,
-    "until_ci": (_is_number, "a number between 0 and 0.5", "0.02"),
-    "fewshot_draws": (_is_count, "a whole number of 1 or more", "5"),
-    "choice_order": (_is_text, "original, shuffle:SEED, cyclic or all", "'cyclic'"),
-    "limit": (_is_number, "a whole number of documents or a fraction below 1", "100"),
-    "samples": (_are_samples, "a list of indexes for each task", "{'quiz': [0, 5]}"),
-    "batch_size": (_is_batch_size, "a whole number of 1 or more, or 'auto'", "8"),
-    "seeds": (_are_seeds, "the seeds of python, numpy, torch and the few-shot sampler", "(0, 1234, 1234, 1234)"),
-    "max_failures": (_is_number, "a whole number of documents or a share below 1", "0.05"),
-    "on_error": (lambda value: value in ON_ERROR, f"one of {', '.join(ON_ERROR)}", "'skip'"),
-    "device": _TEXT,
-    "sandbox": (is_sandbox, f"one of {', '.join(SANDBOXES)}, or docker:IMAGE", "'bwrap'"),
-    "judge_model": _TEXT,
-    "system_instruction": _TEXT,
-    "output_path": (_is_path, "the name of a folder or of a .json file", "'results'"),
-    "apply_chat_template": (lambda value: _is_switch(value) or _is_text(value), "True, False or a name", "True"),
-    "use_cache": (lambda value: _is_switch(value) or _is_path(value), "True, False or the name of a file", "True"),
-}
-
-
 @contextmanager
-def _placed(where: str | None) -> Iterator[None]:
+def _errors_at(where: str | None) -> Iterator[None]:
     """Add the place of an argument to the error of its check."""
     try:
         yield

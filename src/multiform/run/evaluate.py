@@ -2,125 +2,58 @@
 
 from __future__ import annotations
 
-import logging
+import inspect
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias
+from functools import partial, wraps
+from typing import Any, ParamSpec
 
-from multiform.forms import Form, Task
-from multiform.forms.request_cache import delete_requests
-from multiform.lint import (
-    Finding,
-    corpus_findings,
-    drop_silenced,
-    lint_tasks,
-    model_findings,
-    reference_findings,
-    summary,
-)
-from multiform.models import Model
-from multiform.requests import ChatText
+from multiform.lint import model_findings
 from multiform.results import Results
-from multiform.results.groups import TaskStops
-from multiform.run.budget import check_budget, run_budgeted
-from multiform.run.checks import check_model_fits
-from multiform.run.contests import Contest, contests
-from multiform.run.failures import OnError
-from multiform.run.hosts import Host, chosen_host
+from multiform.run.checks import check_forms, check_model_fits, check_options
+from multiform.run.executors import Executor, open_executor
 from multiform.run.options import RunOptions
-from multiform.run.outcome import (
-    Evaluation,
-    FinishedRun,
-    ended,
-    how_to_go_on,
-    interrupts_say,
-    journal_of,
-    recorded,
-)
-from multiform.run.pending import (
-    PendingSample,
-    RequestCaching,
-    by_form,
-    check_clusters,
-    check_gold,
-    detectable_differences,
-    pending_samples,
-    written_out,
-)
-from multiform.run.progress import Progress, chosen_progress
-from multiform.run.samples import RunOutcome, planned, run_samples
-from multiform.run.setup import (
-    DEFAULT_MODEL,
-    DEFAULT_SEEDS,
-    check_consent,
-    check_output_types,
-    check_samples,
-    load_tasks,
-    set_seeds,
-)
+from multiform.run.outcome import interrupts_say, open_results
+from multiform.run.pending import contaminated_docs, detectable_differences, log_findings, plan_text, render
+from multiform.run.progress import chosen_progress
+from multiform.run.samples import run_samples
+from multiform.run.schedule import make_schedule
+from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
-from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.decontamination import find_contaminated
 from multiform.scoring.scorers.ai_judge import judging_by
-from multiform.tasks import Group, PythonTask, TaskConfig
 
-logger = logging.getLogger("multiform")
-
-#: A task by its name, as a configuration, as an object or as a class.
-TaskLike: TypeAlias = str | TaskConfig | Task | Group | PythonTask | type[PythonTask]
+P = ParamSpec("P")
 
 
-def evaluate(
-    *,
-    tasks: TaskLike | Sequence[TaskLike],
-    model: str | Model | Any = DEFAULT_MODEL,
-    model_args: str | Mapping[str, Any] | None = None,
-    num_fewshot: int | None = None,
-    limit: float | None = None,
-    samples: Mapping[str, Sequence[int]] | None = None,
-    choice_order: str | None = None,
-    fewshot_draws: int = 1,
-    budget: int | None = None,
-    until_ci: float | None = None,
-    batch_size: int | str | None = None,
-    device: str | None = None,
-    gen_kwargs: str | Mapping[str, Any] | None = None,
-    include_path: str | Path | Sequence[str | Path] | None = None,
-    dataset_mirror: str | Path | Sequence[str | Path] | None = None,
-    apply_chat_template: bool | str = False,
-    fewshot_as_multiturn: bool | None = None,
-    system_instruction: str | None = None,
-    perturbation: str | Mapping[str, Any] | None = None,
-    keep_description: bool = False,
-    seeds: Sequence[int | None] = DEFAULT_SEEDS,
-    bootstrap_iters: int = DEFAULT_ITERATIONS,
-    predict_only: bool = False,
-    write_out: bool = False,
-    confirm_run_unsafe_code: bool = False,
-    sandbox: str | None = None,
-    judge_model: str | None = None,
-    judge_args: str | Mapping[str, Any] | None = None,
-    decontamination_corpus: Sequence[str | Path] = (),
-    metadata: str | Mapping[str, Any] | None = None,
-    use_cache: bool | str | Path | None = None,
-    fresh: bool = False,
-    cache_requests: bool | str = False,
-    plan_only: bool = False,
-    output_path: str | Path | None = None,
-    log_samples: bool = False,
-    on_error: OnError = "stop",
-    max_failures: float | None = None,
-    executor: str = "local",
-    ray_address: str | None = None,
-    workers: int | None = None,
-    resources: str | Mapping[str, Any] | None = None,
-    progress: Progress | bool | None = None,
-) -> Results:
+def _with_options(options: Callable[P, RunOptions]) -> Callable[[Callable[..., Results]], Callable[P, Results]]:
+    """A decorator that gives a function the fields of `RunOptions` as keywords, with their types and defaults."""
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.is_required() else field.default,
+            annotation=field.annotation,
+        )
+        for name, field in RunOptions.model_fields.items()
+    ]
+    signature = inspect.Signature(parameters, return_annotation=Results)
+
+    def decorate(function: Callable[..., Results]) -> Callable[P, Results]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Results:
+            signature.bind(*args, **kwargs)  # a TypeError where the call is wrong, as of any function
+            return function(**kwargs)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+@_with_options(RunOptions)
+def evaluate(**options: Any) -> Results:
     """Evaluate a model on tasks, each in one or several formats, and return the scores.
 
     Most arguments are the flags of ``multiform run``, under the same names. Those that are not obvious:
@@ -161,169 +94,47 @@ def evaluate(
     >>> 0 <= results["quiz@mcqa"]["acc,none"] <= 1
     True
     """
-    evaluation = run_evaluation(RunOptions(**locals()))
-    if evaluation.problem is not None:
-        raise evaluation.problem
-    return evaluation.results
+    results = run(RunOptions(**options))
+    if results.problem is not None:
+        raise results.problem
+    return results
 
 
-def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
-    """The steps of a run: check, load the tasks, render the prompts, run the model, collect the results.
+def run(options: RunOptions, executor: Executor | None = None) -> Results:
+    """Run the options: load the forms, render their documents, run the model on the schedule, collect the results.
 
-    The model lives on the `host`, which other runs may share; by default, on one for this run alone.
+    The `executor` has the model, and other runs may share it; by default, it is for this run alone.
     """
-    options.check()
-    with using_sandbox(options.sandbox), judging_by(options.judge):
-        return _evaluation(options, host)
-
-
-def _evaluation(options: RunOptions, host: Host | None) -> Evaluation:
+    check_options(options)
     started = time.monotonic()
-    set_seeds(options.seeds)
-    forms, groups, stopping = _tasks(options)
-    store = chosen_store(options.use_cache)
-    unasked = "the model has not been run yet; run the same command again"
-    with (
-        chosen_progress(options.progress) as progress,
-        interrupts_say(lambda: unasked),
-        nullcontext(host) if host else chosen_host(options.cluster) as host,
-    ):
-        # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
-        arguments = options.model_arguments
-        model = host.model(options.model, arguments, progress, store) if options.apply_chat_template else None
-        pending = _render(options, forms, model, progress)
-        dirty = _contaminated_docs(forms, pending, options.decontamination_corpus)
-        model = model or host.model(options.model, arguments, progress, store)
-        _say(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
-        store = store if options.use_cache or model.stored else None
-        detectable = detectable_differences(pending)
-        if options.plan_only:
-            bound = "" if options.stopping is None else "at most, as the run stops earlier: "
-            planned_requests = bound + planned(model, pending, store, fresh=options.fresh)
-            plan = "\n".join(filter(None, (planned_requests, detectable)))
-            return Evaluation(Results(forms=[], run={"plan": plan}, provenance={}))
-        if detectable and options.stopping is None:
-            progress.message(detectable)
-        journal = journal_of(options, model, pending)
-        with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)), recorded(journal):
-            run_pending = partial(
-                run_samples, model, store=store, fresh=options.fresh, log=journal, executor=host.executor(model)
-            )
-            outcome, stops = _run(options, run_pending, pending, stopping, progress)
-            run = FinishedRun(
-                options=options,
-                model=model,
-                forms=forms,
-                groups=groups,
-                outcome=outcome,
-                contaminated=dirty,
-                stops=stops,
-                seconds=time.monotonic() - started,
-            )
-            return ended(run, store, journal)
-
-
-def _run(
-    options: RunOptions,
-    run_pending: Callable[..., RunOutcome],
-    pending: Sequence[PendingSample],
-    stopping: Sequence[Contest],
-    progress: Progress,
-) -> tuple[RunOutcome, list[TaskStops]]:
-    """Run all samples on the model, or as many as a budget needs."""
-    if options.stopping is None:
-        return run_pending(pending, progress, policy=options.policy), []
-    # The rounds are many and short: the limit of failures is that of all of them.
-    run_round = partial(run_pending, policy=replace(options.policy, max_failures=None))
-    return run_budgeted(run_round, pending, stopping, progress, options.stopping, options.policy)
-
-
-def _tasks(options: RunOptions) -> tuple[list[Form], list[Group], list[Contest]]:
-    """The forms to run, their groups, and the contests of a budget; checked against the options."""
-    groups: list[Group] = []
-    forms = load_tasks(
-        options.task_list,
-        options.settings,
-        include_path=options.include_path,
-        dataset_mirror=options.mirror,
-        design=options.design,
-        groups=groups,
-    )
-    check_samples(forms, options.samples)
-    check_consent(forms, options.confirm_run_unsafe_code, options.judge)
-    check_output_types(forms)
-    stopping = [] if options.stopping is None else contests(forms, groups)
-    if options.stopping is not None:
-        check_budget(stopping, options.stopping)
-    check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
-    return forms, groups, stopping
-
-
-def _render(options: RunOptions, forms: Sequence[Form], model: Model | None, progress: Progress) -> list[PendingSample]:
-    """Render every document of every form; lint findings about them are logged."""
-    caching = _request_caching(options.cache_requests, model, progress)
-    template = None if model is None else model.apply_chat_template
-    pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
-    check_gold(pending)
-    check_clusters(pending)
-    _say(_findings(forms, pending, corpus=bool(options.decontamination_corpus)))
-    if options.write_out:
-        progress.message(written_out(pending))
-    return pending
-
-
-def _findings(forms: Sequence[Form], pending: Sequence[PendingSample], *, corpus: bool) -> list[Finding]:
-    """The lint findings about the documents and the settings of a run."""
-    entries = by_form(pending)
-    samples = {form.name: [entry.sample for entry in entries.get(form.name, ())] for form in forms}
-    docs = ((form, [(sample.doc_id, sample.doc) for sample in samples[form.name]]) for form in forms)
-    findings = list(lint_tasks(docs))
-    for form in forms:
-        findings += drop_silenced(form, reference_findings(form, samples[form.name]))
-    return findings if corpus else [*findings, *corpus_findings(forms)]
-
-
-def _say(findings: Iterable[Finding]) -> None:
-    """Log the findings, one line for each kind."""
-    for level, line in summary(findings):
-        logger.log(logging.WARNING if level == "warning" else logging.INFO, "%s", line)
-
-
-def _request_caching(cache_requests: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:
-    """How requests are cached on disk; with "delete", cached ones are removed."""
-    if cache_requests == "delete":
-        progress.message(f"removed {delete_requests()} files of cached requests")
-        return None
-    if not cache_requests:
-        return None
-    template = "" if model is None else _lasting_template(model)
-    if template is None:
-        message = "the prompts are not cached: its chat template is not known, runs code or asks for the date"
-        logger.warning("%s: %s", "the model" if model is None else model.name, message)
-        return None
-    return RequestCaching(refresh=cache_requests == "refresh", template=template)
-
-
-def _lasting_template(model: Model) -> str | None:
-    """What tells the chat template of a model from others; None where it may write the same chat in another way."""
-    text = model.chat_template_text()
-    if text is None and not isinstance(model.apply_chat_template([{"role": "user", "content": "Hi"}]), ChatText):
-        return None
-    if not model.stored or "strftime_now" in (text or ""):
-        return None
-    return f"{model.identity} {model.chat_template_name()} {text}"
-
-
-def _contaminated_docs(
-    forms: Sequence[Form], pending: Sequence[PendingSample], corpus: Sequence[str | Path]
-) -> dict[str, set[int] | None]:
-    """The documents of each form that the corpus contains; None where nothing is to be checked."""
-    entries = by_form(pending) if corpus else {}
-    dirty: dict[str, set[int] | None] = {}
-    for form in forms:
-        dirty[form.name] = None
-        if corpus and form.should_decontaminate:
-            ids = [entry.sample.doc_id for entry in entries.get(form.name, ())]
-            queries = {doc_id: form.decontamination_query(form.eval_docs[doc_id]) for doc_id in ids}
-            dirty[form.name] = find_contaminated(queries, [Path(path) for path in corpus])
-    return dirty
+    with using_sandbox(options.sandbox), judging_by(options.judge):
+        set_seeds(options.seeds)
+        forms, groups = load_forms(options)
+        check_forms(options, forms)
+        schedule = make_schedule(options, forms, groups)
+        check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
+        store = chosen_store(options.use_cache)
+        with (
+            chosen_progress(options.progress) as progress,
+            interrupts_say(lambda: "the model has not been run yet; run the same command again"),
+            nullcontext(executor) if executor else open_executor(options.cluster) as executor,
+        ):
+            load = partial(executor.load, options.model, options.model_arguments, progress, store)
+            # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
+            model = load() if options.apply_chat_template else None
+            pending = render(options, forms, model, progress)
+            contaminated = contaminated_docs(forms, pending, options.decontamination_corpus)
+            model = model or load()
+            log_findings(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
+            store = store if options.use_cache or model.stored else None
+            if options.plan_only:
+                return Results(forms=[], run={"plan": plan_text(options, model, pending, store)}, provenance={})
+            if not options.stops_early and (detectable := detectable_differences(pending)):
+                progress.message(detectable)
+            with open_results(
+                options, model, store, forms, groups, pending, contaminated=contaminated, started=started
+            ) as results:
+                run_pending = partial(
+                    run_samples, model, store=store, fresh=options.fresh, log=results.journal, executor=executor
+                )
+                return results.finish(schedule.run(run_pending, pending, progress))

@@ -1,115 +1,308 @@
-"""RunOptions: the arguments of `evaluate`, checked before anything is read or loaded."""
+"""RunOptions: the options of a run, the one place where each of them is written down.
+
+The keywords of `evaluate`, the flags of the commands, the keys of `--config` files and of sweeps, the checks of values,
+and what results record about a run follow from the fields of `RunOptions`.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from multiform.arguments import parse_arguments
-from multiform.errors import UsageError, shorten
-from multiform.forms import RunSettings
-from multiform.models import models
-from multiform.results.export import prepare_output
-from multiform.run.budget import Budget
-from multiform.run.checks import check_settings, generation_arguments
-from multiform.run.executors.cluster import ClusterOptions
-from multiform.run.failures import ErrorPolicy, OnError, is_limit
+from multiform.errors import ConfigError, UsageError
+from multiform.forms import RunSettings, Task
+from multiform.models import Model, models
+from multiform.run import values
+from multiform.run.executors.cluster import EXECUTORS, ClusterOptions
+from multiform.run.failures import ON_ERROR, ErrorPolicy, OnError
 from multiform.run.progress import Progress
-from multiform.run.setup import DEFAULT_SEEDS, check_selection
+from multiform.run.values import (
+    ANYTHING,
+    ARGUMENTS,
+    COUNT,
+    SOURCE_OPTIONS,
+    TEXT,
+    WORDS,
+    Option,
+    ValueType,
+    count,
+    one_of,
+)
+from multiform.sandbox import SANDBOXES, is_sandbox
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.scorers.ai_judge import JudgeChoice
-from multiform.tasks import Design
+from multiform.tasks import Design, Group, PythonTask, TaskConfig
+from multiform.tasks.keys import generation_overrides
 
-#: Options whose type is checked elsewhere: where tasks and models are loaded, and where texts are parsed.
-_CHECKED_ELSEWHERE = (
-    "tasks", "model", "model_args", "gen_kwargs", "include_path", "dataset_mirror", "perturbation",
-    "decontamination_corpus", "metadata", "cache_requests", "progress", "resources", "judge_args",
-)  # fmt: skip
-#: Options that scores depend on and that no other key of a results file has, with their defaults.
-_DESCRIBED: Mapping[str, Any] = {
-    **dict.fromkeys(("apply_chat_template", "keep_description", "predict_only", "confirm_run_unsafe_code"), False),
-    **dict.fromkeys(("fewshot_as_multiturn", "choice_order", "system_instruction", "perturbation", "metadata")),
-    **dict.fromkeys(("include_path", "dataset_mirror", "budget", "until_ci", "sandbox")),
-    "fewshot_draws": 1,
-    "decontamination_corpus": (),
-    "on_error": "stop",
-}
+DEFAULT_MODEL = "bundled"
+#: A task by its name, as a configuration, as an object or as a class.
+TaskLike: TypeAlias = str | TaskConfig | Task | Group | PythonTask | type[PythonTask]
+
+_model = partial(Option, group="model")
+_prompt = partial(Option, group="prompts", setting=True)
+_docs = partial(Option, group="documents")
+_consent = partial(Option, group="programs and judges")
+_failure = partial(Option, group="failed requests")
+_worker = partial(Option, group="many workers")
+_store = partial(Option, group="stored responses")
+_output = partial(Option, group="output")
+
+Paths: TypeAlias = str | Path | Sequence[str | Path]
+Arguments: TypeAlias = str | Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """The arguments of `evaluate`, which describes them."""
+class RunOptions(BaseModel):
+    """The options of a run. A value of a wrong type is a UsageError that names it, as soon as the options are made.
 
-    tasks: Any
-    model: Any
-    model_args: str | Mapping[str, Any] | None
-    num_fewshot: int | None
-    limit: float | None
-    samples: Mapping[str, Sequence[int]] | None
-    choice_order: str | None
-    fewshot_draws: int
-    budget: int | None
-    until_ci: float | None
-    batch_size: int | str | None
-    device: str | None
-    gen_kwargs: str | Mapping[str, Any] | None
-    include_path: str | Path | Sequence[str | Path] | None
-    dataset_mirror: str | Path | Sequence[str | Path] | None
-    apply_chat_template: bool | str
-    fewshot_as_multiturn: bool | None
-    system_instruction: str | None
-    perturbation: str | Mapping[str, Any] | None
-    keep_description: bool
-    seeds: Sequence[int | None]
-    bootstrap_iters: int
-    predict_only: bool
-    write_out: bool
-    confirm_run_unsafe_code: bool
-    sandbox: str | None
-    judge_model: str | None
-    judge_args: str | Mapping[str, Any] | None
-    decontamination_corpus: Sequence[str | Path]
-    metadata: str | Mapping[str, Any] | None
-    use_cache: bool | str | Path | None
-    fresh: bool
-    cache_requests: bool | str
-    plan_only: bool
-    output_path: str | Path | None
-    log_samples: bool
-    on_error: OnError
-    max_failures: float | None
-    executor: str
-    ray_address: str | None
-    workers: int | None
-    resources: str | Mapping[str, Any] | None
-    progress: Progress | bool | None
+    >>> RunOptions(tasks="quiz", limit="10")
+    Traceback (most recent call last):
+    multiform.errors.UsageError: limit: expected a whole number of documents or a fraction below 1, got '10'; ...
+    """
 
-    def check(self) -> None:
-        """Refuse values that cannot be meant, and an output folder that cannot be written to."""
-        check_settings(**{name: value for name, value in vars(self).items() if name not in _CHECKED_ELSEWHERE})
-        check_selection(self.limit, self.samples)
-        if self.stopping is not None and self.predict_only:
-            message = "without scores nothing says where to stop"
-            raise UsageError(message, where="predict_only", hint="leave it out, or leave budget and until_ci out")
-        self.cluster  # noqa: B018  (refuses what is wrong about it)
-        self.judge  # noqa: B018
-        if self.cache_requests not in (False, True, "true", "refresh", "delete"):
-            message = f"expected one of three, got {shorten(self.cache_requests)}"
-            raise UsageError(message, where="cache_requests", hint="give true, refresh or delete")
-        if self.max_failures is not None and not is_limit(self.max_failures):
-            message = f"expected a whole number of documents or a share below 1, got {shorten(self.max_failures)}"
-            raise UsageError(message, where="max_failures", hint="give e.g. max_failures=10 or max_failures=0.05")
-        if self.output_path is not None and not str(self.output_path):
-            hint = "give e.g. output_path='results'"
-            raise UsageError("the name of the folder is empty", where="output_path", hint=hint)
-        if self.output_path is not None:
-            prepare_output(Path(self.output_path))
-        elif self.log_samples:
-            message = "there is no output_path to write samples to"
-            raise UsageError(message, where="log_samples", hint="give e.g. output_path='results'")
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, protected_namespaces=())
+
+    tasks: Annotated[
+        TaskLike | Sequence[TaskLike],
+        Option("tasks, groups, tags, globs or YAML files, by comma or space", WORDS, "T[@F]", short="-t"),
+    ]
+    model: Annotated[
+        str | Model | Any,
+        _model(
+            "see multiform ls models (default: hf where model_args name a model, else bundled)",
+            ANYTHING,
+            "NAME",
+            short="-M",
+        ),
+    ] = DEFAULT_MODEL
+    model_args: Annotated[
+        Arguments | None,
+        _model("e.g. pretrained=path/to/model,dtype=float32; or a JSON object", ARGUMENTS, short="-a", several=True),
+    ] = None
+    batch_size: Annotated[
+        int | str | None,
+        _model("requests per batch; auto:N is auto (default: the model's)", values.BATCH_SIZE, short="-b"),
+    ] = None
+    device: Annotated[str | None, _model("e.g. cpu or cuda:0", TEXT, "NAME")] = None
+
+    num_fewshot: Annotated[
+        int | None, _prompt("number of few-shot examples (default: the task's)", COUNT, short="-f")
+    ] = None
+    apply_chat_template: Annotated[
+        bool | str,
+        _prompt(
+            "write prompts with the model's chat template, or with that of its templates that is named",
+            values.CHAT_TEMPLATE,
+            recorded=True,
+        ),
+    ] = False
+    fewshot_as_multiturn: Annotated[
+        bool | None,
+        _prompt(
+            "few-shot examples as turns of a chat (default: yes with a chat template)", values.YES_OR_NO, recorded=True
+        ),
+    ] = None
+    fewshot_draws: Annotated[
+        int,
+        _prompt(
+            "run every form with N draws of few-shot examples, as forms of their own (default: 1)",
+            count(1),
+            setting=False,
+            recorded=True,
+        ),
+    ] = 1
+    choice_order: Annotated[
+        str | None,
+        _prompt(
+            "order of the choices: original, shuffle:SEED, cyclic (a form for each rotation) or all (one for each "
+            "permutation, at most 24)",
+            values.CHOICE_ORDER,
+            setting=False,
+            recorded=True,
+        ),
+    ] = None
+    system_instruction: Annotated[
+        str | None, _prompt("system message, or text before the prompt", TEXT, "TEXT", recorded=True)
+    ] = None
+    perturbation: Annotated[
+        Arguments | None,
+        _prompt(
+            "noise in the questions, e.g. type=editor,probability=0.1,seed=42; types: editor, permute, replace, "
+            "delete, uppercase",
+            ARGUMENTS,
+            recorded=True,
+        ),
+    ] = None
+    keep_description: Annotated[
+        bool, _prompt("keep sentences about choices in descriptions, under formats that show no choices", recorded=True)
+    ] = False
+    gen_kwargs: Annotated[
+        Arguments | None,
+        _prompt(
+            "generation arguments, which override the task's, e.g. max_gen_toks=64; or a JSON object",
+            ARGUMENTS,
+            several=True,
+        ),
+    ] = None
+    seeds: Annotated[
+        Sequence[int | None],
+        _prompt(
+            "one seed for all, or those of python (also of the variations of FORMAT~N), numpy, torch and the few-shot "
+            "sampler; None sets no seed (default: 0,1234,1234,1234)",
+            values.SEEDS,
+            flag="seed",
+            setting=False,
+        ),
+    ] = values.DEFAULT_SEEDS
+
+    include_path: Annotated[Paths | None, SOURCE_OPTIONS["include_path"]] = None
+    dataset_mirror: Annotated[Paths | None, SOURCE_OPTIONS["dataset_mirror"]] = None
+
+    limit: Annotated[
+        float | None, _docs("the first N documents, or a fraction below 1", values.LIMIT, short="-L", setting=True)
+    ] = None
+    samples: Annotated[
+        Mapping[str, Sequence[int]] | None,
+        _docs("chosen documents: '{\"task\": [0, 5]}', or a file", values.SAMPLES, short="-E", setting=True),
+    ] = None
+    decontamination_corpus: Annotated[
+        Sequence[str | Path],
+        _docs(
+            "training texts (.txt, .jsonl): also show the scores without the documents that they contain",
+            WORDS,
+            "FILE",
+            recorded=True,
+        ),
+    ] = ()
+    budget: Annotated[
+        int | None,
+        _docs(
+            "find the best and the worst form of each task within N evaluations (a document under a form)",
+            count(1, example=2000),
+            recorded=True,
+        ),
+    ] = None
+    until_ci: Annotated[
+        float | None,
+        _docs(
+            "evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH",
+            values.HALF_WIDTH,
+            recorded=True,
+        ),
+    ] = None
+
+    confirm_run_unsafe_code: Annotated[
+        bool,
+        _consent(
+            "allow tasks that run code which the model writes, and metrics whose code comes from the hub", recorded=True
+        ),
+    ] = False
+    sandbox: Annotated[
+        str | None,
+        _consent(
+            "where that code runs: bwrap (bubblewrap), landlock, docker, docker:IMAGE, or none for no sandbox at all "
+            "(default: $MULTIFORM_SANDBOX, or bwrap or landlock, whichever works)",
+            ValueType(
+                accepts=is_sandbox, expected=f"one of {', '.join(SANDBOXES)}, or docker:IMAGE", example="'bwrap'"
+            ),
+            "NAME",
+            recorded=True,
+        ),
+    ] = None
+    judge_model: Annotated[str | None, _consent("the model that scores where a task has a judge", TEXT, "NAME")] = None
+    judge_args: Annotated[
+        Arguments | None,
+        _consent(
+            "its arguments, e.g. base_url=http://localhost:8000/v1,api_key_env=MY_KEY; or a JSON object",
+            ARGUMENTS,
+            several=True,
+        ),
+    ] = None
+    metadata: Annotated[
+        Arguments | None,
+        Option(
+            "metadata for every task, also passed to its custom_dataset; or a JSON object",
+            ARGUMENTS,
+            several=True,
+            setting=True,
+            recorded=True,
+        ),
+    ] = None
+
+    on_error: Annotated[
+        OnError,
+        _failure(
+            "documents whose requests failed: stop without results when the rest is run and stored (the default), "
+            "skip them, or count them as wrong",
+            one_of(ON_ERROR, example="skip"),
+            recorded=True,
+        ),
+    ] = "stop"
+    max_failures: Annotated[
+        float | None,
+        _failure(
+            "start no further request when more than N documents have failed, or more than a share of all below 1",
+            values.MAX_FAILURES,
+        ),
+    ] = None
+
+    executor: Annotated[
+        str,
+        _worker(
+            "where the model runs: in this process, or on the workers of a Ray cluster (default: local)",
+            one_of(EXECUTORS, example="ray"),
+        ),
+    ] = "local"
+    ray_address: Annotated[
+        str | None,
+        _worker(
+            "the Ray cluster (default: $RAY_ADDRESS, or one that is started on this machine)", TEXT, "HOST:PORT|auto"
+        ),
+    ] = None
+    workers: Annotated[
+        int | None, _worker("workers, each with one copy of the model (default: as many as fit)", count(1, example=2))
+    ] = None
+    resources: Annotated[
+        Arguments | None,
+        _worker(
+            "what each worker gets, e.g. gpu=1,cpu=8,memory=40GB (default: a core, and a GPU where there are some)",
+            ARGUMENTS,
+        ),
+    ] = None
+
+    use_cache: Annotated[
+        bool | str | Path | None, _store("the same, by lm-eval's name; a folder will do", values.STORE_FILE, short="-c")
+    ] = None
+    fresh: Annotated[bool, _store("run stored requests again, and replace their responses")] = False
+    cache_requests: Annotated[
+        bool | str,
+        _store(
+            "cache prompts on disk: use cached ones (true), render them again (refresh), or remove all (delete)",
+            values.CACHE_REQUESTS,
+        ),
+    ] = False
+    plan_only: Annotated[bool, _store("print the number of requests and their cost, and stop", flag="plan")] = False
+
+    output_path: Annotated[
+        str | Path | None, _output("write results (and samples) there; or a .json file", values.OUTPUT, short="-o")
+    ] = None
+    log_samples: Annotated[bool, _output("write every document's prompts and responses", short="-s")] = False
+    predict_only: Annotated[bool, _output("collect responses and compute no scores", short="-x", recorded=True)] = False
+    write_out: Annotated[bool, _output("log the first prompt of each form", short="-w")] = False
+    bootstrap_iters: Annotated[int, _output("resamples of bootstrapped standard errors", COUNT)] = DEFAULT_ITERATIONS
+    progress: Annotated[Progress | bool | None, Option("where progress is shown", ANYTHING, flag="")] = None
+
+    @field_validator("*", mode="plain")
+    @classmethod
+    def _check_value(cls, value: Any, info: ValidationInfo) -> Any:
+        name = str(info.field_name)
+        OPTIONS[name].type.check(name, value)
+        return value
 
     @cached_property
     def model_arguments(self) -> dict[str, Any]:
@@ -125,34 +318,23 @@ class RunOptions:
     @cached_property
     def settings(self) -> RunSettings:
         """The settings of the run that every form gets."""
-        fewshot_seed = self.seeds[3]
-        return RunSettings(
-            num_fewshot=self.num_fewshot,
-            apply_chat_template=self.apply_chat_template,
-            fewshot_as_multiturn=self.fewshot_as_multiturn,
-            system_instruction=self.system_instruction,
-            gen_kwargs=generation_arguments(self.gen_kwargs),
-            perturbation=parse_arguments(self.perturbation, where="perturbation") or None,
-            keep_description=self.keep_description,
-            fewshot_seed=fewshot_seed if fewshot_seed is not None else DEFAULT_SEEDS[3],
-            metric="bypass" if self.predict_only else None,
-            metadata=parse_arguments(self.metadata, where="metadata"),
-            model_args=self.model_arguments,
-            limit=self.limit,
-            samples=self.samples,
-        )
+        settings = {name: getattr(self, name) for name, option in OPTIONS.items() if option.setting}
+        settings["gen_kwargs"] = generation_arguments(self.gen_kwargs)
+        settings["perturbation"] = parse_arguments(self.perturbation, where="perturbation") or None
+        settings["metadata"] = parse_arguments(self.metadata, where="metadata")
+        settings["fewshot_seed"] = values.DEFAULT_SEEDS[3] if self.seeds[3] is None else self.seeds[3]
+        metric = "bypass" if self.predict_only else None
+        return RunSettings(**settings, metric=metric, model_args=self.model_arguments)
 
     @cached_property
     def design(self) -> Design:
         """How the run multiplies its forms; the variations of ``format~N`` are drawn with python's seed."""
         return Design(seed=self.seeds[0], choice_order=self.choice_order, fewshot_draws=self.fewshot_draws)
 
-    @cached_property
-    def stopping(self) -> Budget | None:
-        """When the run stops before all documents are evaluated; they are shuffled with python's seed."""
-        if self.budget is None and self.until_ci is None:
-            return None
-        return Budget(evaluations=self.budget, half_width=self.until_ci, seed=self.seeds[0])
+    @property
+    def stops_early(self) -> bool:
+        """Whether the run may stop before all documents are evaluated."""
+        return self.budget is not None or self.until_ci is not None
 
     @cached_property
     def cluster(self) -> ClusterOptions | None:
@@ -177,25 +359,11 @@ class RunOptions:
     @property
     def task_list(self) -> list[Any]:
         """The tasks as a list, also where one alone was named."""
-        alone = isinstance(self.tasks, str) or not isinstance(self.tasks, Iterable)
-        return [self.tasks] if alone else list(self.tasks)
+        tasks: Any = self.tasks
+        return [tasks] if isinstance(tasks, str) or not isinstance(tasks, Iterable) else list(tasks)
 
     @property
-    def described_arguments(self) -> dict[str, Any]:
-        """The tasks as they were named, and those of the options that scores depend on which are not the defaults.
-
-        Tasks that are objects or configurations have no name that could be given again, and are left out.
-        """
-        named = all(isinstance(task, str | Path) for task in self.task_list)
-        options = {"tasks": self.task_list} if named else {}
-        for name, default in _DESCRIBED.items():
-            value = getattr(self, name)
-            if value != default and value not in ("", (), [], {}):
-                options[name] = value
-        return {name: _plain(value) for name, value in {**options, **self.judge.to_dict()}.items()}
-
-    @property
-    def mirror(self) -> str | Path | Sequence[str | Path] | None:
+    def mirror(self) -> Paths | None:
         """Where datasets are looked for before the hub."""
         return self.dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
 
@@ -205,8 +373,22 @@ class RunOptions:
         return self.model if isinstance(self.model, str) else type(self.model).__name__
 
 
-def _plain(value: Any) -> Any:
-    """The value with paths as text."""
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return str(value) if isinstance(value, Path) else value
+#: What the fields of `RunOptions` say about each option, and the defaults.
+OPTIONS: Mapping[str, Option] = {name: field.metadata[0] for name, field in RunOptions.model_fields.items()}
+OPTION_DEFAULTS: Mapping[str, Any] = {
+    name: field.default for name, field in RunOptions.model_fields.items() if not field.is_required()
+}
+
+
+def generation_arguments(gen_kwargs: Arguments | None) -> dict[str, Any]:
+    """The generation arguments of a run under their canonical names, checked independently of its tasks."""
+    try:
+        return generation_overrides(parse_arguments(gen_kwargs, where="--gen_kwargs"))
+    except ConfigError as error:
+        raise error.as_kind(UsageError, "--gen_kwargs") from error
+
+
+def check_values(**options: Any) -> None:
+    """Refuse values of options that are of another type than the command line would read."""
+    for name, value in options.items():
+        OPTIONS[name].type.check(name, value)

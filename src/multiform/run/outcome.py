@@ -1,11 +1,12 @@
-"""From scored samples to the results of a run."""
+"""RunResults: from the outcome of a run to its results, and the files that are written on the way."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,11 @@ from multiform.models import Model
 from multiform.paths import safe_name
 from multiform.results import FormResult, GroupResult, Results
 from multiform.results.export import output_folder, write_results
-from multiform.results.groups import TaskStops, group_results, with_intervals
+from multiform.results.groups import group_results, with_intervals
 from multiform.results.provenance import described_config, model_name, provenance, usage_entry
 from multiform.run.failures import failure_summary
 from multiform.run.journal import Journal
-from multiform.run.options import RunOptions
+from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
 from multiform.run.pending import PendingSample
 from multiform.run.samples import RunOutcome
 from multiform.run.store import Store
@@ -35,76 +36,102 @@ if TYPE_CHECKING:
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
 
 
+logger = logging.getLogger("multiform")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedRun:
-    """A run after its last response: its options, forms and groups, the outcome, and how long it took."""
+class RunResults:
+    """A run whose results are being collected; on disk, a journal has its state until they are written."""
 
     options: RunOptions
     model: Model
+    store: Store | None
     forms: Sequence[Form]
     groups: Sequence[Group]
-    outcome: RunOutcome
     #: The documents of each form that a training corpus contains; None where that is not checked.
     contaminated: Mapping[str, set[int] | None]
-    #: Where a budget stopped.
-    stops: Sequence[TaskStops]
-    seconds: float
+    journal: Journal | None
+    #: When the run began, by the monotonic clock.
+    started: float
 
+    def finish(self, outcome: RunOutcome) -> Results:
+        """The results, written to `output_path` if there is one; those of a run that did not end well say why."""
+        problem = _problem(self.options, outcome, self.store)
+        if problem is None:
+            return self._write(self._results(outcome))
+        try:
+            partial = self._results(outcome)
+        except MultiformError as error:  # such as an aggregation that takes all documents
+            logger.warning("there are no partial results: %s", error)
+            partial = Results(forms=[], run={}, provenance={}, status=outcome.state)
+        problem.results = partial if partial.forms else None
+        files = self.journal.end(outcome.state, problem.results) if self.journal is not None else []
+        return replace(partial, files=files, problem=problem)
 
-def results_of(run: FinishedRun) -> Results:
-    """The results of a run: scores of each form and group, provenance, and where a budget stopped.
+    def _write(self, results: Results) -> Results:
+        if self.options.output_path is None or self.journal is None:
+            return results
+        try:
+            files = write_results(results, Path(self.options.output_path), samples=self.options.log_samples)
+        except MultiformError as error:  # the results are shown even where they could not be written
+            return replace(results, files=self.journal.end("failed"), problem=error)
+        self.journal.complete()
+        return replace(results, files=files)
 
-    Results of an incomplete run have the forms with at least one scored document, and no groups. A budget may also
-    leave out all documents of a group's subject.
-    """
-    options, model, outcome, stops = run.options, run.model, run.outcome, run.stops
-    described_run = _described(options, model)
-    if stops:
-        described_run["budget"] = [asdict(stop) for stop in stops]
-    complete = outcome.state == "complete"
-    forms = [form for form in run.forms if outcome.scored[form.name] or (complete and not stops)]
-    form_results = [
-        form_result(
-            form,
-            outcome,
-            template=model.chat_template_name(),
-            total_docs=len(form.eval_docs),
-            arguments=described_run["model_args"],
-            contaminated=run.contaminated[form.name],
-            count=options.on_error == "count",
-            iterations=options.bootstrap_iters if complete else 0,  # partial results are there at once
-        )
-        for form in forms
-    ]
-    by_name = {form.form: form for form in form_results}
-    of_groups = [result for group in run.groups for result in group_results(group, by_name)] if complete else []
-    form_results, of_groups = with_intervals(form_results, of_groups, described_run.get("budget", ()))
-    return Results(
-        forms=form_results,
-        groups=of_groups,
-        comparisons=form_comparisons(form_results, of_groups),
-        status=outcome.state,
-        run=described_run,
-        provenance=provenance(
-            model=model,
-            source=options.model if isinstance(options.model, str) else "CUSTOM",
-            arguments=options.model_arguments,
-            seconds=run.seconds,
-            system_instruction=options.system_instruction,
-            fewshot_as_multiturn=True if options.settings.multiturn else options.fewshot_as_multiturn,
-            chat=bool(options.apply_chat_template),
-            usage=usage_entry(
-                outcome.usage,
-                requests=outcome.requests,
-                cached=outcome.cached,
-                asked_again=outcome.asked_again,
-                loading_seconds=model.loading_seconds,
+    def _results(self, outcome: RunOutcome) -> Results:
+        """The scores of each form and group, provenance, and where a budget stopped.
+
+        Results of an incomplete run have the forms with at least one scored document, and no groups. A budget may also
+        leave out all documents of a group's subject.
+        """
+        options, model, stops = self.options, self.model, outcome.stops
+        described_run = _config_entry(options, model)
+        if stops:
+            described_run["budget"] = [asdict(stop) for stop in stops]
+        complete = outcome.state == "complete"
+        forms = [form for form in self.forms if outcome.scored[form.name] or (complete and not stops)]
+        form_results = [
+            form_result(
+                form,
+                outcome,
+                template=model.chat_template_name(),
+                total_docs=len(form.eval_docs),
+                arguments=described_run["model_args"],
+                contaminated=self.contaminated[form.name],
+                count=options.on_error == "count",
+                iterations=options.bootstrap_iters if complete else 0,  # partial results are there at once
+            )
+            for form in forms
+        ]
+        by_name = {form.form: form for form in form_results}
+        groups = [result for group in self.groups for result in group_results(group, by_name)] if complete else []
+        form_results, groups = with_intervals(form_results, groups, described_run.get("budget", ()))
+        return Results(
+            forms=form_results,
+            groups=groups,
+            comparisons=form_comparisons(form_results, groups),
+            status=outcome.state,
+            run=described_run,
+            provenance=provenance(
+                model=model,
+                source=options.model if isinstance(options.model, str) else "CUSTOM",
+                arguments=options.model_arguments,
+                seconds=time.monotonic() - self.started,
+                system_instruction=options.system_instruction,
+                fewshot_as_multiturn=True if options.settings.multiturn else options.fewshot_as_multiturn,
+                chat=bool(options.apply_chat_template),
+                usage=usage_entry(
+                    outcome.usage,
+                    requests=outcome.requests,
+                    cached=outcome.cached,
+                    retried=outcome.retried,
+                    loading_seconds=model.loading_seconds,
+                ),
             ),
-        ),
-    )
+        )
 
 
-def _described(options: RunOptions, model: Model) -> dict[str, Any]:
+def _config_entry(options: RunOptions, model: Model) -> dict[str, Any]:
     """The key `config` of the results file, in lm-eval's order."""
     arguments, samples = options.model_arguments, options.samples
     return {
@@ -121,8 +148,29 @@ def _described(options: RunOptions, model: Model) -> dict[str, Any]:
         "num_fewshot": options.num_fewshot,
         **({} if samples is None else {"samples": {task: list(ids) for task, ids in samples.items()}}),
         **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), options.seeds, strict=True)),
-        "arguments": options.described_arguments,
+        "arguments": _recorded_arguments(options),
     }
+
+
+def _recorded_arguments(options: RunOptions) -> dict[str, Any]:
+    """The tasks as they were named, and the recorded options that are not the defaults.
+
+    Tasks that are objects or configurations have no name that could be given again, and are left out.
+    """
+    named = all(isinstance(task, str | Path) for task in options.task_list)
+    arguments = {"tasks": options.task_list} if named else {}
+    for name, option in OPTIONS.items():
+        value = getattr(options, name)
+        if option.recorded and value != OPTION_DEFAULTS[name] and value not in ("", (), [], {}):
+            arguments[name] = value
+    return {name: _plain(value) for name, value in {**arguments, **options.judge.to_dict()}.items()}
+
+
+def _plain(value: Any) -> Any:
+    """The value with paths as text."""
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def form_result(
@@ -182,19 +230,39 @@ def form_comparisons(forms: Sequence[FormResult], groups: Sequence[GroupResult])
     return compare_forms(forms, groups)
 
 
-logger = logging.getLogger("multiform")
+@contextmanager
+def open_results(
+    options: RunOptions,
+    model: Model,
+    store: Store | None,
+    forms: Sequence[Form],
+    groups: Sequence[Group],
+    pending: Sequence[PendingSample],
+    *,
+    contaminated: Mapping[str, set[int] | None],
+    started: float,
+) -> Iterator[RunResults]:
+    """The results of a run that begins; where the block raises, its journal says so, and an interrupt how to go on."""
+    journal = _open_journal(options, model, pending)
+    with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)):
+        try:
+            yield RunResults(
+                options=options,
+                model=model,
+                store=store,
+                forms=forms,
+                groups=groups,
+                contaminated=contaminated,
+                journal=journal,
+                started=started,
+            )
+        except BaseException as error:
+            if journal is not None:
+                journal.end("stopped" if isinstance(error, KeyboardInterrupt) else "failed")
+            raise
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """The results of a run, the files that were written, and what kept it from being complete."""
-
-    results: Results
-    files: Sequence[Path] = field(default_factory=list)
-    problem: MultiformError | RunInterrupted | None = None
-
-
-def journal_of(options: RunOptions, model: Model, pending: Sequence[PendingSample]) -> Journal | None:
+def _open_journal(options: RunOptions, model: Model, pending: Sequence[PendingSample]) -> Journal | None:
     """The journal of a run whose results are written somewhere."""
     if options.output_path is None:
         return None
@@ -226,44 +294,6 @@ def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
         if isinstance(interrupt, RunInterrupted):
             raise RunInterrupted(message(), signal=interrupt.signal) from None
         raise KeyboardInterrupt(message()) from None
-
-
-@contextmanager
-def recorded(journal: Journal | None) -> Iterator[None]:
-    """Record in the journal that a block raised."""
-    try:
-        yield
-    except BaseException as error:
-        if journal is not None:
-            journal.end("stopped" if isinstance(error, KeyboardInterrupt) else "failed")
-        raise
-
-
-def ended(run: FinishedRun, store: Store | None, journal: Journal | None) -> Evaluation:
-    """The results, written to `output_path` if there is one; partial results with the error that ended the run."""
-    state = run.outcome.state
-    problem = _problem(run.options, run.outcome, store)
-    if problem is None:
-        return _written(results_of(run), run.options, journal)
-    try:
-        partial = results_of(run)
-    except MultiformError as error:  # such as an aggregation that takes all documents
-        logger.warning("there are no partial results: %s", error)
-        partial = Results(forms=[], run={}, provenance={}, status=state)
-    problem.results = partial if partial.forms else None
-    files = journal.end(state, partial if partial.forms else None) if journal is not None else []
-    return Evaluation(partial, files, problem)
-
-
-def _written(results: Results, options: RunOptions, journal: Journal | None) -> Evaluation:
-    if options.output_path is None or journal is None:
-        return Evaluation(results)
-    try:
-        files = write_results(results, Path(options.output_path), samples=options.log_samples)
-    except MultiformError as error:  # the results are shown even where they could not be written
-        return Evaluation(results, journal.end("failed"), error)
-    journal.complete()
-    return Evaluation(results, files)
 
 
 def _problem(

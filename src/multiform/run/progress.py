@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO, runtime_checkable
 
-from multiform.run.status import RunningScore, RunStatus, count_words, packed, score_lines, time_words
+from multiform.run.status import RunningScore, RunStatus, count_words, pack, score_lines, time_words
 from multiform.terminal import duration, visible
 
 #: Seconds after which plain lines look whether one is due, and between two updates of a notebook's line.
@@ -165,7 +165,7 @@ class TerminalProgress(Display):
 
     def _lines(self, status: RunStatus, width: int) -> list[str]:
         times = f" {status.share:4.0%}  {time_words(status)}"
-        lines = [_bar(status.share, width - len(times)) + times, *packed(count_words(status), width)]
+        lines = [_bar(status.share, width - len(times)) + times, *pack(count_words(status), width)]
         room = max(1, self.console.height - len(lines) - 2)
         scores = list(status.scores)
         lines += score_lines(scores[-room:], width)

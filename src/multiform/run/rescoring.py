@@ -18,11 +18,11 @@ from multiform.results.provenance import described_config, package_version
 from multiform.results.read import RecordedRun, newest_run
 from multiform.results.samples import RecordedDoc
 from multiform.results.values import FailedDoc
-from multiform.run.checks import check_settings
+from multiform.run.checks import check_consent
+from multiform.run.options import check_values
 from multiform.run.outcome import form_comparisons, form_result
 from multiform.run.pending import pending_samples
 from multiform.run.samples import RunOutcome
-from multiform.run.setup import check_consent
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
@@ -70,7 +70,7 @@ def rescore(
     `judge_model` and `judge_args` are those of `evaluate`.
     """
     recorded = newest_run(Path(run))
-    check_settings(sandbox=sandbox, judge_model=judge_model)
+    check_values(sandbox=sandbox, judge_model=judge_model)
     judge = JudgeChoice.of(judge_model, judge_args)
     replaced = {"metric_list": metric_list, "filter_list": filter_list, "scorer": scorer}
     changes = {key: value for key, value in replaced.items() if value is not None}

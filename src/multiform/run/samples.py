@@ -16,6 +16,7 @@ from multiform.forms import ScoredSample
 from multiform.models import Model
 from multiform.models.usage import Usage, Workload
 from multiform.requests import FailedRequest, Output, Request
+from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
 from multiform.run.executors import Executor, LocalExecutor, responses
 from multiform.run.failures import ErrorPolicy
@@ -52,8 +53,10 @@ class RunOutcome:
     #: that the model computed, where it counts them.
     requests: int = 0
     cached: int = 0
-    asked_again: int = 0
+    retried: int = 0
     usage: Usage | None = None
+    #: Where a schedule stopped early.
+    stops: Sequence[TaskStops] = ()
 
 
 class RunLog(Protocol):
@@ -102,7 +105,7 @@ def run_samples(
     if not missing:
         return run.outcome("complete")
     executor = executor or LocalExecutor(model)
-    run.executor, run.asked_again_before = executor, executor.asked_again
+    run.executor, run.retried_before = executor, executor.retried
     stream = responses(executor, missing, identity=model.identity, store=store)
     try:
         try:
@@ -163,18 +166,6 @@ def _planned_words(workload: Workload) -> str:
     return words
 
 
-def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None, *, fresh: bool = False) -> str:
-    """The requests of a run and what they would cost, in words."""
-    requests = dict.fromkeys(instance.request for entry in pending for instance in entry.sample.instances)
-    cached = store.known(model.identity, requests) if store and not fresh else {}
-    missing = [request for request in requests if request not in cached]
-    summary = f"{len(requests)} distinct requests for {len(pending)} documents; {len(cached)} of them are cached"
-    if not missing:
-        return summary
-    cost = model.plan(missing) or f"model '{model.name}' does not say what the others cost"
-    return f"{summary}\n{cost}"
-
-
 class _Run:
     """The samples of a run, each scored when its last response comes."""
 
@@ -196,7 +187,7 @@ class _Run:
         self.failures = 0
         #: The executor, once the run has begun, and how many requests it ran again in runs before this one.
         self.executor: Executor | None = None
-        self.asked_again_before = 0
+        self.retried_before = 0
         #: The progress of the run, once it has begun.
         self.status: RunStatus | None = None
         self._scores_due = 0.0
@@ -266,7 +257,7 @@ class _Run:
             error=error,
             requests=len(self.waiting),
             cached=len(self.waiting) if self.status is None else self.status.cached,
-            asked_again=0 if self.executor is None else self.executor.asked_again - self.asked_again_before,
+            retried=0 if self.executor is None else self.executor.retried - self.retried_before,
             usage=None if self.status is None else self.status.usage,
         )
 

@@ -1,40 +1,48 @@
-"""What a run starts from: its settings, its forms and its model."""
+"""What a run starts from: its forms, multiplied by orders of choices and draws of few-shot examples, and its seeds."""
 
 from __future__ import annotations
 
 import logging
 import random
 import sys
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import permutations
+from math import factorial
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
-from multiform.forms import Form, RunSettings, Task
-from multiform.models import Model, models
-from multiform.models.arguments import check_arguments
-from multiform.models.foreign import as_model
+from multiform.errors import UsageError, shorten
+from multiform.formats.select import grammar_of
+from multiform.formats.variation import Variation
+from multiform.forms import Form, FormSpec, RunSettings, Task
+from multiform.labels import label_list
 from multiform.paths import mirror_path
-from multiform.run.lazy_model import lazy_model
-from multiform.run.progress import Progress
-from multiform.run.store import Store
-from multiform.run.variants import idle_axes, with_draws, with_orders
-from multiform.sandbox import chosen_sandbox
-from multiform.scoring.metrics.base import HubMetric
-from multiform.scoring.scorers.ai_judge import AIJudge, JudgeChoice
-from multiform.tasks import Design, Group, Node, PythonTask, TaskConfig, TaskManager
+from multiform.run.options import RunOptions
+from multiform.tasks import Design, Group, Node, PythonTask, TaskConfig, TaskManager, node_name
 from multiform.tasks.group import distinct, same_task
 from multiform.tasks.resolve import overridden_until
 
-DEFAULT_MODEL = "bundled"
-#: Seeds of python, numpy, torch and the few-shot sampler.
-DEFAULT_SEEDS = (0, 1234, 1234, 1234)
 #: Seeds below this are taken by all of python, numpy and torch.
 _SEED_LIMIT = 2**32
+#: The largest number of orders that `choice_order=all` makes.
+_MOST_ORDERS = 24
 
 logger = logging.getLogger("multiform")
+
+
+def load_forms(options: RunOptions) -> tuple[list[Form], list[Group]]:
+    """The forms of a run, and the groups that they are reported in."""
+    groups: list[Group] = []
+    forms = load_tasks(
+        options.task_list,
+        options.settings,
+        include_path=options.include_path,
+        dataset_mirror=options.mirror,
+        design=options.design,
+        groups=groups,
+    )
+    return forms, groups
 
 
 def load_tasks(
@@ -106,108 +114,6 @@ def _two_tasks(name: str) -> UsageError:
     return UsageError(f"two different tasks are called '{name}'", where="--tasks", hint=hint)
 
 
-def load_model(
-    model: str | Model | Any,
-    arguments: Mapping[str, Any],
-    progress: Progress,
-    store: Store | None = None,
-    *,
-    load: Callable[[], Model] | None = None,
-) -> Model:
-    """The model: an object is returned as it is, a name is looked up in the registry.
-
-    A registered model whose facts are in the store is loaded lazily. `load` loads it, by default into this process.
-    """
-    if not isinstance(model, str):
-        return as_model(model)
-    if model not in models:
-        models.get(model)  # raises, with the nearest name
-    return lazy_model(model, arguments, store, load or (lambda: loaded_model(model, arguments, progress)))
-
-
-def loaded_model(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
-    """The registered model of that name, loaded into this process."""
-    progress.message(f"loading model '{model}'")
-    started = time.monotonic()
-    loaded = create_model(model, arguments)
-    loaded.loading_seconds = time.monotonic() - started
-    return loaded
-
-
-def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
-    """The registered model of that name with these arguments, which are checked."""
-    try:
-        factory = models.get(model).load()
-    except ImportError as error:
-        message = f"model '{model}' needs a package that is not installed: {error}"
-        raise UsageError(message, where="--model", hint="pip install 'multiform[hf]'") from error
-    try:
-        check_arguments(factory, arguments)
-        return factory(**arguments)
-    except UsageError as error:
-        raise error.or_at("--model_args") from error
-    except TypeError as error:
-        raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
-
-
-def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None) -> None:
-    """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
-    unsafe = [form for form in forms if form.unsafe_code]
-    if unsafe and not confirmed:
-        raise UsageError(
-            "the task runs code that the model writes",
-            where=unsafe[0].config.where("unsafe_code"),
-            hint="add --confirm_run_unsafe_code if that is what you want",
-        )
-    if unsafe:
-        chosen_sandbox()  # so that a missing one is not noticed after the model has run
-    for form in forms:
-        for metric in form.aggregator.metrics:
-            if isinstance(metric.fn, HubMetric):
-                if not confirmed:
-                    raise metric.fn.refusal().moved(form.where("metric_list"))
-                metric.fn.load()
-    judged = [(form, scorer) for form in forms for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)]
-    if judge and not judged:
-        logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
-    for form, scorer in judged:
-        try:
-            scorer.judge  # noqa: B018  (refuses what only the user may choose)
-        except ConfigError as error:
-            raise error.at(form.where("scorer") or form.name) from error
-
-
-def check_output_types(forms: Sequence[Form]) -> None:
-    """Refuse a task with choices that would be run as free generation, where nothing says that this is intended."""
-    for form in forms:
-        if not form.ignores_choices:
-            continue
-        message = "the task has choices but no format and no output_type: the model would write without seeing them"
-        hint = (
-            "add output_type: multiple_choice to have the choices ranked, or a format such as formats: mcqa; "
-            "add output_type: generate_until if the model is to write one of them"
-        )
-        raise ConfigError(message, where=form.where("doc_to_choice"), hint=hint)
-
-
-def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | None) -> None:
-    """Refuse `samples` of a task that is not part of the run."""
-    run_names = [name for form in forms for name in (form.name, form.task_name)]
-    for name in samples or {}:
-        if name not in run_names:
-            hint = nearest(name, run_names, listed="the tasks of this run are")
-            raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
-
-
-def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | None) -> None:
-    """Refuse a `limit` or `samples` that selects no documents, and both together."""
-    if limit is not None and samples is not None:
-        raise UsageError("limit and samples exclude each other", where="--samples", hint="give one of them")
-    if limit is not None and (not limit > 0 or (limit > 1 and limit != int(limit))):
-        message = f"expected a whole number of documents or a fraction below 1, got {limit}"
-        raise UsageError(message, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
-
-
 def set_seeds(seeds: Sequence[int | None]) -> None:
     """Seed python, numpy and torch, in this order, where a number is given; torch only where it is loaded."""
     for seed in seeds:
@@ -237,7 +143,7 @@ def _mapping_notes(configs: Iterable[TaskConfig]) -> list[str]:
     for config in configs:
         if config.recovered is not None and (config.recovered.how != "raw" or config.recovered.spread):
             names.setdefault(config.recovered.description(), []).append(config.form_name)
-    return [f"{_listed(forms)}: {note}" for note, forms in names.items()]
+    return [f"{_first_of(forms)}: {note}" for note, forms in names.items()]
 
 
 def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
@@ -248,7 +154,7 @@ def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
     if not changed:
         return []
     why = "the description speaks of choices that the format does not show"
-    forms = _listed([config.form_name for config in changed])
+    forms = _first_of([config.form_name for config in changed])
     return [f"{forms}: {why}; {_change(changed[0])} (--keep_description keeps it)"]
 
 
@@ -272,8 +178,107 @@ def _until_notes(configs: Iterable[TaskConfig]) -> list[str]:
             note = f"the format's until {stops} replaces the task's {shorten(until)}"
             names.setdefault(note, []).append(config.form_name)
     hint = "to keep it, write it into the format's generation_kwargs or --gen_kwargs"
-    return [f"{_listed(forms)}: {note}; {hint}" for note, forms in names.items()]
+    return [f"{_first_of(forms)}: {note}; {hint}" for note, forms in names.items()]
 
 
-def _listed(forms: list[str]) -> str:
+def _first_of(forms: list[str]) -> str:
     return forms[0] if len(forms) == 1 else f"{forms[0]} and {len(forms) - 1} more"
+
+
+def with_orders(nodes: Sequence[Node], design: Design, settings: RunSettings, mirror: Path | None) -> list[Node]:
+    """The nodes in each order of choices that the design requests; a node that shows no choices is kept once."""
+    if design.choice_order is None:
+        return list(nodes)
+    for config in (config for node in nodes for config in _tasks(node)):
+        if config.choice_order is not None:
+            message = f"'{config.form_name}' has an order of choices already"
+            raise UsageError(message, where="--choice_order", hint="leave out the flag, or the order after the @")
+    if design.choice_order == "original":
+        return list(nodes)
+    alone = [node for node in nodes if not all(_shows_choices(config) for config in _tasks(node))]
+    _check_some(nodes, alone, "--choice_order", "does not show choices whose order can change")
+    varied: list[Node] = []
+    for node in nodes:
+        orders = [] if node in alone else _orders(node, str(design.choice_order), settings, mirror)
+        varied += [relabel(node, order=order) for order in orders] or [node]
+    return varied
+
+
+def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> list[Node]:
+    """The nodes with each draw of few-shot examples; a node without randomly drawn examples is kept once."""
+    if design.fewshot_draws == 1:
+        return list(nodes)
+    for config in (config for node in nodes for config in _tasks(node)):
+        if config.fewshot_draw:
+            message = f"'{config.form_name}' has a draw of examples already"
+            raise UsageError(message, where="--fewshot_draws", hint="leave out the flag, or the draw after the @")
+    alone = [node for node in nodes if not all(_draws_shots(config, settings) for config in _tasks(node))]
+    _check_some(nodes, alone, "--fewshot_draws", "has no few-shot examples that are drawn at random")
+    draws = range(design.fewshot_draws)
+    return [
+        variant
+        for node in nodes
+        for variant in ([node] if node in alone else [relabel(node, draw=str(draw)) for draw in draws])
+    ]
+
+
+def idle_axes(form: Form) -> list[str]:
+    """Notes about axes of a variation that change nothing in a run."""
+    idle = [axis for axis in ("shots", "draw") if axis in form.axes and form.num_fewshot == 0]
+    return [f"{form.name}: '{axis}' changes nothing without few-shot examples" for axis in idle]
+
+
+def relabel(node: Node, **choices: str) -> Node:
+    """The task or group under the variation of its format with these choices."""
+    if isinstance(node, Group):
+        members = tuple(relabel(member, **choices) for member in node.members)
+        label = Variation.parse(node.label or "").changed(**choices)
+        changed = any(new is not old for new, old in zip(members, node.members, strict=True))
+        return replace(node, members=members, label=str(label)) if changed else node
+    own_template = node.template is not None and node._formats_selection is None
+    label = Variation.parse("" if own_template else node.format_label or "").changed(**choices)
+    varied = node.changed(_formats_selection=str(label))
+    return node if (varied.format, varied.axes) == (node.format, node.axes) else varied
+
+
+def _orders(node: Node, choice_order: str, settings: RunSettings, mirror: Path | None) -> list[str]:
+    """The orders of choices for the documents of a node."""
+    if choice_order not in ("cyclic", "all"):
+        return [choice_order]
+    number = max(_most_choices(config, settings, mirror) for config in _tasks(node))
+    if choice_order == "cyclic":
+        return [f"rotate:{step}" for step in range(number)]
+    if factorial(number) > _MOST_ORDERS:
+        message = f"{number} choices of '{node_name(node)}' have {factorial(number)} orders"
+        hint = f"at most {_MOST_ORDERS} are run: use cyclic, or several of shuffle:1, shuffle:2 after the @"
+        raise UsageError(message, where="--choice_order", hint=hint)
+    return ["".join(order) for order in permutations(label_list(number, "lower"))]
+
+
+def _most_choices(config: TaskConfig, settings: RunSettings, mirror: Path | None) -> int:
+    form = Task.from_config(config, dataset_mirror=mirror).form.under(settings)
+    docs = form.docs(limit=settings.limit)
+    return max((len(form.renderer.fields(doc).raw_choices or ()) for _, doc in docs), default=1)
+
+
+def _shows_choices(config: TaskConfig) -> bool:
+    format = config.format
+    return format is not None and format.shows_choices and bool(grammar_of(format, config.variations).orders)
+
+
+def _draws_shots(config: TaskConfig, settings: RunSettings) -> bool:
+    form = FormSpec(config, settings)
+    drawn = form.fewshot.sampler != "first_n" and form.fewshot.fewshot_indices is None
+    return form.num_fewshot > 0 and drawn
+
+
+def _check_some(nodes: Sequence[Node], alone: Sequence[Node], flag: str, why: str) -> None:
+    """Refuse an option that has an effect on no form of the run; warn about forms without one."""
+    if len(alone) == len(nodes):
+        raise UsageError(f"'{node_name(alone[0])}' {why}", where=flag, hint="leave the flag out")
+    for node in alone:
+        logger.warning("%s: '%s' %s, so that it runs only once", flag, node_name(node), why)
+
+
+def _tasks(node: Node) -> Iterator[TaskConfig]:
+    return node.tasks() if isinstance(node, Group) else iter([node])

@@ -205,10 +205,10 @@ def count_words(status: RunStatus) -> list[str]:
     return [*words, f"{count(done)} of {count(total)} tokens", f"{count(done / elapsed)} tokens/s"]
 
 
-def packed(words: Iterable[str], width: int, separator: str = " · ") -> Iterator[str]:
+def pack(words: Iterable[str], width: int, separator: str = " · ") -> Iterator[str]:
     """Join words into lines no longer than `width`, unless a word is longer itself.
 
-    >>> list(packed(["one", "two", "three"], 12))
+    >>> list(pack(["one", "two", "three"], 12))
     ['one · two', 'three']
     """
     line = ""
@@ -223,14 +223,14 @@ def packed(words: Iterable[str], width: int, separator: str = " · ") -> Iterato
 
 def score_lines(scores: Sequence[RunningScore], width: int) -> list[str]:
     """A line for each form: its name, the metric, the score with its interval, and the documents so far."""
-    metrics = [shortened(visible(score.metric), _LONGEST_METRIC) for score in scores]
+    metrics = [shorten_name(visible(score.metric), _LONGEST_METRIC) for score in scores]
     metric_width = max(map(len, metrics), default=0)
     numbers = [
         f"{metric.ljust(metric_width)}  {_value(score)}  {score.estimate.n:,}/{score.documents:,}"
         for metric, score in zip(metrics, scores, strict=True)
     ]
     room = max(_SHORTEST_NAME, width - max(map(len, numbers), default=0) - 2)
-    names = [shortened(visible(score.form), room) for score in scores]
+    names = [shorten_name(visible(score.form), room) for score in scores]
     name_width = max(map(len, names), default=0)
     return [f"{name.ljust(name_width)}  {words}" for name, words in zip(names, numbers, strict=True)]
 
@@ -243,10 +243,10 @@ def _value(score: RunningScore) -> str:
     return f"{value} ({estimate.low:.4f} to {estimate.high:.4f})"
 
 
-def shortened(name: str, width: int) -> str:
+def shorten_name(name: str, width: int) -> str:
     """A name without its middle, where it is longer than the width.
 
-    >>> shortened("a_task_with_a_long_name@mcqa", 16)
+    >>> shorten_name("a_task_with_a_long_name@mcqa", 16)
     'a_task_…ame@mcqa'
     """
     if len(name) <= width:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +14,8 @@ from multiform.formats.variation import split_outside
 from multiform.models import models
 from multiform.paths import replace_output
 from multiform.results import Results
-from multiform.run.evaluate import evaluate
-from multiform.run.options import RunOptions
+from multiform.run.checks import check_options
+from multiform.run.options import OPTION_DEFAULTS, RunOptions
 from multiform.tasks import TaskManager
 from multiform.tasks.parse import parse_yaml
 from multiform.tasks.source import FilePosition, KeyPath
@@ -26,11 +25,6 @@ from multiform.tasks.yaml import read_text
 _AXES = ("models", "tasks", "formats", "num_fewshot")
 #: Arguments of `evaluate` that the sweep sets itself.
 _SET = ("tasks", "model", "model_args", "num_fewshot", "progress", "plan_only")
-_DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(evaluate).parameters.items()
-    if parameter.default is not inspect.Parameter.empty
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +47,7 @@ class SweepRun:
     def title(self) -> str:
         return self.model.label if self.shots is None else f"{self.model.label}, {self.shots}-shot"
 
-    def shown(self, results: Results) -> Results:
+    def label_results(self, results: Results) -> Results:
         """The results of the run, under the name that the sweep gives the model."""
         return replace(results, provenance={**results.provenance, "model_name": self.model.label})
 
@@ -72,11 +66,11 @@ class Sweep:
     def check(self, only: int | None = None) -> None:
         """Refuse values, models and tasks that cannot be, before anything is loaded."""
         for index in range(len(self.models)) if only is None else [only]:
-            options = next(self.runs(index)).options
             try:
-                options.check()
+                options = next(self.runs(index)).options
+                check_options(options)
                 options.settings  # noqa: B018  (reads the arguments of the model and of generation)
-                models.get(options.model)
+                models.get(str(options.model))
             except MultiformError as error:
                 raise error.moved(self._place(index, error.where)) from error
             manager = TaskManager(options.include_path, design=options.design, dataset_mirror=options.dataset_mirror)
@@ -101,7 +95,7 @@ class Sweep:
         """
         for model in self.models if only is None else [self.models[only]]:
             for shots in self.shots:
-                arguments = {**_DEFAULTS, "use_cache": True, **self.options, **model.arguments, **options}
+                arguments = {"use_cache": True, **self.options, **model.arguments, **options}
                 run = RunOptions(**{**arguments, "tasks": list(self.tasks), "num_fewshot": shots})
                 yield SweepRun(model=model, shots=shots, options=run)
 
@@ -121,7 +115,7 @@ def read_sweep(path: Path) -> Sweep:
 
     options = {key: value for key, value in data.items() if key not in _AXES}
     for key in options:
-        _check_key(key, (*_DEFAULTS, *_AXES), at(key))
+        _check_key(key, (*OPTION_DEFAULTS, *_AXES), at(key))
     for key in _AXES:
         is_needed = key in ("models", "tasks")
         if (key in data or is_needed) and data.get(key) in ([], {}, None, ""):
@@ -170,11 +164,11 @@ def _model(entry: Any, where: str) -> SweepModel:
         hint = "write a name, or a mapping with model: and model_args:"
         raise ConfigError(f"expected a model, got {shorten(entry)}", where=where, hint=hint)
     for key in entry:
-        _check_key(key, (*_DEFAULTS, "label"), where, allowed=("model", "model_args"))
+        _check_key(key, (*OPTION_DEFAULTS, "label"), where, allowed=("model", "model_args"))
     arguments = {key: value for key, value in entry.items() if key != "label"}
     if not arguments.get("model_args"):
         arguments.pop("model_args", None)
-    arguments.setdefault("model", "hf" if "model_args" in arguments else _DEFAULTS["model"])
+    arguments.setdefault("model", "hf" if "model_args" in arguments else OPTION_DEFAULTS["model"])
     label, named = entry.get("label"), arguments.get("model_args")
     if label is not None and (isinstance(label, bool) or not isinstance(label, str | int | float) or label == ""):
         raise ConfigError(f"expected a name, got {shorten(label)}", where=where, hint="write e.g. label: base")

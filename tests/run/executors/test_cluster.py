@@ -26,22 +26,22 @@ NODES = [{"CPU": 8.0, "GPU": 2.0, "memory": 64e9, "node:10.0.0.1": 1.0}, {"CPU":
     [({"CPU": 4.0}, 3), ({"GPU": 1.0, "CPU": 2.0}, 2), ({"GPU": 0.5}, 4), ({"memory": 20e9}, 3), ({}, 2)],
 )
 def test_as_many_workers_as_fit_on_the_nodes(resources: dict[str, float], workers: int) -> None:
-    assert ClusterOptions(resources=resources).fitted(NODES).workers == workers
+    assert ClusterOptions(resources=resources).fit(NODES).workers == workers
 
 
 def test_a_worker_gets_a_gpu_where_there_are_some_and_else_a_core() -> None:
-    assert ClusterOptions().fitted(NODES).resources == {"CPU": 1.0, "GPU": 1.0}
-    assert ClusterOptions().fitted(NODES[1:]).resources == {"CPU": 1.0}
+    assert ClusterOptions().fit(NODES).resources == {"CPU": 1.0, "GPU": 1.0}
+    assert ClusterOptions().fit(NODES[1:]).resources == {"CPU": 1.0}
 
 
 def test_more_workers_than_fit_are_refused_with_the_number_that_fits() -> None:
     with pytest.raises(UsageError, match=r"5 workers with cpu=4 do not fit on the cluster.*give --workers 3 or fewer"):
-        ClusterOptions(workers=5, resources={"CPU": 4.0}).fitted(NODES)
+        ClusterOptions(workers=5, resources={"CPU": 4.0}).fit(NODES)
 
 
 def test_a_worker_that_fits_on_no_node_is_refused() -> None:
     with pytest.raises(UsageError, match=r"memory=80.0GB fits on no node of the cluster, which has cpu=8, gpu=2"):
-        ClusterOptions(workers=1, resources={"memory": 80e9}).fitted(NODES)
+        ClusterOptions(workers=1, resources={"memory": 80e9}).fit(NODES)
 
 
 @pytest.mark.parametrize("resources", ["gpu=0", "cpu=-1", "cpu=many", "cpu=4GB", "gpu"])

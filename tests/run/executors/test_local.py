@@ -69,7 +69,7 @@ class Broken(DummyModel):
 class Elsewhere:
     """Does every unit in a thread of its own, as another machine would."""
 
-    asked_again = 0
+    retried = 0
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         with ThreadPoolExecutor() as pool:

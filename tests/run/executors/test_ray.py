@@ -23,8 +23,7 @@ from multiform.run.evaluate import evaluate
 from multiform.run.executors import LocalExecutor, responses
 from multiform.run.executors.cluster import ClusterOptions
 from multiform.run.executors.pool import PoolExecutor
-from multiform.run.executors.ray import RayPool
-from multiform.run.hosts import RayHost
+from multiform.run.executors.ray import RayExecutor, RayPool
 from multiform.run.pending import pending_samples
 from multiform.run.progress import Silent
 from multiform.run.setup import load_tasks
@@ -92,13 +91,12 @@ def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: P
     requests = quiz_requests("quiz@mcqa+cloze+generate", limit=60)
     local = HFModel(str(tiny_folder), device="cpu")
     expected: dict[Request, Any] = dict(responses(LocalExecutor(local), requests))
-    host = RayHost(ClusterOptions.of("local", 2, "cpu=1"))
+    executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
-        model = host.model("hf", {"pretrained": str(tiny_folder), "device": "cpu"}, Silent(), None)
-        executor = host.executor(model)
+        model = executor.load("hf", {"pretrained": str(tiny_folder), "device": "cpu"}, Silent(), None)
         outputs: dict[Request, Any] = dict(responses(executor, requests))
     finally:
-        host.close()
+        executor.close()
     assert model.identity == local.identity
     assert outputs.keys() == expected.keys()
     for request, output in outputs.items():
@@ -107,7 +105,7 @@ def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: P
             assert (output.is_greedy, output.tokens) == (expected[request].is_greedy, expected[request].tokens)
         else:
             assert output == expected[request]
-    assert executor.asked_again == 0
+    assert executor.retried == 0
     usage = local.usage()
     assert usage is not None
     assert executor.usage.computed_tokens <= 1.05 * usage.computed_tokens
@@ -151,7 +149,7 @@ def outputs_when_a_node_is_killed(
     outputs: dict[Request, Any] = {}
     is_killed = False
     try:
-        pool.loaded(3)
+        pool.wait_until_loaded(3)
         for request, output in responses(executor, requests, **options):
             assert request not in outputs
             outputs[request] = output
@@ -182,8 +180,8 @@ def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str
     assert outputs == dict(responses(LocalExecutor(DummyModel()), requests))
     assert store.known("m", requests) == outputs
     times = len(asked.read_text().splitlines())
-    assert 0 < executor.asked_again < len(requests) / 3
-    assert len(requests) <= times <= len(requests) + executor.asked_again
+    assert 0 < executor.retried < len(requests) / 3
+    assert len(requests) <= times <= len(requests) + executor.retried
 
 
 def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
@@ -212,7 +210,7 @@ def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
     for request, output in outputs.items():
         assert output.loglikelihood == pytest.approx(expected[request].loglikelihood, abs=1e-4)
         assert (output.is_greedy, output.tokens) == (expected[request].is_greedy, expected[request].tokens)
-    assert 0 < executor.asked_again < len(requests) / 6
+    assert 0 < executor.retried < len(requests) / 6
     assert planned is not None
     assert executor.usage.computed_tokens <= 1.05 * planned.prefill
 
@@ -220,12 +218,12 @@ def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
 def test_a_request_that_kills_its_worker_is_reported_and_the_others_get_a_response(slow: str, tmp_path: Path) -> None:
     requests: list[Request] = [LoglikelihoodRequest(f"question {number}.", " x") for number in range(40)]
     arguments = {"asked": str(tmp_path / "asked.txt"), "pause": 0.0, "poison": "question 7."}
-    host = RayHost(ClusterOptions.of("local", 2, "cpu=1"))
+    executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
-        model = host.model(slow, arguments, Silent(), None)
-        outputs = dict(responses(host.executor(model), requests))
+        executor.load(slow, arguments, Silent(), None)
+        outputs = dict(responses(executor, requests))
     finally:
-        host.close()
+        executor.close()
     failed = outputs.pop(requests[7])
     assert isinstance(failed, FailedRequest)
     assert "its worker died" in failed.reason
@@ -270,9 +268,9 @@ def test_a_signal_ends_a_run_on_ray_with_what_is_in_flight_stored(runs: Runs, si
 def test_workers_of_a_stopped_run_serve_the_next_one(slow: str, tmp_path: Path) -> None:
     """As in a sweep, where too many documents of a run fail, and the next run has the same workers."""
     requests = quiz_requests()
-    host = RayHost(ClusterOptions.of("local", 2, "cpu=1"))
+    executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
-        executor = host.executor(host.model(slow, {"asked": str(tmp_path / "asked.txt")}, Silent(), None))
+        executor.load(slow, {"asked": str(tmp_path / "asked.txt")}, Silent(), None)
         with stoppable():
             stream = responses(executor, requests)
             answered = dict([next(stream)])
@@ -280,10 +278,10 @@ def test_workers_of_a_stopped_run_serve_the_next_one(slow: str, tmp_path: Path) 
             answered |= dict(stream)
         again = dict(responses(executor, requests))
     finally:
-        host.close()
+        executor.close()
     assert 0 < len(answered) < len(requests)
     assert again == dict(responses(LocalExecutor(DummyModel()), requests))
-    assert executor.asked_again == 0
+    assert executor.retried == 0
 
 
 def test_workers_are_in_the_folder_of_the_driver_and_as_important_as_it(
@@ -295,11 +293,11 @@ def test_workers_are_in_the_folder_of_the_driver_and_as_important_as_it(
 
     register_model("placed")(Placed)
     monkeypatch.chdir(tmp_path)
-    host = RayHost(ClusterOptions.of("local", 1, "cpu=1"))
+    executor = RayExecutor(ClusterOptions.of("local", 1, "cpu=1"))
     try:
-        info = host.model("placed", {}, Silent(), None).info()
+        info = executor.load("placed", {}, Silent(), None).info()
     finally:
-        host.close()
+        executor.close()
     assert info == {"folder": str(tmp_path), "niceness": os.nice(0)}
 
 

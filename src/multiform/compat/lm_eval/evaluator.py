@@ -23,7 +23,7 @@ from multiform.paths import replace_output, safe_name
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, LoglikelihoodRequest, Request
 from multiform.results import FormResult, Results
 from multiform.results.export import json_line, plain_json, to_json
-from multiform.run import evaluate as run
+from multiform.run.evaluate import evaluate as run
 
 
 @convert_errors(ValueError)

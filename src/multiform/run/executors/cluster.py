@@ -75,17 +75,17 @@ class ClusterOptions:
                 name,
             )
 
-    def fitted(self, nodes: Sequence[Mapping[str, float]]) -> ClusterOptions:
+    def fit(self, nodes: Sequence[Mapping[str, float]]) -> ClusterOptions:
         """The workers and resources that these nodes can hold; an error where they cannot.
 
-        >>> ClusterOptions().fitted([{"CPU": 2.0}, {"CPU": 4.0}]).workers
+        >>> ClusterOptions().fit([{"CPU": 2.0}, {"CPU": 4.0}]).workers
         6
         """
         has_gpus = any(node.get("GPU", 0) >= 1 for node in nodes)
         resources = self.resources or ({"CPU": 1.0, "GPU": 1.0} if has_gpus else {"CPU": 1.0})
         room = sum(min(int(node.get(name, 0) // amount) for name, amount in resources.items()) for node in nodes)
-        resource_list = ", ".join(f"{name.lower()}={_shown(amount)}" for name, amount in resources.items())
-        node_list = "; ".join(described(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
+        resource_list = ", ".join(f"{name.lower()}={_amount_text(amount)}" for name, amount in resources.items())
+        node_list = "; ".join(resources_text(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
         if not room:
             message = f"a worker with {resource_list} fits on no node of the cluster, which has {node_list}"
             raise UsageError(message, where="--resources", hint="request less, or add a node that has as much")
@@ -140,11 +140,11 @@ def no_cluster(address: str, why: str) -> UsageError:
     return UsageError(f"no Ray cluster at '{address}': {why}", where="--ray_address", hint=hint)
 
 
-def described(node: Mapping[str, float]) -> str:
+def resources_text(node: Mapping[str, float]) -> str:
     """The resources of a node in words, without those that Ray adds for internal use."""
     resources = {name: value for name, value in node.items() if ":" not in name and name != "object_store_memory"}
-    return ", ".join(f"{name.lower()}={_shown(value)}" for name, value in sorted(resources.items())) or "nothing"
+    return ", ".join(f"{name.lower()}={_amount_text(value)}" for name, value in sorted(resources.items())) or "nothing"
 
 
-def _shown(amount: float) -> str:
+def _amount_text(amount: float) -> str:
     return f"{amount / 1e9:.1f}GB" if amount >= 1e6 else f"{amount:g}"

@@ -1,15 +1,17 @@
-"""The local executor: one model, in this process."""
+"""Executors: a run's model, and how its requests are run. The local executor has the model in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Protocol, TypeAlias, get_args
 
 from multiform.errors import ModelError, MultiformError, reason
-from multiform.models.model import Model
+from multiform.models import Model, models
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, RollingRequest
 from multiform.run.failures import validate_output
+from multiform.run.loading import load_model, load_now
+from multiform.run.progress import Progress
 from multiform.run.store import Store
 from multiform.stopping import stop_requested
 
@@ -18,11 +20,8 @@ from multiform.stopping import stop_requested
 Unit: TypeAlias = Sequence[Request]
 
 
-class Executor(Protocol):
+class UnitRunner(Protocol):
     """Runs units of work, in any order and on any machine."""
-
-    #: Requests that were run more than once so far, because a worker failed on their unit.
-    asked_again: int
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         """Yield every request of every unit once, with its output as soon as it is known, or how it failed.
@@ -31,8 +30,24 @@ class Executor(Protocol):
         """
 
 
+class Executor(UnitRunner, Protocol):
+    """Loads the model of a run and runs its requests; it keeps the model, so that several runs load it once."""
+
+    @property
+    def retried(self) -> int:
+        """Requests that were run more than once so far, because a worker failed on their unit."""
+
+    def load(
+        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+    ) -> Model:
+        """The model, or the registered one of that name; loaded when it is needed if the store has its facts."""
+
+    def close(self) -> None:
+        """Release the model."""
+
+
 def responses(
-    executor: Executor, requests: Iterable[Request], *, identity: str = "", store: Store | None = None
+    executor: UnitRunner, requests: Iterable[Request], *, identity: str = "", store: Store | None = None
 ) -> Generator[tuple[Request, Output | FailedRequest], None, None]:
     """Yield every distinct request with its output, as soon as the model has it; it is stored at that moment.
 
@@ -64,12 +79,35 @@ def _forget(request: Request, output: Output) -> None:
 
 
 class LocalExecutor:
-    """Runs one unit after the other on the model."""
+    """Runs one unit after the other on the model, in this process."""
 
-    asked_again = 0
+    retried = 0
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model | None = None) -> None:
+        self._model = model
+        self._loaded: tuple[tuple[str, str], Model] | None = None
+
+    @property
+    def model(self) -> Model:
+        if self._model is None:
+            raise RuntimeError("the executor has no model yet")
+        return self._model
+
+    def load(
+        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+    ) -> Model:
+        def load() -> Model:
+            key = model_key(str(model), arguments)
+            if self._loaded is None or self._loaded[0] != key:
+                self._loaded = None  # before the next one is loaded, which may need the memory
+                self._loaded = key, load_now(str(model), arguments, progress)
+            return self._loaded[1]
+
+        self._model = load_model(model, arguments, progress, store, load=load)
+        return self._model
+
+    def close(self) -> None:
+        self._model = self._loaded = None
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         for unit in units:
@@ -111,3 +149,36 @@ class LocalExecutor:
         if isinstance(unit[0], RollingRequest):
             return self.model.loglikelihood_rolling
         return self.model.generate
+
+
+class CachedExecutor:
+    """Runs nothing: a run uses cached responses only, and fails where it needs others."""
+
+    retried = 0
+
+    def load(
+        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+    ) -> Model:
+        if isinstance(model, str) and model in models and models.get(model).signature(arguments) is not None:
+            return load_model(model, arguments, progress, store, load=_refuse_to_load)
+        # The identity of other models, such as those on servers, is known once they are loaded.
+        return load_model(model, arguments, progress, store)
+
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        if units:
+            message = f"{sum(map(len, units))} responses are not stored"
+            raise ModelError(message, hint="run the same command without --cached to compute them")
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
+def _refuse_to_load() -> Model:
+    message = "nothing of this model is stored"
+    raise ModelError(message, hint="run the same command without --cached to ask it")
+
+
+def model_key(model: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """What tells a model from others: its name and its arguments."""
+    return model, repr(sorted(arguments.items()))

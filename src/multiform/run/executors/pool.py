@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -105,17 +105,15 @@ class PoolExecutor:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        #: Called at the beginning of a run; by default, it starts the workers.
-        self.start: Callable[[], object] = pool.start
         #: What the workers have computed, as far as their model counts tokens and they lived to report it.
         self.usage = Usage()
-        self.asked_again = 0
+        self.retried = 0
         self._free: list[int] = []
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         is_complete = False
         try:
-            self.start()
+            self.pool.start()
             yield from self._responses(deque(_Task(part.requests) for part in subtrees(units, self.pool.size)))
             is_complete = True
         finally:
@@ -175,7 +173,7 @@ class PoolExecutor:
         if len(missing) == 1 and failed >= ATTEMPTS:
             yield missing[0], FailedRequest(reason=reason, retried=failed - 1)
             return
-        self.asked_again += len(missing)
+        self.retried += len(missing)
         logger.warning("a worker failed, %d requests of its unit are run again: %s", len(missing), reason)
         units = [missing] if failed + 1 < ATTEMPTS or len(missing) == 1 else [part.requests for part in halves(missing)]
         waiting.extendleft(_Task(requests, failed) for requests in reversed(units))

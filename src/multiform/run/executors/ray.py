@@ -1,4 +1,4 @@
-"""RayPool: workers on a Ray cluster, each of which holds one copy of the model.
+"""RayExecutor: runs requests on the workers of a Ray cluster, each of which holds one copy of the model.
 
 Small objects come to the driver by value, so that a response that has arrived stays when its worker's node dies.
 """
@@ -16,13 +16,16 @@ from importlib import import_module
 from typing import Any
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason
-from multiform.models import models
-from multiform.run.executors.cluster import ClusterOptions, check_address, described, no_cluster
-from multiform.run.executors.local import Unit
-from multiform.run.executors.pool import Event, Failed, Finished, Ready, Responded
-from multiform.run.executors.remote_model import LoadedModel
-from multiform.run.executors.worker import Worker, installed_version
+from multiform.models import Model, models
+from multiform.models.usage import Usage
+from multiform.requests import FailedRequest, Output, Request
+from multiform.run.executors.cluster import ClusterOptions, check_address, no_cluster, resources_text
+from multiform.run.executors.local import Unit, model_key
+from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
+from multiform.run.executors.worker import LoadedModel, Worker, WorkerModel, installed_version
+from multiform.run.loading import LazyModel, load_model
 from multiform.run.progress import Progress
+from multiform.run.store import Store
 
 logger = logging.getLogger("multiform")
 
@@ -34,6 +37,55 @@ _MESSAGES_PER_SECOND = 200
 _LOAD_ATTEMPTS = 3
 #: Seconds without any worker before a warning.
 _LONG = 30.0
+
+
+class RayExecutor:
+    """Runs requests on the workers of a cluster, which are started when the model is first needed."""
+
+    def __init__(self, options: ClusterOptions) -> None:
+        self._options = options
+        self._key: tuple[str, str] | None = None
+        self._pool: RayPool | None = None
+        self._model: Model | None = None
+        self.workers: PoolExecutor | None = None
+
+    @property
+    def retried(self) -> int:
+        return 0 if self.workers is None else self.workers.retried
+
+    @property
+    def usage(self) -> Usage:
+        """What the workers have computed."""
+        return Usage() if self.workers is None else self.workers.usage
+
+    def load(
+        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+    ) -> Model:
+        if not isinstance(model, str):
+            message = f"workers load a model by its name, and this is a {type(model).__name__}"
+            hint = "register its class with register_model, and name it"
+            raise UsageError(message, where="--executor ray", hint=hint)
+        self._options.check_model(model, arguments)
+        key = model_key(model, arguments)
+        if self._pool is None or self.workers is None or self._key != key:
+            self.close()
+            self._pool, self._key = RayPool(self._options, model, arguments, progress), key
+            self.workers = PoolExecutor(self._pool)
+        pool, workers = self._pool, self.workers
+        self._model = load_model(model, arguments, progress, store, load=lambda: WorkerModel(pool, workers))
+        return self._model
+
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        if self.workers is None:
+            raise RuntimeError("the executor has no model yet")
+        if isinstance(self._model, LazyModel):
+            self._model.model  # noqa: B018  (compares what the store knows with what a worker has loaded)
+        yield from self.workers.run(units)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+        self._pool = self._model = None
 
 
 class RayPool:
@@ -57,7 +109,7 @@ class RayPool:
         #: The number of the current run, raised by each stop: workers skip units of runs that were stopped.
         self._run = 0
         self._logged: set[tuple[int, str]] = set()
-        #: Events that came while `loaded` waited for the first worker.
+        #: Events that came while `wait_until_loaded` waited for the first worker.
         self._early: list[Event] = []
         self._waiting_since = 0.0
 
@@ -67,7 +119,7 @@ class RayPool:
         if not self._connected:
             self._connect()
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        self.options = self.options.fitted(nodes)
+        self.options = self.options.fit(nodes)
         self.size = self.options.workers or 1
         self._started = True
         self._waiting_since = time.monotonic()
@@ -94,7 +146,9 @@ class RayPool:
             ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
         self._say_waiting()
         return [
-            event for ref in ready for event in (self._loaded(ref) if ref in self._loading else self._received(ref))
+            event
+            for ref in ready
+            for event in (self._load_event(ref) if ref in self._loading else self._unit_events(ref))
         ]
 
     def stop(self) -> None:
@@ -102,7 +156,7 @@ class RayPool:
             actor.stop.remote(self._run)
         self._run += 1
 
-    def loaded(self, workers: int = 1) -> LoadedModel:
+    def wait_until_loaded(self, workers: int = 1) -> LoadedModel:
         """The model, once `workers` have loaded it."""
         self.start()
         while self._first is None or len(self._actors) - len(self._loading) < workers:
@@ -111,7 +165,7 @@ class RayPool:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method on a worker and return its result."""
-        self.loaded()
+        self.wait_until_loaded()
         worker = next(iter(set(self._actors) - set(self._loading.values())))
         try:
             return self._ray.get(getattr(self._actors[worker], method).remote(*arguments))
@@ -180,7 +234,7 @@ class RayPool:
         self._failures[self._number] = failures
         self._loading[actor.load.remote(*self._model)] = self._number
 
-    def _loaded(self, ref: Any) -> list[Event]:
+    def _load_event(self, ref: Any) -> list[Event]:
         """A worker has loaded the model, or could not."""
         worker = self._loading.pop(ref)
         try:
@@ -220,7 +274,7 @@ class RayPool:
         logger.warning("a worker could not load the model, the others go on: %s", why)
         return []
 
-    def _received(self, stream: Any) -> list[Event]:
+    def _unit_events(self, stream: Any) -> list[Event]:
         """A worker has sent responses, is done with its unit, or has failed on it."""
         worker = self._streams[stream]
         try:
@@ -264,7 +318,9 @@ class RayPool:
             self._waiting_since = time.monotonic()
         elif time.monotonic() - self._waiting_since > _LONG:
             self._waiting_since = time.monotonic()
-            logger.warning("no worker is ready; free on the cluster: %s", described(self._ray.available_resources()))
+            logger.warning(
+                "no worker is ready; free on the cluster: %s", resources_text(self._ray.available_resources())
+            )
 
 
 @contextmanager

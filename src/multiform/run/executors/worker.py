@@ -1,4 +1,4 @@
-"""Worker: a process of a cluster that holds one copy of the model and runs units on it."""
+"""Worker: a process of a cluster that holds one copy of the model, and WorkerModel, the driver's view of it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,44 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from multiform.models import Model, models
+from multiform.models.model import Completions, Loglikelihoods
 from multiform.models.registry import ModelEntry
 from multiform.models.usage import Usage
-from multiform.requests import FailedRequest, Output, Request, Response
+from multiform.prompts.media import Kind
+from multiform.requests import (
+    FailedRequest,
+    GenerationRequest,
+    LoglikelihoodRequest,
+    Output,
+    Request,
+    Response,
+    RollingRequest,
+)
 from multiform.run.executors.local import LocalExecutor, Unit
-from multiform.run.executors.remote_model import LoadedModel
-from multiform.run.lazy_model import Facts
-from multiform.run.setup import create_model
+from multiform.run.executors.pool import Pool, PoolExecutor
+from multiform.run.loading import Facts, FactsModel, create_model
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
 
 #: Responses that are sent together, each with the position of its request in the unit.
 _Batch: TypeAlias = list[Response[Output | FailedRequest]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """What a worker reports about the model that it has loaded, with the worker's version of Multiform."""
+
+    facts: Facts
+    media: frozenset[Kind]
+    stored: bool
+    counts_tokens: bool
+    version: str
 
 
 class Worker:
@@ -76,6 +97,57 @@ class Worker:
 
     def _usage(self) -> Usage:
         return self.model.usage() or Usage()
+
+
+class ModelPool(Pool, Protocol):
+    """A pool that also describes its model."""
+
+    def wait_until_loaded(self) -> LoadedModel:
+        """The model, from the first worker that has loaded it."""
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method on a worker and return its result."""
+
+
+class WorkerModel(FactsModel):
+    """The driver's view of the model on its workers: facts, chat template and plans; its executor runs the requests."""
+
+    handles_stop = True
+
+    def __init__(self, pool: ModelPool, executor: PoolExecutor) -> None:
+        started = time.monotonic()
+        loaded = pool.wait_until_loaded()
+        self.loading_seconds = time.monotonic() - started
+        self.facts = loaded.facts
+        self.identity = self.facts.identity
+        self.name = self.facts.name
+        self.media = loaded.media
+        self.stored = loaded.stored  # type: ignore[misc]
+        self._counts_tokens = loaded.counts_tokens
+        self._pool = pool
+        self._executor = executor
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
+        raise self._not_here()
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
+        raise self._not_here()
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
+        raise self._not_here()
+
+    def _not_here(self) -> RuntimeError:
+        return RuntimeError(f"model '{self.name}' is on workers: its executor runs the requests")
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        return str(self._pool.call("apply_chat_template", messages, add_generation_prompt))
+
+    def plan(self, requests: Sequence[Request]) -> str | None:
+        planned: str | None = self._pool.call("plan", requests)
+        return planned
+
+    def usage(self) -> Usage | None:
+        return self._executor.usage if self._counts_tokens else None
 
 
 class _Turns:

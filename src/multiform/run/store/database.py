@@ -92,7 +92,7 @@ def layout(database: sqlite3.Connection) -> int:
     return number
 
 
-def adapted(database: sqlite3.Connection, query: str) -> str:
+def adapt_query(database: sqlite3.Connection, query: str) -> str:
     """The query for a file that is only read, with constants for columns that an older layout does not have."""
     number = layout(database)
     query = query if number >= 2 else query.replace("created", "0")

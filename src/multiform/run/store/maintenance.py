@@ -54,11 +54,11 @@ def usage(path: Path) -> list[ModelUsage]:
             FROM answers JOIN models ON model = id GROUP BY id ORDER BY max(created) DESC"""
         return [
             ModelUsage(identity=row[0], responses=row[1], size=row[2], oldest=row[3], newest=row[4])
-            for row in connection.execute(database.adapted(connection, query))
+            for row in connection.execute(database.adapt_query(connection, query))
         ]
 
 
-def exported(path: Path) -> Iterator[dict[str, Any]]:
+def export_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Every response of a store: its model, the hash of its request, its output as it is stored, and its time."""
     with _reading(path) as connection:
         for identity in [row[0] for row in connection.execute("SELECT identity FROM models ORDER BY identity")]:
@@ -81,7 +81,7 @@ def merge(into: Path, sources: Sequence[Path]) -> int:
     with _writing(into) as connection:
         for source in sources:
             with _reading(source) as source_connection, connection:
-                query = database.adapted(source_connection, "SELECT signature, facts, checksum FROM facts")
+                query = database.adapt_query(source_connection, "SELECT signature, facts, checksum FROM facts")
                 connection.executemany(
                     "INSERT OR IGNORE INTO facts (signature, facts, checksum) VALUES (?, ?, ?)",
                     source_connection.execute(query),
@@ -165,7 +165,7 @@ def _intact_rows(connection: sqlite3.Connection, identity: str, path: Path) -> I
     query = """
         SELECT request, output, created, checksum FROM answers JOIN models ON model = id WHERE identity = ?
         ORDER BY request"""
-    for request, output, created, stored in connection.execute(database.adapted(connection, query), (identity,)):
+    for request, output, created, stored in connection.execute(database.adapt_query(connection, query), (identity,)):
         if is_intact(identity, request, str(output), stored):
             yield request, output, created, stored
         else:

@@ -158,7 +158,7 @@ class Store:
     def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
         requests = list(requests)
-        cached = self._read(lambda connection: _cached(connection, identity, requests))
+        cached = self._read(lambda connection: _look_up(connection, identity, requests))
         if cached is None:
             return CachedResponses()
         if cached.damaged:
@@ -171,7 +171,7 @@ class Store:
         """The stored facts about a model, by a signature that is known without loading it."""
 
         def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
-            query = database.adapted(connection, "SELECT facts, checksum FROM facts WHERE signature = ?")
+            query = database.adapt_query(connection, "SELECT facts, checksum FROM facts WHERE signature = ?")
             row = connection.execute(query, (signature,)).fetchone()
             if row and row[1] not in (None, checksum(signature, str(row[0]))):
                 message = "%s: the facts about a model (%s) are damaged, and it is loaded again"
@@ -248,7 +248,7 @@ class _Recorder:
         """Write the rows; returns those to try again later."""
         deadline = time.monotonic() + (database.PATIENCE if last else 0)
         try:
-            while rows and self.store.working and not self._written(rows):
+            while rows and self.store.working and not self._try_to_write(rows):
                 if time.monotonic() >= deadline:
                     if last:
                         self.store.working = False
@@ -260,7 +260,7 @@ class _Recorder:
                 self._disconnect()
         return []
 
-    def _written(self, rows: Sequence[Row]) -> bool:
+    def _try_to_write(self, rows: Sequence[Row]) -> bool:
         """Whether the rows were written, or another attempt would fail as well."""
         try:
             self._connection = self._connection or database.connect(self.store.path)
@@ -283,7 +283,7 @@ class _Recorder:
             self._connection = None
 
 
-def _cached(connection: sqlite3.Connection, identity: str, requests: Iterable[Request]) -> CachedResponses:
+def _look_up(connection: sqlite3.Connection, identity: str, requests: Iterable[Request]) -> CachedResponses:
     cached = CachedResponses()
     model = _model_id(connection, identity)
     keyed = ((request_key(request), request) for request in requests)
@@ -291,7 +291,7 @@ def _cached(connection: sqlite3.Connection, identity: str, requests: Iterable[Re
     while model is not None and (batch := dict(islice(keyed, _AT_ONCE))):
         placeholders = ",".join("?" * len(batch))
         query = "SELECT request, output, created, checksum FROM answers WHERE model = ? AND request"
-        query = f"{database.adapted(connection, query)} IN ({placeholders})"
+        query = f"{database.adapt_query(connection, query)} IN ({placeholders})"
         for key, line, seconds, stored in connection.execute(query, (model, *batch)):
             output = read_output(line, batch[key]) if is_intact(identity, key, str(line), stored) else None
             if output is None:

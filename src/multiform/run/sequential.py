@@ -1,4 +1,4 @@
-"""Rounds of a budgeted run: the forms of a task or group, evaluated on more and more documents."""
+"""SequentialEvaluation: the forms of a task or group, evaluated on more and more documents until a rule stops it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from multiform.forms import ScoredSample
 from multiform.models.usage import Usage
 from multiform.results.groups import FormStop, TaskStops
 from multiform.results.values import FailedDoc
-from multiform.run.contests import Contest
 from multiform.run.failures import ErrorPolicy
+from multiform.run.form_sets import FormSet
 from multiform.run.pending import PendingSample
 from multiform.run.progress import Progress, Silent, WatchingProgress
 from multiform.run.samples import RunOutcome
@@ -27,8 +27,8 @@ from multiform.statistics.means import Array, dataset_estimates, document_scores
 from multiform.statistics.sampling import document_order
 from multiform.statistics.sequences import Search, confidence_sequence, search_forms
 
-#: Runs the samples of a round on a model, and reports the progress.
-Ask: TypeAlias = Callable[[Sequence[PendingSample], Progress], RunOutcome]
+#: Runs the samples of a round on the model: it takes them, the display of progress, and the `policy` for failures.
+RunRound: TypeAlias = Callable[..., RunOutcome]
 #: A document of a subject; a task is its own and only subject.
 _Document: TypeAlias = tuple[str, int]
 
@@ -38,7 +38,7 @@ DELTA = 0.05
 _ROUND, _PILOT, _FEWEST_CLUSTERS = 16, 32, 20
 
 
-class EndedError(Exception):
+class RunEndedError(Exception):
     """A round was stopped or failed, which ends the run."""
 
     def __init__(self, outcome: RunOutcome) -> None:
@@ -59,17 +59,19 @@ class _CountingProgress(Silent):
         self._progress.scored(form, metric, running, n)
 
 
-class RoundLog:
+class RoundOutcomes:
     """Collects the outcomes of all rounds as the outcome of one run."""
 
-    def __init__(self, ask: Ask, forms: Sequence[str], documents: int, policy: ErrorPolicy, progress: Progress) -> None:
+    def __init__(
+        self, run_samples: RunRound, forms: Sequence[str], documents: int, policy: ErrorPolicy, progress: Progress
+    ) -> None:
         self.counts_failed = policy.on_error == "count"
         self.scored: dict[str, list[ScoredSample]] = {form: [] for form in forms}
         self.failed: dict[str, list[FailedDoc]] = {form: [] for form in forms}
-        self.requests = self.cached = self.asked_again = 0
+        self.requests = self.cached = self.retried = 0
         self.usage: Usage | None = None
         self.status = EvaluationStatus(0)
-        self._ask, self._documents, self._policy, self._progress = ask, documents, policy, progress
+        self._run_samples, self._documents, self._policy, self._progress = run_samples, documents, policy, progress
 
     def begin(self, evaluations: int) -> None:
         """Begin a run of at most this number of evaluations, and show it."""
@@ -78,24 +80,26 @@ class RoundLog:
         if isinstance(self._progress, WatchingProgress):
             self._progress.watch(self.status)
 
-    def ask(self, entries: Sequence[PendingSample]) -> RunOutcome:
-        """Run the samples of a round; raises an `EndedError` where the run cannot go on after it."""
+    def run_round(self, entries: Sequence[PendingSample]) -> RunOutcome:
+        """Run the samples of a round; raises an `RunEndedError` where the run cannot go on after it."""
         before = self.status.completed
-        outcome = self._ask(entries, _CountingProgress(self._progress, self.status))
+        # Rounds are many and short: the limit of failures is that of all of them.
+        policy = replace(self._policy, max_failures=None)
+        outcome = self._run_samples(entries, _CountingProgress(self._progress, self.status), policy=policy)
         self.status.completed = before + len(entries)  # with those that failed
         for form in outcome.scored:
             self.scored[form] += outcome.scored[form]
             self.failed[form] += outcome.failed.get(form, ())
         self.requests += outcome.requests
         self.cached += outcome.cached
-        self.asked_again += outcome.asked_again
+        self.retried += outcome.retried
         if outcome.usage is not None:
             self.usage = outcome.usage + (self.usage or Usage())
         failures = sum(map(len, self.failed.values()))
         if outcome.state == "complete" and self._policy.is_exceeded(failures, self._documents):
             outcome = replace(outcome, state="failed")
         if outcome.state != "complete":
-            raise EndedError(outcome)
+            raise RunEndedError(outcome)
         return outcome
 
     def outcome(self, last: RunOutcome | None = None) -> RunOutcome:
@@ -108,26 +112,31 @@ class RoundLog:
             documents=self._documents,
             requests=self.requests,
             cached=self.cached,
-            asked_again=self.asked_again,
+            retried=self.retried,
             usage=self.usage,
         )
 
 
-class Rounds:
-    """The forms of one contest, evaluated on more and more of its documents.
+class SequentialEvaluation:
+    """The forms of one set, evaluated on more and more of its documents.
 
     Documents come in random order, those of a cluster together.
     """
 
     def __init__(
-        self, contest: Contest, pending: Mapping[str, Sequence[PendingSample]], *, log: RoundLog, seed: int | None
+        self,
+        form_set: FormSet,
+        pending: Mapping[str, Sequence[PendingSample]],
+        *,
+        outcomes: RoundOutcomes,
+        seed: int | None,
     ) -> None:
-        self.contest, self._log = contest, log
-        self.names = list(contest.forms)
+        self.form_set, self._outcomes = form_set, outcomes
+        self.names = list(form_set.forms)
         self._pending: dict[tuple[str, _Document], PendingSample] = {}
         #: The first document of each cluster.
         self._heads: dict[tuple[str, str], _Document] = {}
-        for form, subjects in contest.forms.items():
+        for form, subjects in form_set.forms.items():
             for subject, task in subjects.items():
                 for entry in pending.get(task.name, ()):
                     if entry.sample.instances:
@@ -136,8 +145,8 @@ class Rounds:
         clusters: dict[_Document, list[_Document]] = {}
         for doc in sorted(shared):
             clusters.setdefault(self._cluster(doc), []).append(doc)
-        heads = {subject: [doc_id for s, doc_id in clusters if s == subject] for subject in contest.subjects}
-        order = document_order(heads, equal_subjects=contest.equal_subjects, seed=seed)
+        heads = {subject: [doc_id for s, doc_id in clusters if s == subject] for subject in form_set.subjects}
+        order = document_order(heads, equal_subjects=form_set.equal_subjects, seed=seed)
         #: The documents that every form has, a list for each cluster, in random order.
         self.units = [clusters[head] for head in order]
         self._sizes = Counter(subject for subject, _ in shared)
@@ -145,7 +154,7 @@ class Rounds:
         #: The interval of each form, and of each form of a subject, which holds at all rounds together.
         self._means = {name: confidence_sequence(level=1 - DELTA) for name in self.names}
         self._scores: dict[str, dict[_Document, float]] = {name: {} for name in self.names}
-        self._asked = 0
+        self._units_evaluated = 0
         self._metric = "no metric"
 
     def _cluster(self, doc: _Document) -> _Document:
@@ -167,7 +176,7 @@ class Rounds:
         return sum(map(len, self._scores.values()))
 
     @property
-    def most_evaluations(self) -> int:
+    def max_evaluations(self) -> int:
         """The maximum number of evaluations."""
         return len(self.names) * self.documents
 
@@ -175,11 +184,11 @@ class Rounds:
         """Find the best and the worst form within a budget of evaluations."""
         units = max(1, budget // self._largest)
         if len(self.names) == 1:
-            self._ask(self.units[:units], self.names)
+            self._evaluate(self.units[:units], self.names)
             why = self._no_more if units >= len(self.units) else "the budget is spent"
             return self._stops({self.names[0]: why}, f"The interval holds with probability {1 - DELTA:g}.")
         search = search_forms(
-            lambda positions, chosen: self._ask(
+            lambda positions, chosen: self._evaluate(
                 [self.units[position] for position in positions], [self.names[index] for index in chosen]
             ),
             documents=len(self.units),
@@ -205,7 +214,7 @@ class Rounds:
             if not unfinished:
                 break
             chunk = self._chunk(position, _ROUND if position else _PILOT)
-            self._ask(self.units[position : position + chunk], unfinished, bounded=False)
+            self._evaluate(self.units[position : position + chunk], unfinished, bounded=False)
             position += chunk
         reasons = {}
         for name in self.names:
@@ -248,13 +257,15 @@ class Rounds:
         """What a score of a cluster, which is a share of the largest one, is of a mean over documents."""
         return self._largest * len(self.units) / self.documents if self.units else 1.0
 
-    def _ask(self, units: Sequence[Sequence[_Document]], names: Sequence[str], *, bounded: bool = True) -> Array:
+    def _evaluate(self, units: Sequence[Sequence[_Document]], names: Sequence[str], *, bounded: bool = True) -> Array:
         """A row of scores for each cluster of which all forms have scores, a column for each form.
 
         The score of a cluster is the sum of its documents' over the size of the largest cluster.
         """
-        outcome = self._log.ask([self._pending[name, doc] for unit in units for doc in unit for name in names])
-        self._asked += len(units)
+        outcome = self._outcomes.run_round(
+            [self._pending[name, doc] for unit in units for doc in unit for name in names]
+        )
+        self._units_evaluated += len(units)
         columns = [self._column(name, outcome, bounded=bounded) for name in names]
         complete = [[doc for doc in unit if all(doc in column for column in columns)] for unit in units]
         rows = [[sum(column[doc] for doc in unit) / self._largest for column in columns] for unit in complete if unit]
@@ -269,19 +280,19 @@ class Rounds:
     def _column(self, name: str, outcome: RunOutcome, *, bounded: bool) -> dict[_Document, float]:
         """The scores of a form on the documents of a round."""
         column: dict[_Document, float] = {}
-        for subject, task in self.contest.forms[name].items():
+        for subject, task in self.form_set.forms[name].items():
             first = task.scoring.scorers[0].name
             scored = [sample for sample in outcome.scored.get(task.name, ()) if sample.scorer == first]
             column |= {(subject, s.doc_id): self._value(task.name, s, bounded=bounded) for s in scored}
-            if self._log.counts_failed:
+            if self._outcomes.counts_failed:
                 failed = outcome.failed.get(task.name, ())
                 column |= {(subject, document.sample.doc_id): 0.0 for document in failed}
         return column
 
     def _show(self) -> None:
         """The intervals so far, for the display of the run."""
-        before = [score for score in self._log.status.scores if score.form not in self._means]
-        self._log.status.scores = [
+        before = [score for score in self._outcomes.status.scores if score.form not in self._means]
+        self._outcomes.status.scores = [
             *before,
             *(
                 RunningScore(
@@ -296,7 +307,7 @@ class Rounds:
         ]
 
     def _value(self, name: str, sample: ScoredSample, *, bounded: bool) -> float:
-        metric = self.contest.metric if self.contest.metric in sample.values else next(iter(sample.values), "")
+        metric = self.form_set.metric if self.form_set.metric in sample.values else next(iter(sample.values), "")
         value = sample.values.get(metric or "")
         if not isinstance(value, int | float) or (bounded and not 0 <= value <= 1):
             needed = "between 0 and 1" if bounded else "a number"
@@ -309,7 +320,7 @@ class Rounds:
     def _reasons(self, search: Search) -> dict[str, str]:
         if not search.undecided_forms:
             last = "the best and the worst form are known"
-        elif self._asked == len(self.units):
+        elif self._units_evaluated == len(self.units):
             last = self._no_more
         else:
             last = "the budget is spent"
@@ -335,12 +346,12 @@ class Rounds:
     ) -> TaskStops:
         members = {
             task.name: self._stop(name, f"as {name}: {reasons[name]}", subject)
-            for name, subjects in self.contest.forms.items()
+            for name, subjects in self.form_set.forms.items()
             for subject, task in subjects.items()
-            if len(self.contest.subjects) > 1 and any(doc[0] == subject for doc in self._scores[name])
+            if len(self.form_set.subjects) > 1 and any(doc[0] == subject for doc in self._scores[name])
         }
         return TaskStops(
-            task=self.contest.name,
+            task=self.form_set.name,
             metric=self._metric,
             rule=rule,
             forms={name: self._stop(name, why) for name, why in reasons.items()},

@@ -1,4 +1,4 @@
-"""Contests: the forms that a budgeted run compares with each other, those of a task or of a whole group."""
+"""FormSet: the forms that a run with early stopping compares, those of a task or of a group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger("multiform")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contest:
+class FormSet:
     """A task, or a group whose documents are pooled, under several forms."""
 
     #: The name of the task or group, without a format.
@@ -35,31 +35,31 @@ class Contest:
             yield from subjects.values()
 
 
-def contests(tasks: Sequence[Form], groups: Sequence[Group]) -> list[Contest]:
-    """A contest for each group whose score is a mean over its tasks, and one for each task that is in none of them."""
+def form_sets(tasks: Sequence[Form], groups: Sequence[Group]) -> list[FormSet]:
+    """A set for each group whose score is a mean over its tasks, and one for each task that is in none of them."""
     remaining = {task.name: task for task in tasks}
     by_path: dict[str, list[Group]] = {}
     for group in groups:
-        for scored in _scored(group):
+        for scored in _scored_groups(group):
             by_path.setdefault(scored.path, []).append(scored)
     pooled = []
     for same_path in by_path.values():
-        contest = _pooled(same_path, remaining)
-        if contest is None:
+        form_set = _pool(same_path, remaining)
+        if form_set is None:
             logger.warning(
                 "%s: the forms of its tasks cannot be pooled, so each task stops by itself", same_path[0].path
             )
         else:
-            pooled.append(contest)
-            for task in contest.tasks():
+            pooled.append(form_set)
+            for task in form_set.tasks():
                 del remaining[task.name]
     alone: dict[str, dict[str, Mapping[str, Form]]] = {}
     for task in remaining.values():
         alone.setdefault(task.task_name, {})[task.name] = {task.task_name: task}
-    return [*pooled, *(Contest(name=name, forms=forms) for name, forms in alone.items())]
+    return [*pooled, *(FormSet(name=name, forms=forms) for name, forms in alone.items())]
 
 
-def _scored(group: Group) -> Iterator[Group]:
+def _scored_groups(group: Group) -> Iterator[Group]:
     """The outermost groups whose score is a mean; a custom aggregation function is not one."""
     aggregates = group.config.aggregates()
     if aggregates and aggregates[0].get("aggregation", "mean") == "mean":
@@ -67,13 +67,13 @@ def _scored(group: Group) -> Iterator[Group]:
         return
     for member in group.members:
         if isinstance(member, Group):
-            yield from _scored(member)
+            yield from _scored_groups(member)
 
 
-def _pooled(groups: Sequence[Group], tasks: Mapping[str, Form]) -> Contest | None:
-    """The contest of a group's forms.
+def _pool(groups: Sequence[Group], tasks: Mapping[str, Form]) -> FormSet | None:
+    """The set of a group's forms.
 
-    None where they differ in subjects, share some with another contest, or are scored by another filter than the first.
+    None where they differ in subjects, share some with another set, or are scored by another filter than the first.
     """
     forms: dict[str, dict[str, Form]] = {}
     for group in groups:
@@ -91,7 +91,7 @@ def _pooled(groups: Sequence[Group], tasks: Mapping[str, Form]) -> Contest | Non
     filters = entry.get("filter_list")
     if filters is not None and any(tasks[name].scoring.scorers[0].name not in filters for name in members):
         return None
-    return Contest(
+    return FormSet(
         name=groups[0].path,
         forms=forms,
         metric=str(entry["metric"]),

@@ -1,4 +1,4 @@
-"""LazyModel: a model that is loaded for its first request.
+"""Loading a model: at once, or for its first request where the store has its facts.
 
 What the results of a run say about its model is stored when the model is first loaded. When all
 responses of a run are cached, that is all it needs: no weights, and no torch.
@@ -6,18 +6,22 @@ responses of a run are cached, that is all it needs: no weights, and no torch.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from multiform.errors import ModelError
+from multiform.errors import ModelError, UsageError, reason
 from multiform.models import Model, models
+from multiform.models.arguments import check_arguments
+from multiform.models.foreign import as_model
 from multiform.models.model import Completions, Loglikelihoods
 from multiform.models.registry import ChatFormatter
 from multiform.models.usage import Usage, Workload
 from multiform.prompts.media import Kind
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
+from multiform.run.progress import Progress
 from multiform.run.store import Store
 
 
@@ -44,27 +48,82 @@ class Facts:
         )
 
 
-def lazy_model(name: str, arguments: Mapping[str, Any], store: Store | None, load: Callable[[], Model]) -> Model:
-    """The model: a `LazyModel` where the store has its facts, else loaded now."""
-    entry = models.get(name)
+def load_model(
+    model: str | Model | Any,
+    arguments: Mapping[str, Any],
+    progress: Progress,
+    store: Store | None = None,
+    *,
+    load: Callable[[], Model] | None = None,
+) -> Model:
+    """The model: an object is returned as it is, a name is looked up in the registry.
+
+    A registered model whose facts are in the store is loaded lazily. `load` loads it, by default into this process.
+    """
+    if not isinstance(model, str):
+        return as_model(model)
+    entry = models.get(model)
+    load = load or (lambda: load_now(model, arguments, progress))
     signed = entry.signature(arguments) if store else None
     if store is None or signed is None:
         return load()
-    signature = f"{name} {signed}"
+    signature = f"{model} {signed}"
     known = store.facts(signature)
     if known is not None and set(known) == set(Facts.__dataclass_fields__):
-        return LazyModel(
-            Facts(**known),
-            load,
-            lambda facts: store.remember(signature, asdict(facts)),
-            lambda: entry.chat(arguments),
-        )
-    model = load()
-    store.remember(signature, asdict(Facts.of(model)))
-    return model
+
+        def remember(facts: Facts) -> None:
+            store.remember(signature, asdict(facts))
+
+        return LazyModel(Facts(**known), load, remember, lambda: entry.chat(arguments))
+    loaded = load()
+    store.remember(signature, asdict(Facts.of(loaded)))
+    return loaded
 
 
-class LazyModel(Model):
+def load_now(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
+    """The registered model of that name, loaded into this process."""
+    progress.message(f"loading model '{model}'")
+    started = time.monotonic()
+    loaded = create_model(model, arguments)
+    loaded.loading_seconds = time.monotonic() - started
+    return loaded
+
+
+def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
+    """The registered model of that name with these arguments, which are checked."""
+    try:
+        factory = models.get(model).load()
+    except ImportError as error:
+        message = f"model '{model}' needs a package that is not installed: {error}"
+        raise UsageError(message, where="--model", hint="pip install 'multiform[hf]'") from error
+    try:
+        check_arguments(factory, arguments)
+        return factory(**arguments)
+    except UsageError as error:
+        raise error.or_at("--model_args") from error
+    except TypeError as error:
+        raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
+
+
+class FactsModel(Model):
+    """Stands for a model of which the facts are known."""
+
+    facts: Facts
+
+    def chat_template_name(self) -> str:
+        return self.facts.chat_template_name
+
+    def chat_template_text(self) -> str | None:
+        return self.facts.chat_template_text
+
+    def info(self) -> dict[str, Any]:
+        return self.facts.info
+
+    def tokenizer_info(self) -> dict[str, Any]:
+        return self.facts.tokenizer_info
+
+
+class LazyModel(FactsModel):
     """Stands for a model whose facts are stored, and loads it for its first request.
 
     `chat` gives what writes conversations without the model, where that is possible.
@@ -127,18 +186,6 @@ class LazyModel(Model):
         plain = self.facts.chat_template_text and all(isinstance(message["content"], str) for message in messages)
         chat = self._chat if plain else self.model  # which knows what to say to parts, or without a template
         return chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
-
-    def chat_template_name(self) -> str:
-        return self.facts.chat_template_name
-
-    def chat_template_text(self) -> str | None:
-        return self.facts.chat_template_text
-
-    def info(self) -> dict[str, Any]:
-        return self.facts.info
-
-    def tokenizer_info(self) -> dict[str, Any]:
-        return self.facts.tokenizer_info
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         return self.model.plan(requests)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from multiform.results.groups import TaskStops
-from multiform.run.rounds import Rounds
+from multiform.run.sequential import SequentialEvaluation
 from multiform.statistics.estimates import STOPPED_LEVEL, Estimate
 from multiform.statistics.means import DocumentScores, dataset_estimates, document_scores, form_means
 
 RATE = 0.7
 
 
-class SimulatedRounds(Rounds):
+class SimulatedRounds(SequentialEvaluation):
     """One form whose scores are known, without a model."""
 
     def __init__(self, scores: np.ndarray[Any, Any]) -> None:
@@ -28,7 +28,9 @@ class SimulatedRounds(Rounds):
     def _cluster(self, doc: tuple[str, int]) -> tuple[str, int]:
         return "task", doc[1] // self._width_of_unit
 
-    def _ask(self, units: Sequence[Sequence[tuple[str, int]]], names: Sequence[str], *, bounded: bool = True) -> Any:
+    def _evaluate(
+        self, units: Sequence[Sequence[tuple[str, int]]], names: Sequence[str], *, bounded: bool = True
+    ) -> Any:
         self._scores["form"] |= {doc: float(self._values[doc[1]]) for unit in units for doc in unit}
 
     def _stops(self, *args: Any, **options: Any) -> TaskStops:

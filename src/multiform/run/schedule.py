@@ -1,0 +1,114 @@
+"""Schedules: which documents of which forms a run evaluates, all of them or as many as a question needs.
+
+`--budget` searches the best and the worst form of each task or group within a number of evaluations (a document under a
+form). `--until_ci` evaluates each form until its interval is narrow enough. Both evaluate documents in random order, in
+rounds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from multiform.errors import UsageError
+from multiform.forms import Form
+from multiform.results.groups import TaskStops
+from multiform.run.form_sets import FormSet, form_sets
+from multiform.run.options import RunOptions
+from multiform.run.pending import PendingSample, by_form
+from multiform.run.progress import Progress
+from multiform.run.samples import RunOutcome
+from multiform.run.sequential import RoundOutcomes, RunEndedError, RunRound, SequentialEvaluation
+from multiform.scoring.aggregations import item_kind
+from multiform.tasks import Group
+
+logger = logging.getLogger("multiform")
+
+
+class Schedule(Protocol):
+    """Says which samples are run when."""
+
+    def run(self, run_samples: RunRound, pending: Sequence[PendingSample], progress: Progress) -> RunOutcome:
+        """Run the samples, or as many as needed; `run_samples` runs and scores some of them."""
+
+
+def make_schedule(options: RunOptions, forms: Sequence[Form], groups: Sequence[Group]) -> Schedule:
+    """The schedule of a run, checked before a model is loaded."""
+    if not options.stops_early:
+        return AllDocuments(options)
+    sets = form_sets(forms, groups)
+    _check_budget(sets, options.budget)
+    return EarlyStopping(options, sets)
+
+
+@dataclass(frozen=True, slots=True)
+class AllDocuments:
+    """Every document of every form, at once."""
+
+    options: RunOptions
+
+    def run(self, run_samples: RunRound, pending: Sequence[PendingSample], progress: Progress) -> RunOutcome:
+        return run_samples(pending, progress, policy=self.options.policy)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyStopping:
+    """Documents in random order, in rounds, and of each form as many as the budget or the interval needs."""
+
+    options: RunOptions
+    form_sets: Sequence[FormSet]
+
+    def run(self, run_samples: RunRound, pending: Sequence[PendingSample], progress: Progress) -> RunOutcome:
+        budget, half_width = self.options.budget, self.options.until_ci
+        samples = by_form(pending)
+        outcomes = RoundOutcomes(run_samples, list(samples), len(pending), self.options.policy, progress)
+        seed = self.options.seeds[0]
+        evaluations = [SequentialEvaluation(each, samples, outcomes=outcomes, seed=seed) for each in self.form_sets]
+        most = sum(evaluation.max_evaluations for evaluation in evaluations)
+        stops: list[TaskStops] = []
+        remaining = budget or 0
+        last = None
+        try:
+            outcomes.begin(most if budget is None else min(most, budget))
+            for number, evaluation in enumerate(evaluations):
+                if half_width is not None:
+                    stops.append(evaluation.until(half_width))
+                else:
+                    stops.append(evaluation.search(remaining // (len(evaluations) - number)))
+                    remaining -= evaluation.evaluations
+        except RunEndedError as ended:
+            last = ended.outcome
+        finally:
+            progress.end()
+        return replace(outcomes.outcome(last), stops=stops)
+
+
+def _check_budget(form_sets: Sequence[FormSet], budget: int | None) -> None:
+    """Refuse a budget too small for its forms, and metrics of which less is better, before a model is loaded."""
+    for form_set in form_sets:
+        if budget is not None and budget // len(form_sets) < len(form_set.forms):
+            message = (
+                f"it is not enough for one document under each of {len(form_set.forms)} forms of '{form_set.name}'"
+            )
+            hint = f"give {20 * len(form_set.forms)} or more for each task or group"
+            raise UsageError(message, where="--budget", hint=hint)
+        for form in form_set.tasks():
+            higher = form.higher_is_better
+            metric = form_set.metric if form_set.metric in higher else next(iter(higher), None)
+            if metric is not None and not higher[metric]:
+                message = f"lower is better in the first metric of '{form.name}' ({metric})"
+                hint = "leave the form out, and name others instead of @all"
+                raise UsageError(message, where="--budget or --until_ci", hint=hint)
+            _check_means(form)
+
+
+def _check_means(form: Form) -> None:
+    """Refuse a first metric that is no mean over documents, such as BLEU or perplexity."""
+    first = next(iter(form.aggregator.metrics), None)
+    if first is not None and item_kind(first.aggregation) == "pair":
+        message = f"the first metric of '{form.name}' ({first.name}) is no mean over documents"
+        raise UsageError(
+            message, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc first"
+        )
