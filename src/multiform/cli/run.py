@@ -77,6 +77,7 @@ def _execute(options: argparse.Namespace) -> int:
         run_options = flags.run_options(
             options,
             tasks=",".join(tasks),
+            gen_kwargs=options.gen_kwargs or {},
             log_samples=options.log_samples or options.predict_only,
             progress=progress,
         )

@@ -8,19 +8,18 @@ rounds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from multiform.errors import UsageError
 from multiform.forms import Form
 from multiform.results.groups import TaskStops
-from multiform.run.form_sets import FormSet, form_sets
 from multiform.run.options import RunOptions
 from multiform.run.pending import PendingSample, by_form
 from multiform.run.progress import Progress
 from multiform.run.samples import RunOutcome
-from multiform.run.sequential import RoundOutcomes, RunEndedError, RunRound, SequentialEvaluation
+from multiform.run.sequential import FormSet, RoundOutcomes, RunEndedError, RunRound, SequentialEvaluation
 from multiform.scoring.aggregations import item_kind
 from multiform.tasks import Group
 
@@ -112,3 +111,67 @@ def _check_means(form: Form) -> None:
         raise UsageError(
             message, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc first"
         )
+
+
+def form_sets(tasks: Sequence[Form], groups: Sequence[Group]) -> list[FormSet]:
+    """A set for each group whose score is a mean over its tasks, and one for each task that is in none of them."""
+    remaining = {task.name: task for task in tasks}
+    by_path: dict[str, list[Group]] = {}
+    for group in groups:
+        for scored in _scored_groups(group):
+            by_path.setdefault(scored.path, []).append(scored)
+    pooled = []
+    for same_path in by_path.values():
+        form_set = _pool(same_path, remaining)
+        if form_set is None:
+            logger.warning(
+                "%s: the forms of its tasks cannot be pooled, so each task stops by itself", same_path[0].path
+            )
+        else:
+            pooled.append(form_set)
+            for task in form_set.tasks():
+                del remaining[task.name]
+    alone: dict[str, dict[str, Mapping[str, Form]]] = {}
+    for task in remaining.values():
+        alone.setdefault(task.task_name, {})[task.name] = {task.task_name: task}
+    return [*pooled, *(FormSet(name=name, forms=forms) for name, forms in alone.items())]
+
+
+def _scored_groups(group: Group) -> Iterator[Group]:
+    """The outermost groups whose score is a mean; a custom aggregation function is not one."""
+    aggregates = group.config.aggregates()
+    if aggregates and aggregates[0].get("aggregation", "mean") == "mean":
+        yield group
+        return
+    for member in group.members:
+        if isinstance(member, Group):
+            yield from _scored_groups(member)
+
+
+def _pool(groups: Sequence[Group], tasks: Mapping[str, Form]) -> FormSet | None:
+    """The set of a group's forms.
+
+    None where they differ in subjects, share some with another set, or are scored by another filter than the first.
+    """
+    forms: dict[str, dict[str, Form]] = {}
+    for group in groups:
+        names = [config.form_name for config in group.tasks()]
+        if any(name not in tasks for name in names):
+            return None
+        forms[group.name] = {tasks[name].task_name: tasks[name] for name in names}
+        if len(forms[group.name]) < len(names):
+            return None
+    first = next(iter(forms.values()))
+    members = [task.name for subjects in forms.values() for task in subjects.values()]
+    if any(set(subjects) != set(first) for subjects in forms.values()) or len(set(members)) < len(members):
+        return None
+    entry = groups[0].config.aggregates()[0]
+    filters = entry.get("filter_list")
+    if filters is not None and any(tasks[name].scoring.scorers[0].name not in filters for name in members):
+        return None
+    return FormSet(
+        name=groups[0].path,
+        forms=forms,
+        metric=str(entry["metric"]),
+        equal_subjects=not entry.get("weight_by_size", True),
+    )

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from multiform.errors import UsageError, shorten
-from multiform.forms import ScoredSample
+from multiform.forms import Form, ScoredSample
 from multiform.models.usage import Usage
 from multiform.results.groups import FormStop, TaskStops
 from multiform.results.values import FailedDoc
 from multiform.run.failures import ErrorPolicy
-from multiform.run.form_sets import FormSet
 from multiform.run.pending import PendingSample
 from multiform.run.progress import Progress, Silent, WatchingProgress
 from multiform.run.samples import RunOutcome
@@ -36,6 +35,29 @@ _Document: TypeAlias = tuple[str, int]
 DELTA = 0.05
 #: Documents of a round; of the first one, if intervals are judged by their width; and the fewest clusters for that.
 _ROUND, _PILOT, _FEWEST_CLUSTERS = 16, 32, 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormSet:
+    """A task, or a group whose documents are pooled, under several forms."""
+
+    #: The name of the task or group, without a format.
+    name: str
+    #: For each form its tasks by their names without a format: a single one, or the subjects of a group.
+    forms: Mapping[str, Mapping[str, Form]]
+    #: The metric that a group names; None for the first metric of each form.
+    metric: str | None = None
+    #: Whether each subject counts as much as any other, whatever its number of documents.
+    equal_subjects: bool = False
+
+    @property
+    def subjects(self) -> list[str]:
+        return list(next(iter(self.forms.values())))
+
+    def tasks(self) -> Iterator[Form]:
+        """All tasks of all forms."""
+        for subjects in self.forms.values():
+            yield from subjects.values()
 
 
 class RunEndedError(Exception):
