@@ -18,7 +18,7 @@ from typing import Any
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, locating, nearest, running, shorten
 from multiform.fields import Doc
-from multiform.forms.prompt import Message
+from multiform.forms import prompt
 from multiform.forms.spec import DEFAULT_SEED, FormSpec
 from multiform.prompts.media import named
 from multiform.registry import Registry
@@ -181,14 +181,14 @@ class FewshotExamples:
         form: FormSpec,
         *,
         pool: Callable[[], Sequence[Doc]],
-        render: Callable[[Doc], list[Message]],
+        render: Callable[[Doc], list[prompt.Message]],
         label_of: Callable[[Doc], Any],
     ) -> None:
         self.form = form
         self._pool = pool
         self._render = render
         self._label_of = label_of
-        self._rendered: dict[int, list[Message]] = {}
+        self._rendered: dict[int, list[prompt.Message]] = {}
         self._has_noted_replacement = False
 
     @cached_property
@@ -219,7 +219,7 @@ class FewshotExamples:
         name, place = self.form.fewshot.sampler, self.form.config.where("fewshot_config", "sampler")
         return running(f"sampler '{name}'", kind=ConfigError, where=place, hint="see docs/fewshot.md for what it gets")
 
-    def messages(self, doc: Doc, number: int) -> list[Message]:
+    def messages(self, doc: Doc, number: int) -> list[prompt.Message]:
         """The turns of the form's few-shot examples, none of which is the document itself."""
         if number == 0:
             return []
@@ -255,7 +255,7 @@ class FewshotExamples:
             logger.info(message, self.form.name)
             self._has_noted_replacement = True
 
-    def shot(self, index: int) -> list[Message]:
+    def shot(self, index: int) -> list[prompt.Message]:
         """The turns of the example that has this index."""
         if index not in self._rendered:
             with locating(f"few-shot {self._place(index)}"):
