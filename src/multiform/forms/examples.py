@@ -10,8 +10,8 @@ from typing import Any
 from multiform.errors import ConfigError, DataError, locating, running, shorten
 from multiform.fields import Doc
 from multiform.forms.form import Form
-from multiform.forms.prompt import Message
 from multiform.forms.samplers import Sampler, check_sampler, checked_draw, samplers
+from multiform.prompts.prompt import Turn
 
 logger = logging.getLogger("multiform")
 
@@ -27,14 +27,14 @@ class FewshotExamples:
         form: Form,
         *,
         pool: Callable[[], Sequence[Doc]],
-        render: Callable[[Doc], list[Message]],
+        render: Callable[[Doc], list[Turn]],
         label_of: Callable[[Doc], Any],
     ) -> None:
         self.form = form
         self._pool = pool
         self._render = render
         self._label_of = label_of
-        self._rendered: dict[int, list[Message]] = {}
+        self._rendered: dict[int, list[Turn]] = {}
         self._has_noted_replacement = False
 
     @cached_property
@@ -65,7 +65,7 @@ class FewshotExamples:
         name, place = self.form.fewshot.sampler, self.form.config.where("fewshot_config", "sampler")
         return running(f"sampler '{name}'", kind=ConfigError, where=place, hint="see docs/fewshot.md for what it gets")
 
-    def messages(self, doc: Doc, number: int) -> list[Message]:
+    def messages(self, doc: Doc, number: int) -> list[Turn]:
         """The turns of the form's few-shot examples, none of which is the document itself."""
         if number == 0:
             return []
@@ -101,7 +101,7 @@ class FewshotExamples:
             logger.info(message, self.form.name)
             self._has_noted_replacement = True
 
-    def shot(self, index: int) -> list[Message]:
+    def shot(self, index: int) -> list[Turn]:
         """The turns of the example that has this index."""
         if index not in self._rendered:
             with locating(f"few-shot {self._place(index)}"):

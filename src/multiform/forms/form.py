@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 from multiform.formats.compile import CompiledFormat
 from multiform.formats.variation import ChoiceOrder
@@ -16,9 +16,6 @@ from multiform.hashing import short_hash
 from multiform.scoring.build import Scoring, build_scoring
 from multiform.tasks import FewshotConfig, TaskConfig
 from multiform.tasks.keys import plain
-
-#: Turns messages into one string; called with the messages and `add_generation_prompt`.
-ChatTemplate: TypeAlias = Callable[..., str]
 
 #: Keys that change neither a prompt nor a score; the resolved format counts instead of the way it was written.
 _NOT_IDENTITY = (

@@ -17,16 +17,16 @@ from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
 from multiform.forms import form as lengths
 from multiform.forms.examples import check_fewshot
-from multiform.forms.form import ChatTemplate, Form, RunSettings
+from multiform.forms.form import Form, RunSettings
 from multiform.forms.hooks import FIELD_HOOKS, Hooks, collect_hooks
 from multiform.forms.kinds import choice
-from multiform.forms.prompt import PromptOptions, context_text, is_chat
 from multiform.forms.renderer import Renderer
 from multiform.forms.request_cache import RequestCache, requests_folder
-from multiform.forms.sample import Context, Sample
+from multiform.forms.sample import Sample
 from multiform.forms.samplers import Sampler
 from multiform.forms.scorer import FormScorer
 from multiform.forms.task_scores import TaskScores
+from multiform.prompts.prompt import ChatTemplate, PromptOptions, is_messages
 from multiform.requests import Instance
 from multiform.scoring.build import Scoring
 from multiform.tasks import TaskConfig
@@ -254,10 +254,11 @@ class Task(TaskScores):
         fewshot_as_multiturn: bool = False,
         chat_template: ChatTemplate | None = None,
         gen_prefix: str | None = None,
-    ) -> Context:
+    ) -> Any:
         """The whole prompt of a document: system text, few-shot examples, question, beginning of the answer.
 
-        A list of prompts where the document has several inputs, one for each.
+        A text, or messages for a server that gets messages. A list of them where the document has several inputs, one
+        for each.
         """
         options = PromptOptions(
             system_instruction=system_instruction,
@@ -265,12 +266,13 @@ class Task(TaskScores):
             fewshot_as_multiturn=fewshot_as_multiturn,
             chat_template=chat_template,
         )
-        return self.renderer.context(self.renderer.fields(doc), num_fewshot, options, gen_prefix or "")
+        context = self.renderer.context(self.renderer.fields(doc), num_fewshot, options, gen_prefix or "")
+        return self.renderer.hook_prompts.contents(context)
 
     def construct_requests(
         self,
         doc: dict[str, Any],
-        ctx: Context | Sequence[str] | list[dict[str, Any]],
+        ctx: str | Sequence[str] | list[dict[str, Any]],
         *,
         doc_id: int = 0,
         metadata: dict[str, Any] | None = None,
@@ -284,10 +286,8 @@ class Task(TaskScores):
         template, or as plain text where there is none.
         """
         fields, template = self.renderer.fields(doc), chat_template
-        chat = apply_chat_template or (is_chat(ctx) and template is not None)
-        context = context_text(
-            ctx, self.form, several_inputs=fields.several_inputs, chat=apply_chat_template, chat_template=template
-        )
+        chat = apply_chat_template or (is_messages(ctx) and template is not None)
+        context = self.renderer.read_context(ctx, fields, chat=apply_chat_template, chat_template=template)
         return self.renderer.instances(fields, context, doc_id=doc_id, metadata=metadata, chat=chat)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:

@@ -9,9 +9,9 @@ from functools import cached_property
 
 from multiform.errors import DataError
 from multiform.fields import Doc
-from multiform.forms import ChatTemplate, Sample, Task
-from multiform.forms.prompt import Message
+from multiform.forms import Sample, Task
 from multiform.lint.marks import is_whole, marked, unmarked
+from multiform.prompts.prompt import ChatTemplate, Turn
 
 #: Two labels in order, such as "(A) yes (B) no".
 _ENUMERATED = re.compile(r"(?<!\w)\(?A[.):].*?(?<!\w)\(?B[.):]", re.DOTALL)
@@ -22,8 +22,8 @@ class Shot:
     """A few-shot example as the prompt has it: its document, and its messages."""
 
     doc: Doc
-    question: Message
-    answer: Message
+    question: Turn
+    answer: Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Probe:
 
     doc_id: int
     doc: Doc
-    turns: tuple[Message, ...]
+    turns: tuple[Turn, ...]
     question: str | None
 
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from multiform.errors import shorten
-from multiform.forms.prompt import Message
 from multiform.lint.codes import Code
 from multiform.lint.finding import Hit
 from multiform.lint.marks import Literal, literals
 from multiform.lint.prompts import Probe, Prompts
+from multiform.prompts.prompt import Turn
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 _DOUBLED = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
@@ -92,7 +92,7 @@ def _joint_hits(prompts: Prompts, probe: Probe) -> Iterator[Hit]:
             yield _hit(code, prompts.task.config.where(key), probe.doc_id, example, f"change {key}")
 
 
-def _joint_fault(message: Message, following: Message) -> Code | None:
+def _joint_fault(message: Turn, following: Turn) -> Code | None:
     before, after = message.content + message.after, following.content
     if not before or not after:
         return None

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.model import Completions, Loglikelihoods, Model
+from multiform.models.model import Completions, Loglikelihoods, Model, no_chat_template
+from multiform.prompts.prompt import Messages
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
 OutputType = Literal["loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice"]
@@ -96,10 +97,10 @@ class ForeignModel(Model):
         for position, text in enumerate(self._ask("generate_until", requests)):
             yield position, Completion(str(text))
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
         apply = getattr(self.lm, "apply_chat_template", None)
         if apply is None:
-            return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+            raise no_chat_template(self.name)
         self.check_parts(messages)
         history = [dict(message) for message in messages]
         knows = "add_generation_prompt" in inspect.signature(apply).parameters

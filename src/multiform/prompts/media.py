@@ -12,7 +12,7 @@ import hashlib
 import io
 import re
 import wave
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -169,23 +169,6 @@ class Media:
             return self.payload.read_bytes()
         assert isinstance(self.payload, bytes)
         return self.payload
-
-
-class MediaText(str):
-    """A text with its media, in the order of their placeholders."""
-
-    __slots__ = ("media",)
-    media: tuple[Media, ...]
-
-    def __new__(cls, text: str, media: Iterable[Media] = ()) -> MediaText:
-        instance = super().__new__(cls, text)
-        instance.media = tuple(media)
-        return instance
-
-
-def media_of(text: str) -> tuple[Media, ...]:
-    """The media of a text; empty for plain text."""
-    return text.media if isinstance(text, MediaText) else ()
 
 
 def parts(messages: Sequence[Mapping[str, Any]], media: Sequence[Media]) -> list[dict[str, Any]]:

@@ -15,7 +15,6 @@ from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
 from multiform.models import Model
-from multiform.requests import ChatText
 from multiform.results import Results
 from multiform.results.failures import OnError
 from multiform.results.stops import TaskStops
@@ -299,7 +298,7 @@ def _request_caching(cache_requests: bool | str, model: Model | None, progress: 
 def _lasting_template(model: Model) -> str | None:
     """What tells the chat template of a model from others; None where it may write the same chat in another way."""
     text = model.chat_template_text()
-    if text is None and not isinstance(model.apply_chat_template([{"role": "user", "content": "Hi"}]), ChatText):
+    if text is None and isinstance(model.apply_chat_template([{"role": "user", "content": "Hi"}]), str):
         return None
     if not model.stored or "strftime_now" in (text or ""):
         return None

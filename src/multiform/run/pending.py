@@ -9,7 +9,8 @@ from math import comb
 from typing import Any
 
 from multiform.errors import DataError, nearest
-from multiform.forms import ChatTemplate, Sample, Task
+from multiform.forms import Sample, Task
+from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance, Output
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.power import FLIP_RATE, Detectable, detectable_difference

@@ -10,11 +10,11 @@ from multiform.compat.eval_framework.hook_fields import DEFAULT_MAX_TOKENS
 from multiform.compat.eval_framework.hooked_task import SAMPLE_ID, HookedTask, prompt_turns
 from multiform.errors import DataError, shorten
 from multiform.fields import Doc, FieldSpec
-from multiform.forms import prompt
-from multiform.forms.form import ChatTemplate, RunSettings
+from multiform.forms.form import RunSettings
 from multiform.forms.hooks import Hooks
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask
+from multiform.prompts.prompt import ChatTemplate, plain_text
 from multiform.scoring.filters import Pipeline
 from multiform.tasks import TaskConfig
 
@@ -132,6 +132,6 @@ def _question_fields(sample: Sample, task: str) -> dict[str, Any]:
         "id": sample.id,
         "subject": sample.subject,
         "ground_truth": sample.ground_truth,
-        "prompt": prompt.plain_text(prompt_turns(sample.messages, task)),
+        "prompt": plain_text(prompt_turns(sample.messages, task)),
         "prompt_sequence_positions": None,
     }

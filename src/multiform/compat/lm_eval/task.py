@@ -14,9 +14,10 @@ from multiform.compat.lm_eval.samplers import as_sampler
 from multiform.compat.lm_eval.utils import Message, apply_template, maybe_delimit, requires_delimiter
 from multiform.errors import ConfigError, DataError, running
 from multiform.fields import Doc
-from multiform.forms import ChatTemplate, RunSettings, Sample
+from multiform.forms import RunSettings, Sample
 from multiform.forms import Task as OurTask
 from multiform.forms.hooks import FIELD_HOOKS, Hooks
+from multiform.prompts.prompt import ChatTemplate, Prompt
 from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.requests import Instance as Ours
 from multiform.scoring.filters import Pipeline
@@ -156,8 +157,9 @@ class Task(OurTask):
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
         """The instances of one document: one, or a list of them."""
         chat = bool(kwargs.pop("apply_chat_template", False))
-        kwargs.pop("chat_template", None)
-        asked = self.renderer.instances(self.renderer.fields(doc), ctx, doc_id=0, chat=chat)
+        template, fields = kwargs.pop("chat_template", None), self.renderer.fields(doc)
+        context = self.renderer.read_context(ctx, fields, chat=chat, chat_template=template)
+        asked = self.renderer.instances(fields, context, doc_id=0, chat=chat)
         return conversion.to_instances(doc, [instance.request for instance in asked], **kwargs)
 
     @property
@@ -226,7 +228,7 @@ class Task(OurTask):
         """The values of one document: by the configuration's function, or by its metrics."""
         if self.config.process_results is not None:
             return super().process_results(doc, results)
-        asked = self.renderer.instances(self.renderer.fields(doc), "", doc_id=0, chat=False)
+        asked = self.renderer.instances(self.renderer.fields(doc), Prompt(""), doc_id=0, chat=False)
         return self.scorer.computed(self.renderer.with_requests(0, doc, asked), [_output(r) for r in results], results)
 
     def estimates(self, scored: Any, bootstrap_iters: int = 100_000) -> dict[str, Estimate]:

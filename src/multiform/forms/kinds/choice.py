@@ -15,7 +15,7 @@ from multiform.forms.form import Form
 from multiform.forms.kinds.common import answer_delimiter, missing, one_question, shot_answer
 from multiform.forms.sample import Context, Sample
 from multiform.labels import gold_index
-from multiform.prompts.media import media_of
+from multiform.prompts.prompt import Prompt
 from multiform.requests import LLOutput, LoglikelihoodRequest, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import ChoiceOutcome, Outcome
@@ -61,15 +61,15 @@ def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
 def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
     delimiter = answer_delimiter(form.config, chat)
     if isinstance(context, list):
-        pairs = [(text, delimiter + continuation(form, fields)) for text in context]
+        pairs = [(prompt, delimiter + continuation(form, fields)) for prompt in context]
     else:
         pairs = [(context, delimiter + choice) for choice in fields.choices or ()]
     for number, (_, text) in enumerate(pairs, start=1):
         if not text:
             raise _empty_choice(form, number, "is empty")
     if _wants_mutual_info(form, fields):
-        pairs += [("", continuation) for _, continuation in pairs]
-    return [LoglikelihoodRequest.of(context, text, media_of(context)) for context, text in pairs]
+        pairs += [(Prompt(""), continuation) for _, continuation in pairs]
+    return [LoglikelihoodRequest(prompt, text) for prompt, text in pairs]
 
 
 def _empty_choice(form: Form, number: int, what: str) -> DataError:

@@ -13,7 +13,7 @@ from multiform.forms.kinds import choice
 from multiform.forms.kinds.common import missing, no_answer, one_question, shot_answer
 from multiform.forms.sample import Context, Sample
 from multiform.labels import label_list
-from multiform.prompts.media import media_of
+from multiform.prompts.prompt import Prompt
 from multiform.requests import Completion, GenerationRequest, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome, TextOutcome
@@ -56,9 +56,9 @@ def references(form: Form, fields: DocFields) -> tuple[str, ...]:
 
 
 def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
-    assert isinstance(context, str)
+    assert isinstance(context, Prompt)
     repeats = range(form.config.repeats)
-    return [GenerationRequest.of(context, form.generation_kwargs, n, media_of(context)) for n in repeats]
+    return [GenerationRequest.of(context, form.generation_kwargs, n) for n in repeats]
 
 
 def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:

@@ -11,7 +11,7 @@ from multiform.forms.form import Form
 from multiform.forms.kinds.choice import filtered
 from multiform.forms.kinds.common import answer_delimiter, missing, one_question, shot_answer
 from multiform.forms.sample import Context, Sample
-from multiform.prompts.media import media_of
+from multiform.prompts.prompt import Prompt
 from multiform.requests import LoglikelihoodRequest, Output, Request
 from multiform.scoring.outcome import LikelihoodOutcome, Outcome
 
@@ -39,10 +39,10 @@ def target_text(form: Form, fields: DocFields) -> str:
 
 
 def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
-    assert isinstance(context, str)
+    assert isinstance(context, Prompt)
     # Without a format, the target's own text carries the delimiter, as in lm-eval.
     delimiter = answer_delimiter(form.config, chat) if form.config.format is not None else ""
-    return [LoglikelihoodRequest.of(context, delimiter + target_text(form, fields), media_of(context))]
+    return [LoglikelihoodRequest(context, delimiter + target_text(form, fields))]
 
 
 def check_requests(form: Form, sample: Sample) -> None:

@@ -77,7 +77,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
 
     def _label_payload(self, request: LoglikelihoodRequest | GenerationRequest) -> dict[str, Any]:
         """The payload that requests the likeliest first tokens after a prompt."""
-        generation = GenerationRequest.of(request.prompt, {"max_gen_toks": 1}, media=request.media)
+        generation = GenerationRequest.of(request.prompt, {"max_gen_toks": 1})
         return {**self.payload(generation), "logprobs": True, "top_logprobs": NUMBERS[0]}
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.identity import fingerprint
-from multiform.models.model import Completions, Loglikelihoods, no_loglikelihoods
+from multiform.models.model import Completions, Loglikelihoods, no_chat_template, no_loglikelihoods
 from multiform.models.servers.exchange import RefusedError
 from multiform.models.servers.openai_logprobs import (
     Convention,
@@ -44,6 +44,7 @@ from multiform.models.torch.plan import Tokens
 from multiform.models.torch.sequences import Pair
 from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
 from multiform.prompts.chat import apply_tokenizer_template
+from multiform.prompts.prompt import Messages
 from multiform.requests import (
     Completion,
     FailedRequest,
@@ -274,9 +275,9 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             raise ModelError("the response has no text", hint="check that it is a completions endpoint")
         return completion(text, stop_strings(request), finish_reason(choice, "finish_reason"))
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
         if self.tokenizer_name is None:
-            return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+            raise no_chat_template(self.name)
         return apply_tokenizer_template(self.encoder.tokenizer, messages, add_generation_prompt=add_generation_prompt)
 
     def chat_template_name(self) -> str:

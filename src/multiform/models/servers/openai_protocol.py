@@ -24,6 +24,7 @@ from multiform.models.servers.client import Client
 from multiform.models.servers.openai_logprobs import ROUNDING, echoed_logprobs, is_logprob, total_score
 from multiform.models.vllm.queries import FORCED_ARGUMENT, Query
 from multiform.prompts.media import Media
+from multiform.prompts.prompt import Prompt
 from multiform.requests import FailedRequest, GenerationRequest, LLOutput, LoglikelihoodRequest
 
 #: Servers accept no more stop strings than this; completions are cut at all of them on arrival.
@@ -186,14 +187,14 @@ def score_labels(
     A label that is not among the listed tokens counts as less likely than all of them, and how many such labels
     there are is logged. Where no label is listed, nothing is known, and the requests have failed.
     """
-    groups: dict[tuple[Any, ...], list[int]] = {}
+    groups: dict[Prompt, list[int]] = {}
     for index, request in enumerate(requests):
         if not request.continuation.strip() or len(request.continuation.split()) > 1:
             message = f"'{request.continuation}' is no label of one token, and the server scores nothing else"
             raise ModelError(
                 message, hint="choose a format whose labels are scored (@mcqa), or one that writes (@generate)"
             )
-        groups.setdefault((request.context, request.chat, request.media), []).append(index)
+        groups.setdefault(request.prompt, []).append(index)
     members = list(groups.values())
     missed = 0
     responses = client.ask(

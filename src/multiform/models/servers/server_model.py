@@ -23,7 +23,8 @@ from multiform.models.arguments import ArgumentRules, Refusal, argument_names
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
 from multiform.models.servers.client import Client
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
-from multiform.requests import ChatText, Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
+from multiform.prompts.prompt import Messages
+from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
 
 logger = logging.getLogger("multiform")
 
@@ -263,9 +264,9 @@ class ChatServer(ServerModel):
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
         self._refuse()
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        """The messages as a text, from which they are sent as messages."""
-        return ChatText.of(messages)
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> list[dict[str, Any]]:
+        """The messages, which the server gets as such and writes as one prompt."""
+        return [dict(message) for message in messages]
 
     def _refuse(self) -> NoReturn:
         raise no_loglikelihoods(self.name, "this form")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from multiform.models import Model
 from multiform.models.model import Completions, Loglikelihoods
 from multiform.models.usage import Usage
 from multiform.prompts.media import Kind
+from multiform.prompts.prompt import Content, Messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, Response, RollingRequest
 from multiform.run.executors.local import Unit
 from multiform.run.executors.pool import Pool, PoolExecutor
@@ -65,8 +66,9 @@ class RemoteModel(Model):
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         return self._responses(requests)
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        return str(self._pool.call("apply_chat_template", messages, add_generation_prompt))
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> Content:
+        content: Content = self._pool.call("apply_chat_template", messages, add_generation_prompt)
+        return content
 
     def chat_template_name(self) -> str:
         return self.facts.chat_template_name

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from multiform.models import Model, models
 from multiform.models.registry import ModelEntry
 from multiform.models.usage import Usage
+from multiform.prompts.prompt import Content
 from multiform.requests import FailedRequest, Output, Request, Response
 from multiform.run.executors.local import LocalExecutor, Unit
 from multiform.run.executors.remote_model import LoadedModel
@@ -67,7 +68,7 @@ class Worker:
     def plan(self, requests: Sequence[Request]) -> str | None:
         return self.model.plan(requests)
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool) -> str:
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool) -> Content:
         return self.model.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
 
     def stop(self, run: int) -> None:

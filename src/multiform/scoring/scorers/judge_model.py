@@ -23,6 +23,7 @@ from multiform.arguments import parse_arguments
 from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, nearest, reason
 from multiform.models import Model, models
 from multiform.models.servers.server_model import ServerModel
+from multiform.prompts.prompt import Content
 from multiform.requests import FailedRequest, GenerationRequest
 
 logger = logging.getLogger("multiform")
@@ -192,7 +193,7 @@ def _loaded(spec: JudgeSpec) -> Model:
     return judge
 
 
-def _chat(judge: Model, text: str) -> str:
+def _chat(judge: Model, text: str) -> Content:
     """The text as a user's message in the model's chat template, if it has one."""
     try:
         return judge.apply_chat_template([{"role": "user", "content": text}])
