@@ -19,7 +19,7 @@ import pytest
 from multiform import ConfigError, DataError, Task, evaluate
 from multiform.cli.main import main
 from multiform.forms import GenerateTask
-from multiform.prompts.media import Media, decode_wav, encode_wav, named, waveform_from_array
+from multiform.prompts.media import Media, binary_summary, decode_wav, encode_wav, waveform_from_array
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 from multiform.results import sample_lines
 from multiform.results.export import json_line
@@ -207,7 +207,7 @@ def test_wav_files_of_every_width_are_read(width, tolerance):
 def test_a_sound_survives_being_written_and_brought_to_another_rate():
     sound = waveform_from_array(tone() * 0.5, 8000)
     assert np.allclose(decode_wav(encode_wav(sound)).samples, sound.samples, atol=1e-4)
-    double = sound.resampled(16000)
+    double = sound.resample(16000)
     assert (double.rate, len(double.samples)) == (16000, 4000)
     assert np.allclose(double.samples[100:-100:2], sound.samples[50:-50], atol=0.01)
 
@@ -519,7 +519,7 @@ def test_sample_files_name_media_by_kind_size_and_hash():
 def test_a_data_url_is_named_as_well():
     line = json.loads(json_line({"doc": {"a": "data:image/png;base64," + "A" * 1000}}))
     assert line["doc"]["a"]["kind"] == "image"
-    assert named(Media("image", "00", "1x1")) == {"kind": "image", "size": "1x1", "sha256": "00"}
+    assert binary_summary(Media("image", "00", "1x1")) == {"kind": "image", "size": "1x1", "sha256": "00"}
 
 
 def test_show_names_media(tmp_path, capsys):

@@ -34,7 +34,7 @@ class HookPrompts:
         """The text or messages of a prompt; a list of them where a document has several inputs."""
         return [self._content(prompt) for prompt in context] if isinstance(context, list) else self._content(context)
 
-    def read(
+    def to_prompts(
         self, contents: Any, doc: Doc, *, several_inputs: bool, chat: bool, chat_template: ChatTemplate | None
     ) -> Context:
         """The prompt with these contents, or one for each of several inputs.

@@ -70,7 +70,7 @@ class MediaReader:
         if media:
             check_marks(plain_text(turns), media, self.config)
 
-    def read(self, value: Any, kind: Kind) -> list[Media | None]:
+    def read_media(self, value: Any, kind: Kind) -> list[Media | None]:
         """The media that a field's value holds: one value, or a list of them."""
         values = list(value) if isinstance(value, list | tuple) else [value]
         items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
@@ -82,8 +82,8 @@ class MediaReader:
     def _of(self, doc: Doc, kind: Kind) -> list[Media | None]:
         field = FIELDS[kind]
         if field in self._overrides:
-            return self.read(self._overrides[field](doc), kind)
-        return self.read(self._field_value(getattr(self.config, field), doc, field), kind)
+            return self.read_media(self._overrides[field](doc), kind)
+        return self.read_media(self._field_value(getattr(self.config, field), doc, field), kind)
 
     def _field_value(self, spec: Any, doc: Doc, field: MediaField) -> Any:
         """What a document has for a media field: the values of columns, None for empty or missing ones of a list."""
@@ -118,7 +118,7 @@ def place(text: str, media: Numbered, config: TaskConfig) -> Prompt:
 
     Numbered marks choose: what none of them names is left out, and what two name is there twice.
     """
-    chosen = {kind: iter(_chosen(text, kind, items, config)) for kind, items in media.items()}
+    chosen = {kind: iter(_choose_media(text, kind, items, config)) for kind, items in media.items()}
     unmarked = [kind for kind, items in media.items() if any(items) and not _marks(text, kind)]
     front = "".join(MARKS[kind] * sum(item is not None for item in media[kind]) for kind in unmarked)
     text = f"{front}\n{text}" if front else text
@@ -135,7 +135,7 @@ def place(text: str, media: Numbered, config: TaskConfig) -> Prompt:
     return Prompt(plain_marks, tuple(ordered))
 
 
-def _chosen(text: str, kind: Kind, media: Sequence[Media | None], config: TaskConfig) -> list[Media]:
+def _choose_media(text: str, kind: Kind, media: Sequence[Media | None], config: TaskConfig) -> list[Media]:
     """What the marks of one kind stand for, in their order."""
     numbers = _marks(text, kind)
     present = [item for item in media if item is not None]

@@ -218,7 +218,7 @@ class Renderer:
     ) -> Context:
         """The prompt that code of the task or a caller gives: a text, messages, or one for each of several inputs."""
         several_inputs = fields.several_inputs
-        return self.hook_prompts.read(
+        return self.hook_prompts.to_prompts(
             contents, fields.doc, several_inputs=several_inputs, chat=chat, chat_template=chat_template
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, nearest, shorten
-from multiform.prompts.media import named
+from multiform.prompts.media import binary_summary
 from multiform.registry import Registry
 
 DEFAULT_SEED = 1234
@@ -154,7 +154,7 @@ def differ(doc: Any, other: Any) -> bool:
     try:
         return bool(doc != other)
     except ValueError:  # arrays, as sounds come in, do not compare to one truth
-        return json.dumps(doc, default=named) != json.dumps(other, default=named)
+        return json.dumps(doc, default=binary_summary) != json.dumps(other, default=binary_summary)
 
 
 def _spelled(doc: Any) -> Any:
@@ -162,4 +162,4 @@ def _spelled(doc: Any) -> Any:
     if not isinstance(doc, dict):
         return doc
     plain = (str, int, float, list, dict, type(None))
-    return {key: value if isinstance(value, plain) else named(value) for key, value in doc.items()}
+    return {key: value if isinstance(value, plain) else binary_summary(value) for key, value in doc.items()}

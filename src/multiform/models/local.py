@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError
-from multiform.models.generation_options import GenerationOptions, generation_options
+from multiform.models.arguments import GenerationOptions, generation_options
 from multiform.models.model import Model, no_chat_template
 from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, score_rolling, special_tokens, think_end
 from multiform.models.torch.plan import Tokens

@@ -70,7 +70,7 @@ _HF = ModelEntry(
     signature_from="multiform.models.identity:signature",
     chat_from="multiform.models.hf.load:load_chat",
     named_chat_templates=True,
-    generation_check="multiform.models.generation_options:generation_options",
+    generation_check="multiform.models.arguments:generation_options",
 )
 _MULTIMODAL = replace(
     _HF,

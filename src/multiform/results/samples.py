@@ -9,7 +9,7 @@ from typing import Any
 
 from multiform.forms import Sample, ScoredSample
 from multiform.hashing import sha256
-from multiform.prompts.media import Media, named
+from multiform.prompts.media import Media, binary_summary
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.results import FormResult, metrics_in_order
 
@@ -98,7 +98,7 @@ def choices_and_labels(sample: Sample) -> tuple[list[str], list[str]]:
 
 def _hashes(sample: ScoredSample) -> dict[str, str]:
     return {
-        "doc_hash": sha256(json.dumps(dict(sample.doc), indent=2, default=named, ensure_ascii=False)),
+        "doc_hash": sha256(json.dumps(dict(sample.doc), indent=2, default=binary_summary, ensure_ascii=False)),
         "prompt_hash": sha256(sample.sample.prompt),
         "target_hash": sha256(str(sample.target)),
     }

@@ -195,7 +195,7 @@ class Task(OurTask):
             message = "a document asks for the likelihood of a whole text and of a continuation"
             raise DataError(message, where=self._place, hint="make two tasks of it")
         try:
-            return conversion.to_requests(instances, doc_id, self.config.repeats, self.renderer.media.read)
+            return conversion.to_requests(instances, doc_id, self.config.repeats, self.renderer.media.read_media)
         except DataError as error:
             raise error.or_at(self._place) from error
 

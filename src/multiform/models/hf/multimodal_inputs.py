@@ -73,7 +73,7 @@ class Inputs:
         clips = [medium for prompt in prompts for medium in prompt.media if medium.kind == "audio"]
         if clips:
             rate = int(_audio_processor(self.processor).sampling_rate)
-            waveforms = [clip.waveform().resampled(rate).samples for clip in clips]
+            waveforms = [clip.waveform().resample(rate).samples for clip in clips]
             options |= {"audio": waveforms, "sampling_rate": rate}
         texts = [prompt.text for prompt in prompts]
         tensors = self.processor(text=texts, padding=True, padding_side=padding_side, return_tensors="pt", **options)

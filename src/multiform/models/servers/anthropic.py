@@ -99,7 +99,7 @@ def message_part(content: str | Media) -> dict[str, Any]:
     """A part of a message."""
     if isinstance(content, str):
         return {"type": "text", "text": content}
-    media_type, data = content.encoded()
+    media_type, data = content.encode()
     source = {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode()}
     return {"type": "image", "source": source}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.models.generation_options import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES
+from multiform.models.arguments import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES
 from multiform.prompts.media import Media, parts
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.models.arguments import ArgumentRules, Refusal
-from multiform.models.generation_options import generation_options
+from multiform.models.arguments import ArgumentRules, Refusal, generation_options
 from multiform.models.identity import signature as files_signature
 
 #: How continuations are scored: by forced tokens where vLLM can, or always by prompt log-probabilities.

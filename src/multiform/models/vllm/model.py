@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from multiform.models.arguments import argument_names
-from multiform.models.generation_options import GenerationOptions
+from multiform.models.arguments import GenerationOptions, argument_names
 from multiform.models.hf.source import ModelSource
 from multiform.models.local import LocalModel
 from multiform.models.tokenizer import fit, rolling_windows
