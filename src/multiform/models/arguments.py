@@ -48,6 +48,11 @@ class Refusal:
     when: Callable[[Any], bool] = bool
 
 
+def is_several(value: object) -> bool:
+    """Whether a number of GPUs or copies asks for more than one."""
+    return value not in (None, 1, "1")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentRules:
     """How a model treats arguments that lm-eval has and its constructor does not.

@@ -129,6 +129,7 @@ class HFModel(LocalModel):
         """The hash of the weights and of every setting that changes outputs."""
         source = self.source
         return identity(
+            "hf",
             self.name,
             sha=self.sha,
             gguf_file=source.gguf_file,

@@ -269,7 +269,7 @@ class HFMultimodalModel(HFModel):
         self.inputs = Inputs(processor=self.processor, encoder=self.encoder, placeholders=placeholders, options=options)
         self.media_limits = BatchLimits(fixed_rows(batch_size) or _AUTO_ROWS, 10**9)
         settings = {"images": options, "tokens": placeholders, "interleave": interleave, **self._pixels}
-        self.identity = identity(self.name, model=self.identity, kind="hf-multimodal", **settings)
+        self.identity = identity("hf", self.name, model=self.identity, kind="hf-multimodal", **settings)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         prompts = [self._prompt(request) for request in requests]

@@ -12,6 +12,7 @@ import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
@@ -52,9 +53,7 @@ _REFUSED = {
 RULES = ArgumentRules(renamed=_RENAMED, without_effect=_WITHOUT_EFFECT, ignored=LOCAL_ARGUMENTS, refused=_REFUSED)
 #: A chat server counts tokens itself.
 _COUNTED = dict.fromkeys(("tokenizer", "max_length", "tokenized_requests"), "the server counts tokens itself")
-CHAT_RULES = ArgumentRules(
-    renamed=_RENAMED, without_effect={**_WITHOUT_EFFECT, **_COUNTED}, ignored=LOCAL_ARGUMENTS, refused=_REFUSED
-)
+CHAT_RULES = replace(RULES, without_effect={**_WITHOUT_EFFECT, **_COUNTED})
 #: The attempts to list the models of a server.
 _LIST_ATTEMPTS = 3
 #: The question of the probe, whose completion is part of a server's fingerprint.
