@@ -6,6 +6,7 @@
 # make test-vllm  vLLM in process and as a server (CPU build, in an environment of its own) against hf with the same model
 # make bench-vllm  Multiform's and lm-eval's vllm models side by side, five minutes once vLLM is installed
 # make test-ray  many workers: Ray on this machine, and a cluster of which a node is killed
+# make test-wheel  the wheel, installed into every Python of this machine, from the first command to a report
 # make golden  write the golden texts of the public API and of what commands print again
 # make browser  Debian's chromium, for the tests of pages; they are skipped where it cannot be installed
 # make sandbox  Debian's bubblewrap, for the tests of programs; those that need it are skipped where it cannot be installed
@@ -16,13 +17,14 @@
 # make zoo  every architecture of transformers against its own forward pass, a quarter of an hour; writes docs/architectures.md
 # make lint-tasks  what lint finds in 589 lm-eval tasks, counted into docs/lint-lm-eval.md; five minutes
 # make foreign-tasks  what formats recover from lm-eval's task files, counted into docs/foreign-tasks.md
+# make docs  the docs as a site in site/, which works offline; fails on a broken link
 # make benchmark-pages  a page for each benchmark of the library, in docs/benchmarks
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser sandbox test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks benchmark-pages clean
+.PHONY: help setup demo browser sandbox test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks benchmark-pages docs clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -36,7 +38,7 @@ $(BIN)/.core: pyproject.toml
 	@touch $@
 
 $(BIN)/.dev: $(BIN)/.core
-	$(BIN)/pip install -q -e '.[hf,metrics,charts,dev,parity]'
+	$(BIN)/pip install -q -e '.[hf,metrics,charts,dev,docs,parity]'
 	@touch $@
 
 setup: $(BIN)/.core
@@ -113,6 +115,9 @@ test-ray: $(BIN)/.dev
 	$(BIN)/pip install -q -e '.[ray]'
 	$(BIN)/pytest -m slow tests/run/executors
 
+test-wheel: $(BIN)/.dev
+	$(BIN)/pytest -m slow tests/test_wheel.py
+
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py
 	$(BIN)/python tests/test_golden_tables.py
@@ -141,6 +146,9 @@ foreign-tasks: $(BIN)/.dev
 
 benchmark-pages: $(BIN)/.core
 	$(BIN)/python tools/scripts/benchmark_pages.py
+
+docs: $(BIN)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .coverage

@@ -76,17 +76,18 @@ def _own_registrations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def rendered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The documents that tasks render from now on, in a list that grows."""
-    from multiform.forms import Sample, Task
+    """The documents that forms render from now on, in a list that grows."""
+    from multiform.forms import Sample
+    from multiform.forms.renderer import Renderer
 
     doc_ids: list[int] = []
-    sample = Task.sample
+    sample = Renderer.sample
 
-    def noting(task: Task, doc_id: int, *args: Any) -> Sample:
+    def noting(renderer: Renderer, doc_id: int, *args: Any) -> Sample:
         doc_ids.append(doc_id)
-        return sample(task, doc_id, *args)
+        return sample(renderer, doc_id, *args)
 
-    monkeypatch.setattr(Task, "sample", noting)
+    monkeypatch.setattr(Renderer, "sample", noting)
     return doc_ids
 
 

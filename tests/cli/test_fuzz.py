@@ -55,7 +55,7 @@ KEYS = (
 @cache
 def real_files() -> list[Path]:
     """Task files of ours and, where it is installed, of lm-eval, from small folders and without code."""
-    folders = [ROOT / "examples", ROOT / "src" / "multiform" / "catalog" / "library"]
+    folders = [ROOT / "examples", ROOT / "src" / "multiform" / "tasks" / "library"]
     spec = importlib.util.find_spec("lm_eval")
     if spec is not None and spec.origin is not None:
         folders.append(Path(spec.origin).parent / "tasks")

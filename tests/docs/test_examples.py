@@ -43,7 +43,8 @@ from multiform.report.server import Viewer
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+_DOCS = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "benchmarks"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *_DOCS]
 
 #: Commands of other programs, by their first words.
 NOT_RUN = {
@@ -201,6 +202,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     _write_rows({"rows": ROWS, "my_questions": ROWS, "arc_rows": ARC_ROWS, "problems": PROBLEM_ROWS})
     Path("exports").mkdir()
     Path("exports/part-1.csv").write_text("question;choices;answer\n2 + 2?;['3', '4'];1\n3 + 3?;['6', '7'];0\n")
+    Path("questions.csv").write_text("question,A,B,C,D,answer\n2 + 2?,1,2,3,4,D\n3 + 3?,6,7,8,9,A\n")
     for split in ("train", "validation", "test"):
         _write_rows({f"mirror/allenai/ai2_arc/{name}/{split}": ARC_ROWS for name in ("ARC-Easy", "ARC-Challenge")})
     _write_rows({f"mirror/org/dataset/{name}/test": ROWS for name in ("default", "german")})
@@ -238,7 +240,7 @@ def test_the_example_runs(block: Block, folder: Path, request: pytest.FixtureReq
     if re.search(r"path/to/model|pretrained=\.\.\.", block.text):
         Path("path/to").mkdir(parents=True, exist_ok=True)
         Path("path/to/model").symlink_to(request.getfixturevalue("model"))
-    if re.search(r"(report|view|compare|plot) results", block.text):
+    if re.search(r"(report|view|compare|plot|advise) results", block.text):
         for name in ("base", "tuned"):
             evaluate(model="dummy", tasks="quiz@mcqa+cloze", limit=20, output_path=f"results/{name}", log_samples=True)
     {"yaml": _validate, "shell": _run, "python": _execute}[block.language](block)

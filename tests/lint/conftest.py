@@ -96,7 +96,7 @@ class Lint:
         (self.folder / "task.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
         [loaded] = TaskManager().load(f"{self.folder / 'task.yaml'}{name}")
         task = Task.from_config(loaded).under(RunSettings(**settings))
-        return lint_form(task, task.doc_iterator(), tokenizer)
+        return lint_form(task.form, task.form.docs(), tokenizer)
 
     def write(self, name: str, rows: Sequence[Row]) -> None:
         path = self.folder / name

@@ -58,7 +58,7 @@ def test_a_dataset_of_the_hub_without_a_fixed_revision_is_said(tmp_path, monkeyp
         keys = {"task": "t", "dataset_path": "org/set", "test_split": "test", "doc_to_text": "q", "doc_to_target": "a"}
         config = TaskConfig.from_dict({**keys, "output_type": "generate_until", "dataset_kwargs": kwargs})
         task = Task.from_config(config, dataset_mirror=tmp_path / "mirror")
-        return [(finding.code, finding.level) for finding in lint_form(task, task.doc_iterator()).findings]
+        return [(finding.code, finding.level) for finding in lint_form(task.form, task.form.docs()).findings]
 
     assert levels(revision="main") == levels() == [("unpinned_revision", "info")]
     assert levels(revision="0123abc") == []

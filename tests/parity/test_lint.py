@@ -19,7 +19,7 @@ def codes(folder: Path, mirror: Path, file: str) -> set[Code]:
     None of lm-eval's tasks pins the revision of its dataset.
     """
     task = ours.load_task(folder / file, mirror).under(RunSettings(num_fewshot=3))
-    found = {finding.code for finding in lint_form(task, task.doc_iterator(limit=20)).findings}
+    found = {finding.code for finding in lint_form(task.form, task.form.docs(limit=20)).findings}
     assert "unpinned_revision" in found
     return found - {"unpinned_revision"}
 

@@ -23,7 +23,7 @@ def names(tasks, **options):
 
 
 def prompts(form):
-    return [form.sample(doc_id, doc).prompt for doc_id, doc in form.doc_iterator(limit=4)]
+    return [form.sample(doc_id, doc).prompt for doc_id, doc in form.docs(limit=4)]
 
 
 def test_cyclic_gives_a_form_for_each_rotation_and_every_choice_stands_everywhere():
@@ -31,7 +31,7 @@ def test_cyclic_gives_a_form_for_each_rotation_and_every_choice_stands_everywher
     assert [form.name for form in rotations] == [
         "quiz@mcqa", "quiz@mcqa[order=rotate:1]", "quiz@mcqa[order=rotate:2]", "quiz@mcqa[order=rotate:3]"
     ]  # fmt: skip
-    golds = [[form.sample(i, doc).gold[0] for i, doc in form.doc_iterator(limit=4)] for form in rotations]
+    golds = [[form.sample(i, doc).gold[0] for i, doc in form.docs(limit=4)] for form in rotations]
     assert all(sorted(places) == [0, 1, 2, 3] for places in zip(*golds, strict=True))
 
 
@@ -91,7 +91,7 @@ def test_draws_of_examples_change_nothing_but_the_examples():
     examples = [[prompt.rpartition("\n\n")[0] for prompt in prompts(form)] for form in draws]
     assert questions[0] == questions[1] == questions[2]
     assert examples[0] != examples[1] != examples[2] != examples[0]
-    assert len({form.form.identity() for form in draws}) == 3
+    assert len({form.identity() for form in draws}) == 3
 
 
 def test_the_second_draw_is_that_of_the_next_seed():

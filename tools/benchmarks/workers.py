@@ -38,7 +38,7 @@ def measure(setting: Setting) -> Iterator[Row]:
 
     workload = next(workload for workload in WORKLOADS if workload.name == "texts, 5-shot")
     task = Task.from_config(workload.config(), dataset_mirror=setting.mirror)
-    pending = pending_samples(task)
+    pending = pending_samples(task.form)
     docs = setting.docs[1]
     requests = [instance.request for entry in pending[:docs] for instance in entry.sample.instances]
     _register_models()

@@ -58,7 +58,7 @@ def linted(task: found.TaskFile, mirror: Path) -> Linted:
         random.seed(0)
         try:
             form = ours.load_task(task.path, mirror).under(RunSettings(num_fewshot=shots))
-            report = lint_form(form, form.doc_iterator(limit=DOCS), _tokenizer())
+            report = lint_form(form.form, form.form.docs(limit=DOCS), _tokenizer())
             return Linted(task.name, folder, report.findings)
         except MultiformError as failed:
             error = str(failed)

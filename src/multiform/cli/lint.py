@@ -93,7 +93,7 @@ def _linted(
     forms, errors = [], []
     for task in tasks:
         try:
-            forms.append(lint_form(task, task.doc_iterator(limit=options.limit), tokenizer))
+            forms.append(lint_form(task, task.docs(limit=options.limit), tokenizer))
         except UsageError:
             raise
         except MultiformError as error:

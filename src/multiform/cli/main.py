@@ -16,6 +16,8 @@ from multiform.cli import (
     advise,
     compare,
     convert,
+    docs,
+    doctor,
     formats,
     lint,
     ls,
@@ -54,6 +56,8 @@ examples:
   multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
   multiform score results --metrics acc,brier_score    other metrics of a run whose samples were logged
   multiform store ls                                   the responses that are stored, by model
+  multiform docs tour                                  a page of the documentation, in the terminal
+  multiform doctor                                     what is installed, what is missing, and whether it works
 
 'multiform COMMAND --help' explains a command.
 """
@@ -74,6 +78,8 @@ _COMMANDS = {
     "convert": convert,
     "formats": formats,
     "store": store,
+    "docs": docs,
+    "doctor": doctor,
 }
 
 logger = logging.getLogger("multiform")

@@ -11,7 +11,7 @@ from multiform.cli import options as flags
 from multiform.errors import UsageError, shorten
 
 if TYPE_CHECKING:
-    from multiform.forms import Sample, Task
+    from multiform.forms import Form, Sample
     from multiform.requests import Instance
 
 HELP = "show the exact prompts of a task in a format"
@@ -60,7 +60,7 @@ def execute(options: argparse.Namespace) -> int:
             continue
         indexes = _range(options.doc, len(form.eval_docs))
         # Few-shot examples are drawn for every document in order, so that a document has the same ones as in a run.
-        for doc_id, doc in form.doc_iterator(limit=max(indexes) + 1):
+        for doc_id, doc in form.docs(limit=max(indexes) + 1):
             sample = form.sample(doc_id, doc, template)
             if doc_id in indexes:
                 _print_sample(form, sample, as_json=options.json)
@@ -82,7 +82,7 @@ def _range(text: str, total: int) -> range:
     return indexes
 
 
-def _print_sample(form: Task, sample: Sample, *, as_json: bool) -> None:
+def _print_sample(form: Form, sample: Sample, *, as_json: bool) -> None:
     from multiform.results.export import json_line
 
     described, instances = _described(form, sample), sample.instances
@@ -104,12 +104,12 @@ def _print_sample(form: Task, sample: Sample, *, as_json: bool) -> None:
     print()
 
 
-def _described(form: Task, sample: Sample) -> dict[str, Any]:
+def _described(form: Form, sample: Sample) -> dict[str, Any]:
     """The JSON line of a document."""
     return {
         "form": form.name,
-        "task": form.config.base_name,
-        "format": form.config.format_label,
+        "task": form.task_name,
+        "format": form.format_label,
         "doc_id": sample.doc_id,
         "doc": dict(sample.doc),
         "requests": [_request(instance) for instance in sample.instances],
@@ -145,16 +145,14 @@ def _asked(request: dict[str, Any]) -> str:
     return json.dumps(request["continuation"], ensure_ascii=False)
 
 
-def _print_templates(form: Task, *, as_json: bool) -> None:
+def _print_templates(form: Form, *, as_json: bool) -> None:
     from multiform.results.export import json_line
-    from multiform.tasks.keys import plain
 
-    templates = {key: plain(getattr(form.config, key)) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
-    names = ("description", "gen_prefix", "target_delimiter", "fewshot_delimiter")
-    layout = {key: plain(getattr(form.config, key)) for key in names}
+    layout = form.prompt_templates()
+    templates = {key: layout.pop(key) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
     layout["description"] = layout["description"] or None
     if as_json:
-        print(json_line({"form": form.name, "format": form.config.format_label, **templates, **layout}))
+        print(json_line({"form": form.name, "format": form.format_label, **templates, **layout}))
         return
     print(f"=== {form.name}")
     for key, value in templates.items():

@@ -106,12 +106,12 @@ def _rendered(
         findings = []
         for form in forms:
             samples = []
-            for doc_id, doc in form.doc_iterator(limit=options.limit):
+            for doc_id, doc in form.docs(limit=options.limit):
                 samples.append(form.sample(doc_id, doc))
                 count += 1
             notes += [*form.notes, *form.renderer.doubts]
-            findings += unsilenced(form.config, reference_findings(form, samples))
-        findings += lint_tasks((form, form.doc_iterator()) for form in forms)
+            findings += unsilenced(form, reference_findings(form, samples))
+        findings += lint_tasks((form, form.docs()) for form in forms)
         _log(findings, logged)
     except MultiformError as error:
         return _row(config.form_name, docs=count, error=error)

@@ -1,14 +1,16 @@
 """Forms: one task under one format with the settings of a run, from documents to samples to scores."""
 
-from multiform.forms.form import Form, RunSettings
+from multiform.forms.form import Form
 from multiform.forms.sample import Responses, Sample, ScoredSample
 from multiform.forms.samplers import Sampler, register_sampler, samplers
+from multiform.forms.spec import FormSpec, RunSettings
 from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
 from multiform.prompts.prompt import ChatTemplate
 
 __all__ = [
     "ChatTemplate",
     "Form",
+    "FormSpec",
     "GenerateTask",
     "LoglikelihoodTask",
     "MultipleChoiceTask",

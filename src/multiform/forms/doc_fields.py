@@ -12,7 +12,7 @@ from multiform.formats import FieldMapping, FormatConfig
 from multiform.formats.compile import CompiledFormat
 from multiform.formats.infer import problem
 from multiform.formats.variation import moved
-from multiform.forms.form import FieldSet
+from multiform.forms.spec import FieldSet
 from multiform.labels import digit_answers, digit_base, gold_index, label_list, whole_number
 from multiform.prompts.filters import choice_list, parse_literal_list
 from multiform.prompts.template import has_markup

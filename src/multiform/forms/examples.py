@@ -9,8 +9,8 @@ from typing import Any
 
 from multiform.errors import ConfigError, DataError, locating, running, shorten
 from multiform.fields import Doc
-from multiform.forms.form import Form
 from multiform.forms.samplers import Sampler, check_sampler, checked_draw, samplers
+from multiform.forms.spec import FormSpec
 from multiform.prompts.prompt import Turn
 
 logger = logging.getLogger("multiform")
@@ -24,7 +24,7 @@ class FewshotExamples:
 
     def __init__(
         self,
-        form: Form,
+        form: FormSpec,
         *,
         pool: Callable[[], Sequence[Doc]],
         render: Callable[[Doc], list[Turn]],
@@ -110,16 +110,15 @@ class FewshotExamples:
 
     def _place(self, index: int) -> str:
         """Where an example comes from: the row of a split, or its number among the samples that are given."""
-        shots, config = self.form.fewshot, self.form.config
+        shots = self.form.fewshot
         if shots.fewshot_indices is not None:
             index = shots.fewshot_indices[index]
         if shots.split is None and shots.samples is not None:
             return f"sample {index}"
-        split = shots.split or config.training_split or config.validation_split or config.test_split
-        return f"row {index} of split '{split}'"
+        return f"row {index} of split '{self.form.fewshot_split}'"
 
 
-def check_fewshot(form: Form) -> None:
+def check_fewshot(form: FormSpec) -> None:
     """Refuse a sampler that is not registered or cannot be called."""
     try:
         check_sampler(form.fewshot.sampler)

@@ -1,239 +1,239 @@
-"""Form: one task under one format, with the settings of a run: the unit that is run, cached and reported."""
+"""Form: one task under one format, with the settings of a run: the unit that is run, linted, cached and reported."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from multiform.formats.compile import CompiledFormat
-from multiform.formats.variation import ChoiceOrder
-from multiform.forms.hooks import Hooks
-from multiform.forms.samplers import DEFAULT_SEED
-from multiform.hashing import short_hash
-from multiform.scoring.build import Scoring, build_scoring
-from multiform.tasks import FewshotConfig, TaskConfig
-from multiform.tasks.keys import plain
+from multiform.calls import accepted
+from multiform.errors import ConfigError, DataError, MultiformError, running
+from multiform.fields import Doc
+from multiform.forms.examples import check_fewshot
+from multiform.forms.hooks import FIELD_HOOKS
+from multiform.forms.renderer import Renderer
+from multiform.forms.request_cache import RequestCache
+from multiform.forms.sample import Sample, ScoredSample
+from multiform.forms.scorer import FormScorer
+from multiform.forms.spec import FormSpec, RunSettings
+from multiform.prompts.prompt import ChatTemplate
+from multiform.requests import Instance, Output
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.statistics.estimates import Estimate
+from multiform.tasks import TaskConfig
+from multiform.tasks.datasets.documents import Docs, DocSource, selected
+from multiform.tasks.datasets.splits import Dataset
 
-#: Keys that change neither a prompt nor a score; the resolved format counts instead of the way it was written.
-_NOT_IDENTITY = (
-    *("task", "task_alias", "tag", "metadata", "formats", "variations", "template", "keep_description", "lint_ignore"),
-    *("example", "known_errors"),
-)
-#: Fields of a format that count only where they are set: without a variation, prompts do not depend on them.
-_SELDOM = {"instruction_at": "examples", "variations": None}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
-    """The settings of a run that prompts and scores depend on, in addition to those of the task."""
-
-    #: Number of few-shot examples; a task that sets 0 keeps it.
-    num_fewshot: int | None = None
-    fewshot_seed: int | None = DEFAULT_SEED
-    system_instruction: str | None = None
-    #: Whether prompts are written as chats, and with which of the model's templates where it has several.
-    apply_chat_template: bool | str = False
-    #: Whether examples are turns of a chat; None means: wherever there is a chat.
-    fewshot_as_multiturn: bool | None = None
-    #: Generation arguments over those of tasks and formats.
-    gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    #: Noise in the questions, as a task's `perturbation` says it.
-    perturbation: Mapping[str, Any] | None = None
-    #: Whether descriptions keep what they say of choices, under formats that show none.
-    keep_description: bool = False
-    #: The only metric to compute, instead of all that tasks and formats name.
-    metric: str | None = None
-    #: Added to the metadata of every task.
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    #: Arguments of the model, which a task's `custom_dataset` gets.
-    model_args: Mapping[str, Any] = field(default_factory=dict)
-    #: How many documents are evaluated: a number, or a fraction below 1.
-    limit: float | None = None
-    #: The documents to evaluate, by the name of the form or task.
-    samples: Mapping[str, Sequence[int]] | None = None
+class TaskObject(Protocol):
+    """The object of a task class, whose methods are the hooks of its form."""
 
     @property
-    def overrides(self) -> dict[str, Any]:
-        """The keys that the run changes in every task."""
-        noise = {} if self.perturbation is None else {"perturbation": dict(self.perturbation)}
-        return {**noise, "keep_description": True} if self.keep_description else noise
+    def form(self) -> Form:
+        """The form of this object."""
 
-    @property
-    def multiturn(self) -> bool:
-        """Examples are turns of their own in a chat, unless that is turned off."""
-        return bool(self.apply_chat_template) if self.fewshot_as_multiturn is None else self.fewshot_as_multiturn
+    def copy_with(self, config: TaskConfig, settings: RunSettings) -> TaskObject:
+        """A copy of the object with another form."""
 
 
-@dataclass(frozen=True, eq=False)
-class FieldSet:
-    """Where the prompt, the choices and the target of a document come from."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Form(FormSpec):
+    """A task under one format, with the settings of a run: its documents, samples and scores. Immutable.
 
-    doc_to_text: Any
-    doc_to_choice: Any
-    doc_to_target: Any
-    #: The beginning of the answer.
-    gen_prefix: Any = None
-    #: The format that lays them out, where there is one.
-    format: CompiledFormat | None = None
-    #: The order in which it shows the choices; None for their own.
-    order: ChoiceOrder | None = None
+    A hook, which is a method that the class of the task overrides, is called in the place of what the form would do.
 
-
-def count_bytes(text: str) -> int:
-    """The length of a text in UTF-8."""
-    return len(text.encode("utf-8"))
-
-
-def count_words(text: str) -> int:
-    """The number of words of a text, as lm-eval counts them: the parts between white space."""
-    return len(re.split(r"\s+", text))
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """A task's configuration under its format, with the settings of a run and the hooks of its class. Immutable.
-
-    >>> config = TaskConfig(task="t", doc_to_text="q", doc_to_choice="options", doc_to_target="key", formats="mcqa")
-    >>> form = Form(config, RunSettings(num_fewshot=3))
-    >>> form.name, form.num_fewshot, form.output_type
-    ('t', 3, 'multiple_choice')
+    >>> from multiform.tasks import TaskManager
+    >>> form = Form(TaskManager().load("quiz@mcqa")[0], RunSettings(num_fewshot=3))
+    >>> form
+    <Form quiz@mcqa: multiple_choice, 3-shot>
+    >>> doc_id, doc = next(form.docs())
+    >>> sample = form.sample(doc_id, doc)
+    >>> sample.instances[0].request.continuation, sample.choices
+    (' A', ('A', 'B', 'C', 'D'))
     """
 
-    config: TaskConfig
-    settings: RunSettings = field(default_factory=RunSettings)
-    #: The methods that the class of the task overrides.
-    hooks: Hooks = field(default_factory=dict)
+    #: Folder in which datasets are looked up before the hub.
+    mirror: Path | None = None
+    #: The object whose methods are the hooks; None for a task without a class of its own.
+    task: TaskObject | None = None
+    #: Documents that are loaded already, which are used again where they are the same.
+    loaded: DocSource | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run; no file is read."""
+        check_fewshot(self)
+        self._check_choice_order()
+        _ = self.renderer, self.scorer
+
+    def _check_choice_order(self) -> None:
+        """Refuse another order of the choices where code of the task makes or reads prompts with them."""
+        if self.choice_order is None:
+            return
+        code = [name for name in (*FIELD_HOOKS, "fewshot_context", "construct_requests") if name in self.hooks]
+        if self.scores_itself and self.output_type != "multiple_choice":
+            code.append("process_results")
+        if code:
+            message = f"the order of choices cannot change under code of the task ({code[0]})"
+            raise ConfigError(message, where=self.name, hint="leave the order out, or run the task without the code")
+
+    def under(self, settings: RunSettings) -> Form:
+        """The same form with the settings of a run; this one stays as it is."""
+        settings = replace(settings, metric=settings.metric or self.settings.metric)
+        makes_prompts = not self.hooks.keys().isdisjoint({"doc_to_text", "fewshot_context"})
+        if settings.perturbation is not None and makes_prompts and "perturbation" not in self.hooks:
+            message = f"{type(self.task).__name__} makes its prompts itself, so that no perturbation can change them"
+            raise ConfigError(message, where=self.name, hint="run it without a perturbation")
+        return self.changed(self.config.changed(**settings.overrides) if settings.overrides else self.config, settings)
+
+    def changed(self, config: TaskConfig, settings: RunSettings) -> Form:
+        """This form with another configuration or other settings; its hooks are those of a task that has them, too."""
+        if self.task is not None:
+            return self.task.copy_with(config, settings).form
+        return Form(config, settings, self.hooks, mirror=self.mirror, loaded=self.source)
 
     @property
-    def name(self) -> str:
-        """``task@format`` where a format was selected, the task's name otherwise."""
-        return self.config.form_name
+    def notes(self) -> list[MultiformError]:
+        """Warnings about the task's files, and its known errors."""
+        source, place = self.config._source, self.where("known_errors")
+        form = f"@{self.format_label}" if self.format_label else "the task"
+        errors = self.config.known_errors or ()
+        known = [MultiformError(f"{form} keeps an error on purpose: {error}", where=place) for error in errors]
+        return [*(source.notes if source is not None else ()), *known, *self.scoring.notes, *self.scorer.check()]
 
     @property
-    def output_type(self) -> str:
-        return self.config.output_type
-
-    @property
-    def num_fewshot(self) -> int:
-        return self.config.shots(self.settings.num_fewshot)
-
-    @property
-    def fewshot(self) -> FewshotConfig:
-        config = self.config.fewshot_config
-        assert isinstance(config, FewshotConfig)
-        return config
-
-    @property
-    def fewshot_seed(self) -> int | None:
-        """The seed of the few-shot examples: that of the run, and the next ones for further draws."""
-        seed, draw = self.settings.fewshot_seed, self.config.fewshot_draw
-        return seed if seed is None else seed + draw
-
-    @cached_property
-    def generation_kwargs(self) -> dict[str, Any]:
-        kwargs = dict(self.config.generation_kwargs)
-        return {**kwargs, **self.settings.gen_kwargs} if self.output_type == "generate_until" else kwargs
-
-    @cached_property
-    def metadata(self) -> dict[str, Any]:
-        return {**self.config.metadata, **self.settings.metadata}
-
-    @cached_property
-    def scoring(self) -> Scoring:
-        """The scorers of the form, and what the task names that does not fit it."""
-        return build_scoring(self.config, own_results=self.scores_itself, metric=self.settings.metric)
-
-    @property
-    def bypassed(self) -> bool:
-        """Whether nothing is computed, as with `predict_only`."""
-        return self.settings.metric == "bypass"
-
-    @property
-    def scores_itself(self) -> bool:
-        """Whether code of the task computes its scores from the responses, instead of the metrics."""
-        has_code = "process_results" in self.hooks or self.config.process_results is not None
-        return has_code and self.settings.metric is None
-
-    @property
-    def count_words(self) -> Callable[[str], int]:
-        """Counts the words of a text, for perplexity per word."""
-        return self.hooks.get("count_words", count_words)
-
-    @property
-    def count_bytes(self) -> Callable[[str], int]:
-        """Counts the bytes of a text, for perplexity per byte."""
-        return self.hooks.get("count_bytes", count_bytes)
-
-    @property
-    def compares(self) -> bool:
-        """Whether metrics compare the responses with what is right."""
-        return not self.scores_itself and not self.bypassed
-
-    @property
-    def overridden(self) -> tuple[str, ...]:
-        """The settings of the task that its format overrides."""
-        return (*self.config.overridden, *self.scoring.overridden)
-
-    @cached_property
-    def fields(self) -> FieldSet:
-        """The fields of evaluated documents."""
+    def ignores_choices(self) -> bool:
+        """Whether a model would generate without seeing the choices, where nothing says that this is intended."""
         config = self.config
-        compiled = None if config.format is None else CompiledFormat.of(config.format, config.mapping)
-        return FieldSet(*_specs(config), compiled, config.choice_order)
+        if self.task is not None or self.output_type != "generate_until" or config.doc_to_choice is None:
+            return False
+        stated = (config.output_type_stated, config.process_results, config.scorer, config.repeats > 1)
+        settings = [config.given(key) for key in ("generation_kwargs", "metric_list", "filter_list")]
+        return not any(stated) and not any(settings)
+
+    # Documents.
 
     @cached_property
-    def fewshot_fields(self) -> FieldSet:
-        """The fields of few-shot examples: those of evaluated documents, unless `fewshot_config` has its own."""
-        config, shots = self.config, _specs(self.fewshot)
-        if all(shot is spec for shot, spec in zip(shots, _specs(config), strict=True)):
-            return self.fields
-        if config.format is None:
-            return FieldSet(*shots)
-        compiled = CompiledFormat.of(config.format.of_shots(), config.fewshot_mapping or config.mapping)
-        return FieldSet(*shots, compiled, config.choice_order)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The configuration as the run uses it, as plain data."""
-        run = {"output_type": self.output_type, "num_fewshot": self.num_fewshot, "metadata": plain(self.metadata)}
-        if self.output_type == "generate_until":
-            run["generation_kwargs"] = plain(self.generation_kwargs)
-        if self.settings.metric is not None:
-            run["metric_list"] = [{"metric": self.settings.metric}]
-        return {**self.config.to_dict(), **run}
-
-    def __repr__(self) -> str:
-        return f"<Form {self.summary()}>"
-
-    def summary(self) -> str:
-        """The form in a line: its name, output type and number of few-shot examples."""
-        chat = ", chat template" if self.settings.apply_chat_template else ""
-        limit = "" if self.settings.limit is None else f", limit {self.settings.limit:g}"
-        return f"{self.name}: {self.output_type}, {self.num_fewshot}-shot{chat}{limit}"
-
-    def identity(self, chat_template: str | None = None) -> str:
-        """A short hash of everything that determines prompts and scores; `chat_template` names the model's."""
-        described = {**self.to_dict(), **self.config.templates()}
-        format, settings = self.config.format, self.settings
-        return short_hash(
-            {
-                "config": {key: value for key, value in described.items() if key not in _NOT_IDENTITY},
-                "format": None if format is None else _counted(format.to_dict()),
-                "seed": self.fewshot_seed if self.num_fewshot else None,
-                "system_instruction": settings.system_instruction,
-                "chat": chat_template if settings.apply_chat_template else None,
-                "multiturn": settings.multiturn,
-                **({"one_target": True} if self.config.given("multiple_targets") is False else {}),
-                **({} if self.config.choice_order is None else {"choice_order": self.config.choice_order.name}),
-            }
+    def source(self) -> DocSource:
+        """Reads the splits of the dataset, when they are first needed."""
+        source = DocSource(
+            self.config,
+            self.mirror,
+            hooks=self.hooks,
+            download=self._download if "download" in self.hooks else None,
+            arguments=self.settings.model_args,
+            metadata=self.metadata,
         )
+        return source.reusing(self.loaded)
 
+    def _download(self) -> Dataset:
+        """The dataset that the `download` of a task's class opens, or sets as `dataset`."""
+        download, place = self.hooks["download"], self.where("class")
+        hint = "it runs the task's own code: install what that imports, and allow what it downloads"
+        with running("download", where=place, hint=hint):
+            download(**accepted(download, {"dataset_kwargs": dict(self.config.dataset_kwargs)}))
+        # `download` may change the configuration of its object, which has another form then.
+        source = self.source if self.task is None else self.task.form.source
+        if not source.is_open:
+            hint = 'set e.g. self.dataset = {"test": [...]}, or call super().download()'
+            raise DataError("download set no dataset", where=place, hint=hint)
+        return source.dataset
 
-def _counted(format: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in format.items() if key not in _SELDOM or value != _SELDOM[key]}
+    @property
+    def eval_docs(self) -> Docs:
+        """All documents of the evaluated split."""
+        docs: Docs = self.hooks.get("eval_docs", self.source.evaluated)()
+        return docs
 
+    def fewshot_docs(self) -> Docs:
+        """The documents that few-shot examples are drawn from."""
+        docs: Docs = self.hooks.get("fewshot_docs", self.source.fewshot)()
+        return docs
 
-def _specs(config: TaskConfig | FewshotConfig) -> tuple[Any, Any, Any, Any]:
-    return config.doc_to_text, config.doc_to_choice, config.doc_to_target, config.gen_prefix
+    def docs(self, *, limit: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The documents that the run selects, with their index in the split; with `limit`, the first of all."""
+        samples = None
+        if limit is None and self.settings.samples is not None:
+            samples = self.settings.samples.get(self.name, self.settings.samples.get(self.task_name))
+        limit = self.settings.limit if limit is None else limit
+        select: Callable[..., Iterator[tuple[int, dict[str, Any]]]] = self.hooks.get("doc_iterator", self.select_docs)
+        return select(limit=limit, samples=samples)
+
+    def select_docs(
+        self, *, rank: int = 0, limit: float | None = None, world_size: int = 1, samples: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The first documents or those that `samples` names, with their index; of several ranks, the share of one."""
+        try:
+            yield from selected(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
+        except DataError as error:
+            raise error.or_at(self.name) from error
+
+    # Samples.
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        """Makes samples of documents."""
+        return Renderer(self, eval_docs=lambda: self.eval_docs, fewshot_docs=self.fewshot_docs, mirror=self.mirror)
+
+    def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
+        """One document, rendered: its prompt, gold answer and requests."""
+        sample: Sample = self.hooks.get("sample", self.renderer.sample)(doc_id, doc, chat_template)
+        return sample
+
+    def requests(
+        self,
+        docs: Sequence[tuple[int, Doc]],
+        chat_template: ChatTemplate | None = None,
+        *,
+        cache_folder: Path | None = None,
+        rewrite_cache: bool = False,
+        tokenizer_name: str = "",
+    ) -> list[Instance]:
+        """The requests of documents, from the request cache in `cache_folder` where it has them."""
+        cache = None
+        if cache_folder is not None and not self.renderer.media.kinds:  # images and sounds are not for a file of text
+            shots = self.fewshot_docs() if self.num_fewshot else []
+            code = [type(self.renderer.examples.sampler)] if self.num_fewshot else []
+            classes = code if self.task is None else [type(self.task), *code]
+            cache = RequestCache.of(self, docs, shots, classes=classes, folder=cache_folder, template=tokenizer_name)
+        cached = cache.read() if cache is not None and not rewrite_cache else None
+        if cached is None:
+            rendered = (self.sample(doc_id, doc, chat_template) for doc_id, doc in docs)
+            cached = [instance for sample in rendered for instance in sample.instances]
+            if cache is not None:
+                cache.write(cached)
+        return cached
+
+    def decontamination_query(self, doc: Doc) -> str:
+        """The text that is looked up in a training corpus: the task's query, or the question."""
+        query: str = self.hooks.get("doc_to_decontamination_query", self.renderer.decontamination_query)(doc)
+        return query
+
+    # Scores.
+
+    @cached_property
+    def scorer(self) -> FormScorer:
+        """Scores samples, and aggregates the scores."""
+        return FormScorer(self)
+
+    def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
+        """Filter and score a sample, once for each scorer that does not wait for all of them."""
+        scored: list[ScoredSample] = self.hooks.get("score", self.scorer.score)(sample, outputs)
+        return scored
+
+    def estimates(
+        self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
+    ) -> dict[str, Estimate]:
+        """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
+        estimates: dict[str, Estimate]
+        estimates = self.hooks.get("estimates", self.scorer.estimates)(list(scored), bootstrap_iters)
+        return estimates
+
+    @property
+    def higher_is_better(self) -> dict[str, bool]:
+        """Whether higher is better in each metric, and in the values that scored documents have by other names."""
+        if "higher_is_better" in self.hooks:
+            directions: dict[str, bool] = self.hooks["higher_is_better"]()
+            return directions
+        return self.scorer.directions

@@ -8,9 +8,9 @@ from typing import Any
 
 from multiform.errors import DataError, UsageError, shorten
 from multiform.fields import Doc
-from multiform.forms.form import Form
 from multiform.forms.media import MediaReader
 from multiform.forms.sample import Context
+from multiform.forms.spec import FormSpec
 from multiform.prompts.prompt import ChatTemplate, Content, Delimiters, Messages, Prompt, is_messages, plain_chat
 from multiform.requests import Instance, Request
 
@@ -25,7 +25,7 @@ class HookPrompts:
     unchanged keeps its media; any other text gets the media of its document.
     """
 
-    def __init__(self, form: Form, media: MediaReader) -> None:
+    def __init__(self, form: FormSpec, media: MediaReader) -> None:
         self._form = form
         self._media = media
         self._prompts: dict[Prompt, Prompt] = {}

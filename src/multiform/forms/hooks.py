@@ -24,6 +24,7 @@ CALLED = (
     *("download", "has_training_docs", "has_validation_docs", "has_test_docs"),
     *("training_docs", "validation_docs", "test_docs", "fewshot_docs", "eval_docs", "process_doc"),
     *("sampler", "count_words", "count_bytes"),
+    *("doc_iterator", "sample", "score", "estimates", "higher_is_better", "doc_to_decontamination_query"),
 )
 _SETTING = "set the key in the configuration, or override what uses it"
 #: The methods that a run does not call, and what to override instead.
@@ -40,6 +41,8 @@ REFUSED = {
     "responses": "override process_results",
     "aggregate": "override aggregation, which gives a function for each metric",
     **dict.fromkeys(("get_config", "set_config", "dump_config", "override_metric"), _SETTING),
+    "name": "set task in the configuration",
+    **dict.fromkeys(("config", "num_fewshot", "scoring", "notes", "under", "copy_with"), _SETTING),
     **dict.fromkeys(("set_repeats", "set_num_fewshot", "set_fewshot_seed"), _SETTING),
 }
 

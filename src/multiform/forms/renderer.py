@@ -14,11 +14,11 @@ from multiform.fields import Doc
 from multiform.formats.fewshot_answer import after_prefix, written_answer
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.examples import FewshotExamples
-from multiform.forms.form import Form
 from multiform.forms.hook_prompts import HookPrompts, read_requests
-from multiform.forms.kinds import KINDS, Kind
+from multiform.forms.kinds import KINDS, Kind, choice
 from multiform.forms.media import MediaReader
 from multiform.forms.sample import Context, Sample
+from multiform.forms.spec import FormSpec
 from multiform.prompts.prompt import (
     ChatTemplate,
     Delimiters,
@@ -43,17 +43,15 @@ class Renderer:
     """Renders the documents of a form, each field evaluated once.
 
     `eval_docs` and `fewshot_docs` give the documents. The form's hooks are called in the place of what it says.
-    `one_input` says that every document has one prompt, whatever its question is.
     """
 
     def __init__(
         self,
-        form: Form,
+        form: FormSpec,
         *,
         eval_docs: Callable[[], Docs],
         fewshot_docs: Callable[[], Docs],
         mirror: Path | None = None,
-        one_input: bool = False,
     ) -> None:
         self.form = form
         #: How requests are built and responses scored, by output type.
@@ -71,7 +69,6 @@ class Renderer:
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.doubts: list[DataError] = []
         self._eval_docs = eval_docs
-        self._one_input = one_input
         self.hook_prompts = HookPrompts(form, self.media)
         self._delimiters = Delimiters(form.config.target_delimiter, form.config.fewshot_delimiter)
         self._options = self._prompt_options(None)
@@ -135,8 +132,10 @@ class Renderer:
         Said so by the task, or found out as lm-eval does: the question of the first document is an index.
         """
         config = self.form.config
-        if config.output_type != "multiple_choice" or self._one_input:
+        if config.output_type != "multiple_choice":
             return False
+        if "several_inputs" in self.hooks:
+            return bool(self.hooks["several_inputs"]())
         if config.multiple_inputs and config.format is not None:
             message, place = "a format lays out one question, not several", config.where("multiple_inputs")
             raise ConfigError(message, where=place, hint="give the question and its choices, or run without a format")
@@ -146,6 +145,15 @@ class Renderer:
             return False
         first = DocFields(self._eval_docs()[0], self.reader, self.form.fields, overrides=self._overrides)
         return isinstance(first.question, int)
+
+    def gold(self, doc: Doc) -> tuple[int, ...]:
+        """The indexes of the right choices; an answer that is none of them is an error."""
+        return choice.gold(self.form, self.fields(doc))
+
+    def decontamination_query(self, doc: Doc) -> str:
+        """The text that is looked up in a training corpus: the task's query, or the question."""
+        spec, key = self.form.config.doc_to_decontamination_query, "doc_to_decontamination_query"
+        return str(self.fields(doc).question) if spec is None else self.reader.text(spec, doc, key)
 
     def context(self, fields: DocFields, num_fewshot: int, options: PromptOptions, gen_prefix: str) -> Context:
         """The whole prompt: system text, few-shot examples, question, beginning of the answer."""

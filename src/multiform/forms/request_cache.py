@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import reason
-from multiform.forms.form import Form
+from multiform.forms.spec import FormSpec
 from multiform.hashing import full_hash, sha256, source_hash
 from multiform.paths import cache_root, replace_file
 from multiform.prompts.prompt import Prompt
@@ -37,25 +37,26 @@ class RequestCache:
     @classmethod
     def of(
         cls,
-        classes: Sequence[type],
-        form: Form,
+        form: FormSpec,
         docs: Sequence[Any],
         shots: Sequence[Any],
         *,
+        classes: Sequence[type],
         folder: Path,
         template: str = "",
     ) -> RequestCache | None:
         """The cache of a form's requests for these documents, with examples drawn from `shots`.
 
-        `classes` are those of the task and its sampler, and `template` names the chat template that prompts are written
-        with. None where code of a user takes part, as nobody knows what else the prompts then depend on: that is said.
+        `classes` are those of the user's task and of its sampler, and `template` names the chat template that prompts
+        are written with. None, with a warning, where code of a user takes part: nobody knows what else the
+        prompts then depend on.
         """
         config, settings = form.config, form.settings
         if code := [*_foreign(classes), *_code_keys(config.to_dict(keep_callable=True))]:
             message = "the prompts are not cached, as they depend on code that may read anything"
             logger.warning("%s: %s (%s)", config.form_name, message, ", ".join(dict.fromkeys(code)))
             return None
-        stated = [classes[0].__qualname__, config.to_dict(keep_callable=True), settings.gen_kwargs]
+        stated = [form.output_type, config.to_dict(keep_callable=True), settings.gen_kwargs]
         drawn = [form.num_fewshot, form.fewshot_seed, [*map(dict, shots)]] if form.num_fewshot else []
         prompts = [settings.system_instruction, bool(settings.apply_chat_template), settings.multiturn, template]
         order = [] if config.choice_order is None else [config.choice_order.name]

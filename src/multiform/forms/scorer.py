@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from multiform.calls import mismatch, name_of
-from multiform.errors import ConfigError, DataError, MultiformError, UsageError, locating, running, shorten
-from multiform.forms.form import Form
+from multiform.errors import ConfigError, DataError, MultiformError, locating, running, shorten
 from multiform.forms.kinds import KINDS, Kind
-from multiform.forms.sample import Responses, Sample, ScoredSample, Step
+from multiform.forms.sample import Sample, ScoredSample, Step
+from multiform.forms.spec import FormSpec
 from multiform.requests import Completion, LLOutput, Output
 from multiform.scoring.aggregations import Aggregation, aggregated, mean, plain_aggregation
 from multiform.scoring.build import build_scoring, check_reductions
@@ -35,7 +35,7 @@ class FormScorer:
     A task's own `process_results` comes first; where it returns None, the metrics of the scorers are computed.
     """
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: FormSpec) -> None:
         self.form = form
         self.hooks = form.hooks
         self.scorers = form.scoring.scorers
@@ -210,7 +210,7 @@ class FormScorer:
         by_scorer: dict[str, list[Values]] = {scorer.name: [] for scorer in self.scorers}
         for sample in samples:
             by_scorer[sample.scorer].append(sample.values)
-        return self._estimates(by_scorer, bootstrap_iters)
+        return self.value_estimates(by_scorer, bootstrap_iters)
 
     def first_estimate(self, samples: Sequence[ScoredSample]) -> tuple[str, Estimate] | None:
         """The metric and the score that tables show first, of some of the documents; None where there is none.
@@ -234,7 +234,8 @@ class FormScorer:
         unnamed = key not in self._own_aggregations and scorer.named(key) is None
         return unnamed and all(is_note(item) for item in items)
 
-    def _estimates(self, values: Mapping[str, Sequence[Values]], bootstrap_iters: int) -> dict[str, Estimate]:
+    def value_estimates(self, values: Mapping[str, Sequence[Values]], bootstrap_iters: int) -> dict[str, Estimate]:
+        """All scores, from the values of the documents by the name of the scorer."""
         estimates: dict[str, Estimate] = {}
         for scorer in self.scorers:
             docs = values[scorer.name]
@@ -344,37 +345,9 @@ class FormScorer:
             key = "filter_list" if config.filter_list else "metric_list" if config.metric_list else "scorer"
             raise error.or_at(config.where(key)) from error
 
-    # State that `Task.process_instances()` and `Task.aggregate()` keep on the scorers.
-
     def filtered(self, sample: Sample, outputs: Sequence[Output]) -> dict[str, list[Any]]:
         """The filtered responses of a sample, by scorer."""
         return {scorer.name: self._filtered(scorer, sample, outputs) for scorer in self.scorers}
-
-    def keep_filtered(self, sample: Sample, responses: Responses) -> None:
-        """Store the filtered responses on the scorers and on the instances."""
-        for scorer, filtered in zip(self.scorers, self.filtered(sample, responses.outputs).values(), strict=True):
-            scorer.filtered_docs[responses.doc_id] = filtered
-            one_per_request = len(filtered) == len(responses.instances)
-            for index, instance in enumerate(responses.instances):
-                instance.filtered_resps[scorer.name] = (
-                    filtered[index] if one_per_request else filtered[0] if len(filtered) == 1 else filtered
-                )
-
-    def keep_scored(self, samples: Sequence[ScoredSample]) -> None:
-        """Keep the scores on the scorers."""
-        for scorer in self.scorers:
-            scored = [sample for sample in samples if sample.scorer == scorer.name]
-            scorer.filtered_docs = {sample.doc_id: sample.filtered for sample in scored}
-            scorer.scored_docs = {sample.doc_id: sample.values for sample in scored}
-
-    def kept_estimates(self, bootstrap_iters: int) -> tuple[dict[str, Estimate], int]:
-        """The estimates of the scores that the scorers keep, and the number of documents."""
-        ids = {doc_id for scorer in self.scorers for doc_id in scorer.scored_docs}
-        if not ids:
-            hint = "call process_instances() first"
-            raise UsageError("no document is scored yet", where=self.form.name, hint=hint)
-        scored_docs = {scorer.name: list(scorer.scored_docs.values()) for scorer in self.scorers}
-        return self._estimates(scored_docs, bootstrap_iters), len(ids)
 
 
 def _in_order(results: Sequence[Any], permutation: Sequence[int] | None) -> Sequence[Any]:

@@ -1,49 +1,48 @@
-"""Task: one benchmark under one format, with the methods that users call and override.
+"""Task: a form with the methods that users call one by one and override.
 
-A thin adapter: the values are in its `Form`, a `Renderer` makes samples of documents and a `FormScorer` scores them.
-A method that a subclass overrides is called in the place of what they would do.
+A façade: everything is done by its `form`, which is replaced when a setting changes. A method that a subclass overrides
+is a hook of the form, which calls it in the place of what it would do.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from multiform.errors import ConfigError, MultiformError
+from multiform.errors import ConfigError, MultiformError, UsageError, nearest
 from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
-from multiform.forms import form as lengths
-from multiform.forms.examples import check_fewshot
-from multiform.forms.form import Form, RunSettings
-from multiform.forms.hooks import FIELD_HOOKS, Hooks, collect_hooks
-from multiform.forms.kinds import choice
-from multiform.forms.renderer import Renderer
-from multiform.forms.request_cache import RequestCache, requests_folder
-from multiform.forms.sample import Sample
+from multiform.forms import spec as lengths
+from multiform.forms.form import Form
+from multiform.forms.hooks import FIELD_HOOKS, collect_hooks
+from multiform.forms.request_cache import requests_folder
+from multiform.forms.sample import Responses, Sample, ScoredSample, grouped_responses
 from multiform.forms.samplers import Sampler
-from multiform.forms.scorer import FormScorer
-from multiform.forms.task_scores import TaskScores
+from multiform.forms.spec import RunSettings
 from multiform.prompts.prompt import ChatTemplate, PromptOptions, is_messages
-from multiform.requests import Instance
+from multiform.requests import Instance, Output, resolved_names
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.build import Scoring
+from multiform.statistics.estimates import Estimate
 from multiform.tasks import TaskConfig
-from multiform.tasks.datasets.documents import DocSource
+from multiform.tasks.config import task_keys
+from multiform.tasks.datasets.documents import Docs
 
 _CLASSES: dict[str, type[Task]] = {}
 
 
-class Task(TaskScores):
+class Task:
     """An evaluation task under one format: its documents, prompts, requests and scores."""
 
     #: The output type that a class is for; None for any. That of a task is its configuration's.
     OUTPUT_TYPE: OutputType | None = None
     #: Whether the class gets all keys of a task file, and says itself which of them it knows.
     any_keys: ClassVar[bool] = False
-    #: Whether every document has one prompt, also where its question looks like the index of one of several.
-    _one_input: ClassVar[bool] = False
+
+    form: Form
 
     def __init__(
         self,
@@ -58,92 +57,6 @@ class Task(TaskScores):
         self.dataset_mirror = dataset_mirror
         self._instances: list[Instance] = []
         self._configure(config, settings or RunSettings())
-
-    @classmethod
-    def _with_output_type(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """The configuration with the output type of the class, where it names none and no format decides it."""
-        output_type = cls.OUTPUT_TYPE
-        decided = [config.get(key) for key in ("output_type", "formats", "template", "_formats_selection")]
-        if output_type is None or any(decided) or "@" in str(config.get("task", "")):
-            return config
-        return {**config, "output_type": output_type}
-
-    def _check_output_type(self, config: TaskConfig) -> None:
-        """Refuse a configuration of another output type than that of the class."""
-        output_type = type(self).OUTPUT_TYPE
-        if output_type is not None and output_type != config.output_type:
-            name = type(self).__name__
-            message = f"{name} is a task of {output_type}, and the configuration says {config.output_type}"
-            class_name = _CLASSES[config.output_type].__name__
-            hint = f"set output_type: {output_type}, or derive the class from {class_name} or Task"
-            raise ConfigError(message, where=config.where("output_type"), hint=hint)
-
-    def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
-        """Compile the form, and rebuild everything that is derived from it."""
-        self.config = config
-        self.OUTPUT_TYPE = config.output_type
-        self.form = Form(config, settings, self._hooks())
-        check_fewshot(self.form)
-        self._check_choice_order()
-        self.source = DocSource(
-            config,
-            self.dataset_mirror,
-            hooks=self.form.hooks,
-            download=self._downloaded if "download" in self.form.hooks else None,
-            arguments=settings.model_args,
-            metadata=self.form.metadata,
-        ).reusing(self.__dict__.get("source"))
-        self.renderer = Renderer(
-            self.form,
-            eval_docs=lambda: self.eval_docs,
-            fewshot_docs=self.fewshot_docs,
-            mirror=self.dataset_mirror,
-            one_input=self._one_input,
-        )
-        self.scorer = FormScorer(self.form)
-
-    def under(self, settings: RunSettings) -> Self:
-        """The same task with the settings of a run; this one stays as it is."""
-        settings = replace(settings, metric=settings.metric or self.form.settings.metric)
-        if settings.perturbation is not None:
-            self._check_perturbation()
-        config = self.config.changed(**settings.overrides) if settings.overrides else self.config
-        task = copy.copy(self)
-        task._instances = []
-        task._configure(config, settings)
-        return task
-
-    def _check_perturbation(self) -> None:
-        """Refuse a perturbation of prompts that code of the class makes."""
-        if {"doc_to_text", "fewshot_context"} & self.form.hooks.keys():
-            message = f"{type(self).__name__} makes its prompts itself, so that no perturbation can change them"
-            raise ConfigError(message, where=self.name, hint="run it without a perturbation")
-
-    def _check_choice_order(self) -> None:
-        """Refuse another order of the choices where code of the task makes or reads prompts with them."""
-        if self.config.choice_order is None:
-            return
-        code = [name for name in (*FIELD_HOOKS, "fewshot_context", "construct_requests") if name in self.form.hooks]
-        if self.form.scores_itself and self.config.output_type != "multiple_choice":
-            code.append("process_results")
-        if code:
-            message = f"the order of choices cannot change under code of the task ({code[0]})"
-            raise ConfigError(message, where=self.name, hint="leave the order out, or run the task without the code")
-
-    @classmethod
-    def _base(cls) -> type[Task]:
-        """The class whose methods are the defaults that subclasses override."""
-        return Task
-
-    def _hooks(self) -> Hooks:
-        """The methods that a subclass overrides; for few-shot examples, they get the field of `fewshot_config`."""
-        hooks = collect_hooks(self, self._base(), where=self.config.where("class"))
-        for name in FIELD_HOOKS:
-            if name in hooks:
-                hooks[f"fewshot_{name}"] = lambda doc, name=name: getattr(self, name)(
-                    doc, getattr(self.form.fewshot, name)
-                )
-        return hooks
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -165,13 +78,83 @@ class Task(TaskScores):
         """The task of this class; a class whose constructor takes other arguments overrides it."""
         return cls(config, dataset_mirror=dataset_mirror)
 
+    @classmethod
+    def _with_output_type(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """The configuration with the output type of the class, where it names none and no format decides it."""
+        output_type = cls.OUTPUT_TYPE
+        decided = [config.get(key) for key in ("output_type", "formats", "template", "_formats_selection")]
+        if output_type is None or any(decided) or "@" in str(config.get("task", "")):
+            return config
+        return {**config, "output_type": output_type}
+
+    def _check_output_type(self, config: TaskConfig) -> None:
+        """Refuse a configuration of another output type than that of the class."""
+        output_type = type(self).OUTPUT_TYPE
+        if output_type is not None and output_type != config.output_type:
+            name = type(self).__name__
+            message = f"{name} is a task of {output_type}, and the configuration says {config.output_type}"
+            class_name = _CLASSES[config.output_type].__name__
+            hint = f"set output_type: {output_type}, or derive the class from {class_name} or Task"
+            raise ConfigError(message, where=config.where("output_type"), hint=hint)
+
+    # The form, its hooks and its settings.
+
+    def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
+        """Replace the form by that of a configuration under the settings of a run, with the hooks of this object."""
+        form: Form | None = self.__dict__.get("form")
+        self.form = Form(
+            config,
+            settings,
+            self._hooks(config),
+            mirror=self.dataset_mirror,
+            task=None if type(self) in _CLASSES.values() else self,
+            loaded=None if form is None else form.source,
+        )
+        self.OUTPUT_TYPE = config.output_type
+
+    @classmethod
+    def _base(cls) -> type[Task]:
+        """The class whose methods are the defaults that subclasses override."""
+        return Task
+
+    def _hooks(self, config: TaskConfig) -> dict[str, Callable[..., Any]]:
+        """The methods that a subclass overrides; for few-shot examples, they get the field of `fewshot_config`."""
+        hooks = collect_hooks(self, self._base(), where=config.where("class"))
+        for name in FIELD_HOOKS:
+            if name in hooks:
+                hooks[f"fewshot_{name}"] = lambda doc, name=name: getattr(self, name)(
+                    doc, getattr(self.form.fewshot, name)
+                )
+        return hooks
+
+    def copy_with(self, config: TaskConfig, settings: RunSettings) -> Self:
+        """A copy of this task, whose form has another configuration or other settings."""
+        task = copy.copy(self)
+        task._instances = []
+        task._configure(config, settings)
+        return task
+
+    def under(self, settings: RunSettings) -> Self:
+        """The same task with the settings of a run; this one stays as it is."""
+        form = self.form.under(settings)
+        if isinstance(form.task, type(self)):
+            return form.task
+        task = copy.copy(self)
+        task._instances, task.form = [], form
+        return task
+
+    @property
+    def config(self) -> TaskConfig:
+        return self.form.config
+
     @property
     def name(self) -> str:
         """The form's name, ``task@format`` where a format was selected."""
         return self.form.name
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.form.summary()}>"
+    @property
+    def num_fewshot(self) -> int:
+        return self.form.num_fewshot
 
     @property
     def scoring(self) -> Scoring:
@@ -180,11 +163,162 @@ class Task(TaskScores):
     @property
     def notes(self) -> list[MultiformError]:
         """Warnings about the task's files, and its known errors."""
-        source, place = self.config._source, self.config.where("known_errors")
-        form = f"@{self.config.format_label}" if self.config.format_label else "the task"
-        errors = self.config.known_errors or ()
-        known = [MultiformError(f"{form} keeps an error on purpose: {error}", where=place) for error in errors]
-        return [*(source.notes if source is not None else ()), *known, *self.scoring.notes, *self.scorer.check()]
+        return self.form.notes
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.form.summary()}>"
+
+    def get_config(self, key: str) -> Any:
+        return getattr(self.config, key, None)
+
+    def set_config(self, key: str, value: Any, update: bool = False) -> None:
+        """Change a key of the configuration; with `update`, add to the mapping that is there."""
+        if key not in task_keys():
+            known = [name for name in task_keys() if not name.startswith("_")]
+            raise ConfigError(f"unknown key '{key}' in a task", where=self.name, hint=nearest(key, known))
+        if key == "generation_kwargs" and isinstance(value, Mapping):
+            value = resolved_names(value)
+        current = getattr(self.config, key)
+        if update:
+            if not isinstance(current, dict) or not isinstance(value, Mapping):
+                message = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
+                raise ConfigError(message, where=self.name, hint="call it without update=True")
+            value = {**current, **value}
+        settings = self.form.settings
+        if key == "generation_kwargs" and self.config.format is not None:  # a run's arguments are over the format's
+            self._configure(self.config, replace(settings, gen_kwargs={**settings.gen_kwargs, **value}))
+        else:
+            self._configure(self.config.changed(**{key: value}), settings)
+
+    def dump_config(self) -> dict[str, Any]:
+        """The configuration as it is used, as plain data."""
+        return self.form.to_dict()
+
+    def override_metric(self, metric_name: str) -> None:
+        """Compute this metric instead of all others; the task's own code does not score any more."""
+        self._configure(self.config, replace(self.form.settings, metric=metric_name))
+
+    def set_repeats(self, repeats: int) -> None:
+        """Set how often each generation request is repeated."""
+        self.set_config("repeats", repeats)
+
+    def set_num_fewshot(self, num_fewshot: int) -> None:
+        """Override the number of few-shot examples; a task that sets 0 keeps it."""
+        if self.config.num_fewshot != 0:
+            self.set_config("num_fewshot", num_fewshot)
+
+    def set_fewshot_seed(self, seed: int | None = None) -> None:
+        self._configure(self.config, replace(self.form.settings, fewshot_seed=seed))
+
+    # Documents. A subclass overrides what comes from elsewhere: `download` sets `dataset`, `test_docs` and the like
+    # give the documents of a split, which are then taken as they are.
+
+    def download(self, dataset_kwargs: Mapping[str, Any] | None = None) -> None:
+        """Open the dataset now instead of when it is first needed, with further arguments."""
+        if dataset_kwargs and not dataset_kwargs.items() <= self.config.dataset_kwargs.items():
+            self.set_config("dataset_kwargs", dict(dataset_kwargs), update=True)
+        self.form.source.open()
+
+    @property
+    def dataset(self) -> Any:
+        """The splits, each as a `datasets.Dataset`, or as a subclass's `download` sets them."""
+        return self.form.source.splits
+
+    @dataset.setter
+    def dataset(self, splits: Mapping[str, Any]) -> None:
+        self.form.source.use(splits)
+
+    def has_training_docs(self) -> bool:
+        return self.config.training_split is not None
+
+    def has_validation_docs(self) -> bool:
+        return self.config.validation_split is not None
+
+    def has_test_docs(self) -> bool:
+        return self.config.test_split is not None
+
+    def training_docs(self) -> Docs:
+        return self._split("training_split")
+
+    def validation_docs(self) -> Docs:
+        return self._split("validation_split")
+
+    def test_docs(self) -> Docs:
+        return self._split("test_split")
+
+    def _split(self, key: str) -> Docs:
+        name = getattr(self.config, key)
+        if name is None:
+            raise ConfigError(f"the task has no {key}", where=self.config.where(), hint=f"set {key}")
+        return self.form.source.split(name)
+
+    def fewshot_docs(self) -> Docs:
+        """The documents that few-shot examples are drawn from."""
+        return self.form.source.fewshot()
+
+    def get_docs(self, split: str | None = None) -> Docs:
+        """The processed documents of a split, by default of the one that is evaluated."""
+        return self.form.source.split(split) if split is not None else self.eval_docs
+
+    @property
+    def eval_docs(self) -> Docs:
+        return self.form.source.evaluated()
+
+    def doc_iterator(
+        self, *, rank: int = 0, limit: float | None = None, world_size: int = 1, samples: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The documents to evaluate, with their index in the split."""
+        return self.form.select_docs(rank=rank, limit=limit, world_size=world_size, samples=samples)
+
+    @staticmethod
+    def process_doc(doc: Doc) -> Doc:
+        """Transform one document; override it to have every document of every split transformed."""
+        return doc
+
+    def _process_doc(self, doc: Doc) -> Doc:
+        """`process_doc` under its older name, for code that maps it over a split of `dataset`."""
+        return self.process_doc(doc)
+
+    # Fields of a document.
+
+    def doc_to_text(self, doc: Doc, doc_to_text: FieldSpec = None) -> Any:
+        """The question; the inputs, or the index of the right one, of a task with several inputs; None without any."""
+        if doc_to_text is not None:
+            return self.form.renderer.reader.question(doc_to_text, doc)
+        return self.form.renderer.fields(doc, hooks=False).question
+
+    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str] | None:
+        """The choices that are ranked: their texts, or the labels that the format scores; None where there are none."""
+        if doc_to_choice is not None:
+            return self.form.renderer.reader.choices(doc_to_choice, doc)
+        return self.form.renderer.fields(doc, hooks=False).choices
+
+    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
+        """The answer as the task's fields give it; a spelled-out list is a list. None where the task has none."""
+        fields = self.form.renderer.fields(doc, hooks=False)
+        if doc_to_target is None:
+            return fields.target
+        return self.form.renderer.reader.target(doc_to_target, doc, lambda: fields.choices or [])
+
+    def doc_to_image(self, doc: Doc, doc_to_image: Any = None) -> Any:
+        """The images as the document has them: a value, or a list without empty ones; None where there are none."""
+        return self.form.renderer.media.value("doc_to_image", doc_to_image, doc)
+
+    def doc_to_audio(self, doc: Doc, doc_to_audio: Any = None) -> Any:
+        """The sounds as the document has them, like `doc_to_image`."""
+        return self.form.renderer.media.value("doc_to_audio", doc_to_audio, doc)
+
+    def doc_to_prefix(self, doc: Doc) -> str:
+        """The beginning of the answer that the prompt gives."""
+        return self.form.renderer.fields(doc, hooks=False).gen_prefix
+
+    def doc_to_decontamination_query(self, doc: Doc) -> str:
+        """The text that is looked up in a training corpus: the task's query, or the question."""
+        return self.form.renderer.decontamination_query(doc)
+
+    def gold(self, doc: Doc) -> tuple[int, ...]:
+        """The indexes of the right choices; an answer that is none of them is an error."""
+        return self.form.renderer.gold(doc)
 
     @staticmethod
     def count_bytes(text: str) -> int:
@@ -196,54 +330,12 @@ class Task(TaskScores):
         """The number of words, for perplexity per word; override it for other word boundaries."""
         return lengths.count_words(text)
 
-    def doc_to_text(self, doc: Doc, doc_to_text: FieldSpec = None) -> Any:
-        """The question; the inputs, or the index of the right one, of a task with several inputs; None without any."""
-        if doc_to_text is not None:
-            return self.renderer.reader.question(doc_to_text, doc)
-        return None if self.config.doc_to_text is None else self.renderer.fields(doc, hooks=False).question
-
-    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str] | None:
-        """The choices that are ranked: their texts, or the labels that the format scores; None where there are none."""
-        if doc_to_choice is not None:
-            return self.renderer.reader.choices(doc_to_choice, doc)
-        return self.renderer.fields(doc, hooks=False).choices
-
-    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
-        """The answer as the task's fields give it; a spelled-out list is a list. None where the task has none."""
-        fields = self.renderer.fields(doc, hooks=False)
-        if doc_to_target is None:
-            return fields.target
-        return self.renderer.reader.target(doc_to_target, doc, lambda: fields.choices or [])
-
-    def doc_to_image(self, doc: Doc, doc_to_image: Any = None) -> Any:
-        """The images as the document has them: a value, or a list without empty ones; None where there are none."""
-        return self.renderer.media.value("doc_to_image", doc_to_image, doc)
-
-    def doc_to_audio(self, doc: Doc, doc_to_audio: Any = None) -> Any:
-        """The sounds as the document has them, like `doc_to_image`."""
-        return self.renderer.media.value("doc_to_audio", doc_to_audio, doc)
-
-    def doc_to_prefix(self, doc: Doc) -> str:
-        """The beginning of the answer that the prompt gives."""
-        return self.renderer.fields(doc, hooks=False).gen_prefix
-
-    def doc_to_decontamination_query(self, doc: Doc) -> str:
-        """The text that is looked up in a training corpus: the task's query, or the question."""
-        spec, key = self.config.doc_to_decontamination_query, "doc_to_decontamination_query"
-        return str(self.doc_to_text(doc)) if spec is None else self.renderer.reader.text(spec, doc, key)
-
-    def gold(self, doc: Doc) -> tuple[int, ...]:
-        """The indexes of the right choices; an answer that is none of them is an error."""
-        return choice.gold(self.form, self.renderer.fields(doc))
-
-    @property
-    def num_fewshot(self) -> int:
-        return self.form.num_fewshot
+    # Prompts and requests.
 
     @property
     def sampler(self) -> Sampler:
         """Draws the few-shot examples; made on first use, when the dataset is read."""
-        return self.renderer.examples.configured_sampler
+        return self.form.renderer.examples.configured_sampler
 
     def fewshot_context(
         self,
@@ -266,8 +358,9 @@ class Task(TaskScores):
             fewshot_as_multiturn=fewshot_as_multiturn,
             chat_template=chat_template,
         )
-        context = self.renderer.context(self.renderer.fields(doc), num_fewshot, options, gen_prefix or "")
-        return self.renderer.hook_prompts.contents(context)
+        renderer = self.form.renderer
+        context = renderer.context(renderer.fields(doc), num_fewshot, options, gen_prefix or "")
+        return renderer.hook_prompts.contents(context)
 
     def construct_requests(
         self,
@@ -285,21 +378,15 @@ class Task(TaskScores):
         The prompt is a text, messages, or one of these for each of several inputs. Messages are written by the chat
         template, or as plain text where there is none.
         """
-        fields, template = self.renderer.fields(doc), chat_template
+        renderer, template = self.form.renderer, chat_template
+        fields = renderer.fields(doc)
         chat = apply_chat_template or (is_messages(ctx) and template is not None)
-        context = self.renderer.read_context(ctx, fields, chat=apply_chat_template, chat_template=template)
-        return self.renderer.instances(fields, context, doc_id=doc_id, metadata=metadata, chat=chat)
+        context = renderer.read_context(ctx, fields, chat=apply_chat_template, chat_template=template)
+        return renderer.instances(fields, context, doc_id=doc_id, metadata=metadata, chat=chat)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
-        """One document, rendered: its prompt, gold answer and requests.
-
-        >>> from multiform.tasks import TaskManager
-        >>> task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
-        >>> sample = task.sample(0, task.eval_docs[0])
-        >>> sample.instances[0].request.continuation, sample.choices
-        (' A', ('A', 'B', 'C', 'D'))
-        """
-        return self.renderer.sample(doc_id, doc, chat_template)
+        """One document, rendered: its prompt, gold answer and requests."""
+        return self.form.renderer.sample(doc_id, doc, chat_template)
 
     def stream_requests(self, docs: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Instance]:
         """The requests of documents, built lazily; none is kept."""
@@ -334,23 +421,113 @@ class Task(TaskScores):
             apply_chat_template=apply_chat_template,
             fewshot_as_multiturn=fewshot_as_multiturn,
         )
-        self.scorer.check()
+        self.form.scorer.check()
         task = self.under(settings)
-        docs = list(task.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size))
-        cache = None
-        if cache_requests and not self.renderer.media.kinds:  # images and sounds are not for a file of text
-            shots = self.fewshot_docs() if self.num_fewshot else []
-            folder = cache_folder or requests_folder()
-            classes = [type(self), *([type(task.sampler)] if self.num_fewshot else [])]
-            cache = RequestCache.of(classes, task.form, docs, shots, folder=folder, template=tokenizer_name)
-        cached = cache.read() if cache is not None and not rewrite_requests_cache else None
-        if cached is None:
-            rendered = (task.sample(doc_id, doc, chat_template) for doc_id, doc in docs)
-            cached = [instance for sample in rendered for instance in sample.instances]
-            if cache is not None:
-                cache.write(cached)
-        self._instances = cached
+        self._instances = task.form.requests(
+            list(task.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size)),
+            chat_template,
+            cache_folder=(cache_folder or requests_folder()) if cache_requests else None,
+            rewrite_cache=rewrite_requests_cache,
+            tokenizer_name=tokenizer_name,
+        )
         return self._instances
+
+    # Scores: of one document, or of all `instances`, whose values the scorers keep.
+
+    def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
+        """The values of a document by the task's own code, or None to have the metrics compute them.
+
+        `results` are pairs of log-likelihood and greedy flag, log-likelihoods of whole texts, or completions.
+        """
+        function = self.config.process_results
+        return None if function is None else function(doc, results)
+
+    def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
+        """Filter and score a sample, once for each scorer that does not wait for all of them."""
+        return self.form.scorer.score(sample, outputs)
+
+    def responses(self) -> list[Responses]:
+        """What a model returned for `instances`, whose `resps` hold it, document by document."""
+        return grouped_responses(self._instances, where=self.name)
+
+    def _sample(self, responses: Responses) -> Sample:
+        doc_id = responses.doc_id
+        return self.form.renderer.with_requests(doc_id, self.eval_docs[doc_id], responses.instances)
+
+    def apply_filters(self, responses: Responses | None = None) -> dict[str, list[Any]] | None:
+        """What each scorer's filters leave of the responses to a document.
+
+        Without an argument, of all `instances`: it is kept in their `filtered_resps` and in the scorers'
+        `filtered_docs`.
+        """
+        if responses is not None:
+            return self.form.scorer.filtered(self._sample(responses), responses.outputs)
+        for group in self.responses():
+            by_scorer = self.form.scorer.filtered(self._sample(group), group.outputs)
+            for scorer in self.scoring.scorers:
+                filtered = scorer.filtered_docs[group.doc_id] = by_scorer[scorer.name]
+                one_per_request = len(filtered) == len(group.instances)
+                for index, instance in enumerate(group.instances):
+                    instance.filtered_resps[scorer.name] = (
+                        filtered[index] if one_per_request else filtered[0] if len(filtered) == 1 else filtered
+                    )
+        return None
+
+    def process_instances(self, responses: Responses | None = None) -> list[ScoredSample]:
+        """Filter and score one document, once for each scorer that does not wait for all documents.
+
+        Without an argument, all documents of `instances`, by all scorers, which keep the values for `aggregate`.
+        """
+        if responses is not None:
+            return self.score(self._sample(responses), responses.outputs)
+        samples = [(self._sample(group), group.outputs) for group in self.responses()]
+        scored = [result for sample, outputs in samples for result in self.score(sample, outputs)]
+        scored += self.form.scorer.score_together(samples)
+        for scorer in self.scoring.scorers:
+            results = [result for result in scored if result.scorer == scorer.name]
+            scorer.filtered_docs = {result.doc_id: result.filtered for result in results}
+            scorer.scored_docs = {result.doc_id: result.values for result in results}
+        return scored
+
+    def aggregate(
+        self, scored: Iterable[ScoredSample] | None = None, bootstrap_iters: int = DEFAULT_ITERATIONS
+    ) -> tuple[dict[str, float], int]:
+        """All scores, keyed ``metric,scorer``, with standard errors, and the number of documents.
+
+        Without samples, of those that `process_instances()` scored and the scorers keep.
+        """
+        if scored is None:
+            kept = {scorer.name: scorer.scored_docs for scorer in self.scoring.scorers}
+            ids = {doc_id for docs in kept.values() for doc_id in docs}
+            if not ids:
+                hint = "call process_instances() first"
+                raise UsageError("no document is scored yet", where=self.name, hint=hint)
+            values = {name: list(docs.values()) for name, docs in kept.items()}
+            estimates = self.form.scorer.value_estimates(values, bootstrap_iters)
+        else:
+            samples = list(scored)
+            estimates, ids = self.estimates(samples, bootstrap_iters), {sample.doc_id for sample in samples}
+        scores: dict[str, float] = {}
+        for key, estimate in estimates.items():
+            metric, _, scorer_name = key.partition(",")
+            scores[key] = estimate.value
+            if estimate.stderr is not None:
+                scores[f"{metric}_stderr,{scorer_name}"] = estimate.stderr
+        return scores, len(ids)
+
+    def estimates(
+        self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
+    ) -> dict[str, Estimate]:
+        """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
+        return self.form.scorer.estimates(list(scored), bootstrap_iters)
+
+    def aggregation(self) -> dict[str, Callable[[Sequence[Any]], float]]:
+        """The function that aggregates each metric."""
+        return {metric.name: metric.aggregate() for metric in self.form.scorer.metrics}
+
+    def higher_is_better(self) -> dict[str, bool]:
+        """Whether higher is better in each metric, and in the values that scored documents have by other names."""
+        return self.form.scorer.directions
 
 
 class MultipleChoiceTask(Task):

@@ -20,14 +20,14 @@ _SENTINEL = "\ue002answer\ue002"
 def answer_hits(prompts: Prompts) -> Iterator[Hit]:
     """Answers in their own prompts, and stop strings in answers or questions."""
     yield from _visible(prompts)
-    if prompts.task.config.output_type == "generate_until":
+    if prompts.form.output_type == "generate_until":
         yield from _stops(prompts)
 
 
 def _visible(prompts: Prompts) -> Iterator[Hit]:
     """Prompts that change with the answer alone, or that end in the answer."""
-    task = prompts.task
-    if task.renderer.several_inputs:  # the prompts of a document are its choices
+    form = prompts.form
+    if form.renderer.several_inputs:  # the prompts of a document are its choices
         return
     names = _answer_columns(prompts)
     golds = {sample.doc_id: _gold_text(sample) for sample in prompts.samples}
@@ -38,7 +38,7 @@ def _visible(prompts: Prompts) -> Iterator[Hit]:
             yield Hit(
                 doc_id=probe.doc_id,
                 code="answer_in_prompt",
-                where=task.config.where("doc_to_text"),
+                where=form.where("doc_to_text"),
                 what="the prompt has its answer",
                 hint="remove the answer's column from doc_to_text",
                 example=shorten(question[-60:], 90),
@@ -60,7 +60,7 @@ def _gold_text(sample: Sample) -> str:
 
 def _answer_columns(prompts: Prompts) -> list[str]:
     """The columns that only the answer reads, not the choices."""
-    mapping = prompts.task.config.mapping
+    mapping = prompts.form.mapping
     answer = columns(mapping.answer) if mapping.answer is not None else None
     choice_columns = columns(mapping.choices) if mapping.choices is not None else frozenset()
     return [] if answer is None or choice_columns is None else sorted(answer - choice_columns)
@@ -75,7 +75,7 @@ def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bo
     question, answer = _question(prompts, probe.doc), {name: probe.doc.get(name) for name in names}
     if question is None:
         return False
-    if prompts.task.config.mapping.choices is None:
+    if prompts.form.mapping.choices is None:
         texts = {name: value for name, value in answer.items() if isinstance(value, str) and value.strip()}
         changed = _question(prompts, {**probe.doc, **dict.fromkeys(texts, _SENTINEL)}) or ""
         return _SENTINEL in changed and question in [changed.replace(_SENTINEL, text) for text in texts.values()]
@@ -86,18 +86,18 @@ def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bo
 
 def _question(prompts: Prompts, doc: Doc) -> str | None:
     try:
-        return str(prompts.task.renderer.fields(doc).question)
+        return str(prompts.form.renderer.fields(doc).question)
     except Exception:  # noqa: BLE001  (a task's own code may raise anything about a changed document)
         return None
 
 
 def _stops(prompts: Prompts) -> Iterator[Hit]:
     """Stop strings in what a model is to write, and, but for white space, in the texts of questions."""
-    task = prompts.task
-    stops = [stop for stop in task.form.generation_kwargs.get("until") or () if isinstance(stop, str)]
-    place = task.config.where("generation_kwargs", "until")
+    form = prompts.form
+    stops = [stop for stop in form.generation_kwargs.get("until") or () if isinstance(stop, str)]
+    place = form.where("generation_kwargs", "until")
     hint = "choose a stop string that only the layout has"
-    compared = task.form.compares and not task.config.unsafe_code  # the reference of code may be its tests
+    compared = form.compares and not form.unsafe_code  # the reference of code may be its tests
     for sample in prompts.samples if compared else ():
         answers = [str(text).strip() for text in sample.references]
         stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
@@ -124,10 +124,10 @@ def _around(text: str, part: str) -> str:
 
 def stop_findings(prompts: Prompts) -> list[Finding]:
     """Stop strings in the answers of few-shot examples: a model that follows them is cut."""
-    task, config = prompts.task, prompts.task.config
-    if config.output_type != "generate_until":
+    form = prompts.form
+    if form.output_type != "generate_until":
         return []
-    stops = [stop for stop in task.form.generation_kwargs.get("until") or () if isinstance(stop, str)]
+    stops = [stop for stop in form.generation_kwargs.get("until") or () if isinstance(stop, str)]
     for shot in prompts.shots:
         written = shot.answer.content.rstrip() if prompts.chat else shot.question.after + shot.answer.content.rstrip()
         written = written.lstrip() if prompts.samples and prompts.samples[0].gen_prefix else written
@@ -136,9 +136,9 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
             return [
                 Finding(
                     code="stop_in_answer",
-                    task=config.base_name,
-                    form=task.name,
-                    where=config.where("generation_kwargs", "until"),
+                    task=form.task_name,
+                    form=form.name,
+                    where=form.where("generation_kwargs", "until"),
                     what=f"the stop string {shorten(stop, 30)} is in the answer of a few-shot example",
                     example=shorten(written[:80], 100),
                     hint="choose a stop string that only the layout has",
@@ -149,22 +149,22 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
 
 def description_findings(prompts: Prompts) -> list[Finding]:
     """A description or an instruction that speaks of choices, where prompts show none."""
-    config = prompts.task.config
+    form = prompts.form
     if prompts.shows_choices or not prompts.probes:
         return []
     system = [message.content for message in prompts.probes[0].turns if message.role == "system"]
     texts: Mapping[str, str | None] = {"description": "".join(system)}
-    if config.format is not None:
+    if form.format is not None:
         names = ("instruction", "answer_instruction", "answer_prompt")
-        texts = {**texts, **{name: getattr(config.format, name) for name in names}}
+        texts = {**texts, **{name: getattr(form.format, name) for name in names}}
     for key, text in texts.items():
         if text and about_choices(text):
-            place = config.where(key) if key == "description" else config.where(*config.format_key(key))
+            place = form.where(key) if key == "description" else form.where_format(key)
             return [
                 Finding(
                     code="description_about_choices",
-                    task=config.base_name,
-                    form=prompts.task.name,
+                    task=form.task_name,
+                    form=prompts.form.name,
                     where=place,
                     what="it speaks of choices, and the prompt shows none",
                     example=shorten(text.strip()[:120], 130),

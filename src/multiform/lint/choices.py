@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from multiform.errors import DataError, MultiformError, shorten
 from multiform.fields import Doc
-from multiform.forms import Sample, Task
+from multiform.forms import Form, Sample
 from multiform.lint.codes import Code
 from multiform.lint.finding import Finding, Hit
 from multiform.lint.prompts import Prompts, are_labels
@@ -24,15 +24,15 @@ _CLASS_SKEW = 0.6
 
 def gold_hits(prompts: Prompts) -> Iterator[Hit]:
     """Documents with more choices than labels, or whose answer is none of their choices."""
-    task, config = prompts.task, prompts.task.config
+    form = prompts.form
     for sample in prompts.samples:
         if sample.doubt is not None:
-            yield _hit("gold_not_a_choice", sample.doc_id, sample.doubt, config.where("doc_to_target"))
+            yield _hit("gold_not_a_choice", sample.doc_id, sample.doubt, form.where("doc_to_target"))
     for doc_id, error in prompts.failures.items():
-        code = _cause(task, prompts.docs[doc_id])
+        code = _cause(form, prompts.docs[doc_id])
         if code is None:
             raise error
-        place = config.where("doc_to_target" if code == "gold_not_a_choice" else "formats")
+        place = form.where("doc_to_target" if code == "gold_not_a_choice" else "formats")
         yield _hit(code, doc_id, error, place)
 
 
@@ -42,11 +42,11 @@ def _hit(code: Code, doc_id: int, error: DataError, where: str | None) -> Hit:
     return Hit(doc_id=doc_id, code=code, where=where, what=problem, hint=hint, example=error.what)
 
 
-def _cause(task: Task, doc: Doc) -> Code | None:
+def _cause(form: Form, doc: Doc) -> Code | None:
     """Why a document cannot be rendered; None for a reason that is none of these."""
-    format = task.config.format
+    format = form.format
     try:
-        fields = task.renderer.fields(doc)
+        fields = form.renderer.fields(doc)
         choices = fields.choices if format is None else fields.raw_choices
     except MultiformError:
         return None
@@ -55,7 +55,7 @@ def _cause(task: Task, doc: Doc) -> Code | None:
     if format is not None and isinstance(format.choice_labels, tuple) and len(choices) > len(format.choice_labels):
         return "too_few_labels"
     try:
-        _ = fields.target if format is not None else task.gold(doc)
+        _ = fields.target if format is not None else form.renderer.gold(doc)
     except DataError:
         return "gold_not_a_choice"
     return None
@@ -74,7 +74,7 @@ def _single_gold(prompts: Prompts) -> list[Sample]:
 def _lengths(prompts: Prompts) -> Iterator[Finding]:
     if prompts.shared_choices:  # yes and no have their lengths whatever the question
         return
-    config = prompts.task.config
+    form = prompts.form
     for name, extreme in (("longest", max), ("shortest", min)):
         right, chances = 0, []
         example = ""
@@ -90,9 +90,9 @@ def _lengths(prompts: Prompts) -> Iterator[Finding]:
             chance = sum(chances) / len(chances)
             yield Finding(
                 code="length_gives_answer_away",
-                task=config.base_name,
-                form=prompts.task.name,
-                where=config.where("doc_to_choice"),
+                task=form.task_name,
+                form=prompts.form.name,
+                where=form.where("doc_to_choice"),
                 what=f"the {name} choice is right in {right} of {len(chances)} documents ({right / len(chances):.0%}; "
                 f"chance is {chance:.0%})",
                 example=example,
@@ -113,7 +113,7 @@ def _is_biased(right: int, chances: list[float]) -> bool:
 
 def _positions(prompts: Prompts) -> Iterator[Finding]:
     samples = _single_gold(prompts)
-    if not samples or prompts.task.renderer.several_inputs:
+    if not samples or prompts.form.renderer.several_inputs:
         return
     classes = bool(prompts.shared_choices) and not are_labels(prompts.shared_choices)
     if not classes and not prompts.shows_choices:
@@ -128,14 +128,14 @@ def _positions(prompts: Prompts) -> Iterator[Finding]:
     skew = (most / len(golds) - 1 / number) / (1 - 1 / number)
     if skew < (_CLASS_SKEW if classes else _POSITION_SKEW) or not _is_uneven(counts, number):
         return
-    config = prompts.task.config
+    form = prompts.form
     name = shorten(prompts.shared_choices[position], 30) if classes else f"{position + 1} of {number}"
     share = f"{most / len(golds):.0%}; chance is {1 / number:.0%}"
     yield Finding(
         code="skewed_gold",
-        task=config.base_name,
-        form=prompts.task.name,
-        where=config.where("doc_to_target"),
+        task=form.task_name,
+        form=prompts.form.name,
+        where=form.where("doc_to_target"),
         what=f"choice {name} is right in {most} of {len(golds)} documents ({share})",
         example=f"right: {', '.join(str(counts[index]) for index in range(number))}",
         hint="report the score of always choosing it" if classes else "shuffle the choices of each document",

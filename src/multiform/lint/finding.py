@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from multiform.errors import ConfigError, nearest
+from multiform.forms import Form
 from multiform.lint.codes import CODES, Code
-from multiform.tasks import TaskConfig
 
 Level = Literal["warning", "info"]
 
@@ -80,17 +80,17 @@ def _example(hit: Hit) -> str:
     return f"doc {hit.doc_id}: {hit.example}" if hit.example else f"doc {hit.doc_id}"
 
 
-def unsilenced(config: TaskConfig, findings: Iterable[Finding]) -> list[Finding]:
+def unsilenced(form: Form, findings: Iterable[Finding]) -> list[Finding]:
     """The findings without those whose codes the task silences."""
-    ignored = silenced(config)
+    ignored = silenced(form)
     return [finding for finding in findings if finding.code not in ignored]
 
 
-def silenced(config: TaskConfig) -> Mapping[str, str]:
+def silenced(form: Form) -> Mapping[str, str]:
     """The codes that a task silences, each with its reason."""
-    codes = config.lint_ignore or {}
+    codes = form.lint_ignore
     for code, reason in codes.items():
-        place = config.where("lint_ignore", code)
+        place = form.where("lint_ignore", code)
         if code not in CODES:
             raise ConfigError(f"no code '{code}'", where=place, hint=nearest(code, CODES, listed="codes"))
         if not reason.strip():

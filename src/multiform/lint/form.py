@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from multiform.errors import UsageError
 from multiform.fields import Doc
-from multiform.forms import Task
+from multiform.forms import Form
 from multiform.lint.answers import answer_hits, description_findings, stop_findings
 from multiform.lint.choices import choice_findings, gold_hits
 from multiform.lint.finding import Finding, counted, silenced
@@ -30,27 +30,27 @@ class FormFindings:
     silenced: tuple[Finding, ...] = ()
 
 
-def lint_form(task: Task, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer | None = None) -> FormFindings:
+def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer | None = None) -> FormFindings:
     """All findings about a form and these documents; with a tokenizer, those about tokens as well.
 
     >>> from multiform.tasks import TaskManager
-    >>> task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
-    >>> lint_form(task, task.doc_iterator())
+    >>> form = Form(TaskManager().load("quiz@mcqa")[0])
+    >>> lint_form(form, form.docs())
     FormFindings(form='quiz@mcqa', docs=144, findings=(), silenced=())
     """
-    chat = bool(task.form.settings.apply_chat_template)
+    chat = bool(form.settings.apply_chat_template)
     template = None if tokenizer is None else tokenizer.chat_template
     if chat and template is None:
         message = "there is no tokenizer to take it from" if tokenizer is None else "the tokenizer has no chat template"
         raise UsageError(message, where="--apply_chat_template", hint="name one that has: --tokenizer PATH")
-    ignored = silenced(task.config)
+    ignored = silenced(form)
     rows = list(docs)
-    prompts = render(task, rows, template if chat else None)
-    name, base = task.name, task.config.base_name
-    findings = [*task_findings(task, rows), *answer_base_findings(prompts.task)]
+    prompts = render(form, rows, template if chat else None)
+    name, base = form.name, form.task_name
+    findings = [*task_findings(form, rows), *answer_base_findings(prompts.form)]
     findings += counted(gold_hits(prompts), prompts.total, task=base, form=name)
     findings += choice_findings(prompts)
-    findings += reference_findings(task, prompts.samples)
+    findings += reference_findings(form, prompts.samples)
     findings += counted(space_hits(prompts), prompts.total, task=base, form=name)
     findings += shot_findings(prompts)
     if not any(finding.code == "shots_from_evaluated_split" for finding in findings):

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from multiform.errors import DataError
 from multiform.fields import Doc
-from multiform.forms import Sample, Task
+from multiform.forms import Form, Sample
 from multiform.lint.marks import is_whole, marked, unmarked
 from multiform.prompts.prompt import ChatTemplate, Turn
 
@@ -48,7 +48,7 @@ class Prompts:
     are none where the task's own code makes its prompts.
     """
 
-    task: Task
+    form: Form
     samples: tuple[Sample, ...] = ()
     failures: Mapping[int, DataError] = field(default_factory=dict)
     docs: Mapping[int, Doc] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Prompts:
     @property
     def chat(self) -> bool:
         """Whether prompts are written with a chat template."""
-        return bool(self.task.form.settings.apply_chat_template)
+        return bool(self.form.settings.apply_chat_template)
 
     @cached_property
     def choice_texts(self) -> dict[int, tuple[str, ...]]:
@@ -89,7 +89,7 @@ class Prompts:
     @cached_property
     def shows_choices(self) -> bool:
         """Whether prompts show the choices: their texts, or texts that have labels."""
-        format = self.task.config.format
+        format = self.form.format
         if format is not None:
             return format.shows_choices
         shown = [_shows(sample) for sample in self.samples]
@@ -101,8 +101,7 @@ class Prompts:
 
         Without a format, the target of a log-likelihood task follows the prompt directly, as in lm-eval.
         """
-        config = self.task.config
-        direct = config.output_type == "loglikelihood" and config.format is None
+        direct = self.form.output_type == "loglikelihood" and self.form.format is None
         return "doc_to_target" if direct else "target_delimiter"
 
     def positions(self, sample: Sample) -> int:
@@ -128,28 +127,28 @@ def _shows(sample: Sample) -> bool:
     return _ENUMERATED.search(sample.prompt) is not None
 
 
-def render(task: Task, docs: Iterable[tuple[int, Doc]], chat_template: ChatTemplate | None = None) -> Prompts:
+def render(form: Form, docs: Iterable[tuple[int, Doc]], chat_template: ChatTemplate | None = None) -> Prompts:
     """Render documents; those that cannot be rendered are in `failures`."""
-    task = task.under(task.form.settings)
+    form = form.under(form.settings)
     samples: list[Sample] = []
     failures: dict[int, DataError] = {}
     docs_by_id: dict[int, Doc] = {}
     for doc_id, doc in docs:
         docs_by_id[doc_id] = doc
         try:
-            samples.append(task.sample(doc_id, doc, chat_template))
+            samples.append(form.sample(doc_id, doc, chat_template))
         except DataError as error:
             failures[doc_id] = error
-    probes, shots = _probed(task, [sample for sample in samples if sample.instances])
-    return Prompts(task, tuple(samples), failures, docs_by_id, tuple(probes), tuple(shots), chat_template)
+    probes, shots = _probed(form, [sample for sample in samples if sample.instances])
+    return Prompts(form, tuple(samples), failures, docs_by_id, tuple(probes), tuple(shots), chat_template)
 
 
-def _probed(task: Task, samples: list[Sample]) -> tuple[list[Probe], list[Shot]]:
+def _probed(form: Form, samples: list[Sample]) -> tuple[list[Probe], list[Shot]]:
     """The documents taken apart, and the few-shot examples that were drawn for them."""
-    renderer = task.under(task.form.settings).renderer  # examples drawn here must not change those of the samples
-    if "fewshot_context" in renderer.hooks or task.config.output_type == "loglikelihood_rolling":
+    renderer = form.under(form.settings).renderer  # examples drawn here must not change those of the samples
+    if "fewshot_context" in renderer.hooks or form.output_type == "loglikelihood_rolling":
         return [], []
-    number, system = task.num_fewshot, task.form.settings.system_instruction
+    number, system = form.num_fewshot, form.settings.system_instruction
     probes: list[Probe] = []
     shots: dict[int, Shot] = {}
     for sample in samples:
@@ -161,15 +160,15 @@ def _probed(task: Task, samples: list[Sample]) -> tuple[list[Probe], list[Shot]]
                 shots[index] = Shot(renderer.examples.sampler.pool[index], *messages)
         between = [message for index in drawn for message in renderer.examples.shot(index)]
         opening = sum(message.role == "system" for message in turns)
-        question = _marked_question(task, sample.doc, str(fields.question)) if not fields.several_inputs else None
+        question = _marked_question(form, sample.doc, str(fields.question)) if not fields.several_inputs else None
         probes.append(Probe(sample.doc_id, sample.doc, (*turns[:opening], *between, *turns[opening:]), question))
     return probes, list(shots.values())
 
 
-def _marked_question(task: Task, doc: Doc, question: str) -> str | None:
+def _marked_question(form: Form, doc: Doc, question: str) -> str | None:
     """The question with marks around the document's texts; None where marks change more than that."""
     try:
-        text = str(task.renderer.fields(marked(doc)).question)
+        text = str(form.renderer.fields(marked(doc)).question)
     except Exception:  # noqa: BLE001  (a task's own code may raise anything about a changed document)
         return None
     return text if unmarked(text) == question and is_whole(text) else None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from multiform.errors import shorten
-from multiform.forms import Sample, Task
+from multiform.forms import Form, Sample
 from multiform.lint.finding import Finding
 
 _PLACE = re.compile(
@@ -33,12 +33,11 @@ def refers(choice: str, *, by_place: bool) -> bool:
     return by_label or (by_place and _PLACE.search(choice) is not None)
 
 
-def reference_findings(task: Task, samples: Iterable[Sample]) -> list[Finding]:
+def reference_findings(form: Form, samples: Iterable[Sample]) -> list[Finding]:
     """Whether choices that speak of others are moved, or get labels that they do not mean."""
-    config = task.config
-    by_place = config.choice_order is not None
-    relabelled = config.format is not None and config.format.choice_labels not in (None, "letters")
-    if not by_place and not ("labels" in config.axes and relabelled):
+    by_place = form.choice_order is not None
+    relabelled = form.format is not None and form.format.choice_labels not in (None, "letters")
+    if not by_place and not ("labels" in form.axes and relabelled):
         return []
     referring = [
         (sample.doc_id, text)
@@ -52,8 +51,8 @@ def reference_findings(task: Task, samples: Iterable[Sample]) -> list[Finding]:
     return [
         Finding(
             code="choices_refer",
-            task=config.base_name,
-            where=config.where("doc_to_choice"),
+            task=form.task_name,
+            where=form.where("doc_to_choice"),
             what="choices speak of other choices, which the variation moves or gives other labels",
             example=f"doc {doc_id}: {shorten(text, 60)}; {len({doc for doc, _ in referring})} documents",
             hint="write variations: {order: null, labels: [letters]} in the task, or leave these documents out",

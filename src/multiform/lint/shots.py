@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc
-from multiform.forms import Task
+from multiform.forms import Form
 from multiform.forms.renderer import Renderer
 from multiform.lint.finding import Finding, Hit
 from multiform.lint.marks import literals
@@ -105,7 +105,7 @@ def _text_frame(texts: Sequence[str]) -> _Frame:
 
 def _border(prompts: Prompts) -> Iterator[Finding]:
     """Answers of examples after other white space than those that are scored."""
-    if prompts.chat or prompts.task.config.output_type != "multiple_choice":
+    if prompts.chat or prompts.form.output_type != "multiple_choice":
         return
     contexts = {
         _gap(instance.request.context, instance.request.continuation)
@@ -131,12 +131,12 @@ def _one_of(gaps: set[str]) -> str:
 
 
 def _finding(prompts: Prompts, what: str, example: str, key: str = "doc_to_text") -> Finding:
-    config = prompts.task.config
+    form = prompts.form
     return Finding(
         code="shots_unlike_question",
-        task=config.base_name,
-        form=prompts.task.name,
-        where=config.where("fewshot_config", key),
+        task=form.task_name,
+        form=prompts.form.name,
+        where=form.where("fewshot_config", key),
         what=what,
         example=example,
         hint="give the examples the fields and delimiters of the question",
@@ -145,21 +145,21 @@ def _finding(prompts: Prompts, what: str, example: str, key: str = "doc_to_text"
 
 def _answers(prompts: Prompts) -> Iterator[Finding]:
     """Examples whose answers, all of them, are none of those that are scored, or count as wrong."""
-    task, config = prompts.task, prompts.task.config
-    if config.output_type == "multiple_choice":
-        wrong = [_is_no_choice(task.renderer, shot) for shot in prompts.shots]
+    form = prompts.form
+    if form.output_type == "multiple_choice":
+        wrong = [_is_no_choice(form.renderer, shot) for shot in prompts.shots]
         problem = "the answers of examples are none of the choices that are scored"
-    elif config.output_type == "generate_until" and task.form.compares and not config.unsafe_code:
-        wrong = [_scores_nothing(task, shot) for shot in prompts.shots]
+    elif form.output_type == "generate_until" and form.compares and not form.unsafe_code:
+        wrong = [_scores_nothing(form, shot) for shot in prompts.shots]
         problem = "the answers of examples would count as wrong if a model wrote them"
     else:
         return
     if all(wrong):
         yield Finding(
             code="shots_show_other_answer",
-            task=config.base_name,
-            form=task.name,
-            where=config.where("fewshot_config", "doc_to_target"),
+            task=form.task_name,
+            form=form.name,
+            where=form.where("fewshot_config", "doc_to_target"),
             what=problem,
             example=f"an example: {shorten(prompts.shots[0].answer.content[-60:], 90)}",
             hint="let fewshot_config.doc_to_target give what is scored",
@@ -177,17 +177,17 @@ def _is_no_choice(renderer: Renderer, shot: Shot) -> bool:
     return shot.answer.content.strip() not in [choice.strip() for choice in choices]
 
 
-def _scores_nothing(task: Task, shot: Shot) -> bool:
+def _scores_nothing(form: Form, shot: Shot) -> bool:
     """Whether every metric is 0 for the answer of an example as a completion.
 
     Of examples that the task lists itself the short answer is not known; for these, whether no filter finds one.
     """
-    listed = task.form.fewshot.split is None and task.form.fewshot.samples is not None
-    request = GenerationRequest.of(shot.question.content, task.form.generation_kwargs)
+    listed = form.fewshot.split is None and form.fewshot.samples is not None
+    request = GenerationRequest.of(shot.question.content, form.generation_kwargs)
     try:
-        sample = task.renderer.with_requests(0, shot.doc, [Instance(0, 0, request)])
+        sample = form.renderer.with_requests(0, shot.doc, [Instance(0, 0, request)])
         completion = shot.answer.content.removeprefix(sample.gen_prefix)
-        scored = task.scorer.score(sample, [Completion(completion)] * task.config.repeats)
+        scored = form.scorer.score(sample, [Completion(completion)] * form.repeats)
     except MultiformError:  # examples may have other columns than documents
         return False
     if listed:
@@ -198,17 +198,17 @@ def _scores_nothing(task: Task, shot: Shot) -> bool:
 
 def pool_hits(prompts: Prompts) -> Iterator[Hit]:
     """Evaluated documents that are also among those which few-shot examples are drawn from."""
-    task = prompts.task
-    if not task.num_fewshot or task.renderer.media.kinds or task.config.output_type == "loglikelihood_rolling":
+    form = prompts.form
+    if not form.num_fewshot or form.renderer.media.kinds or form.output_type == "loglikelihood_rolling":
         return
-    renderer = task.renderer
+    renderer = form.renderer
     pool = {_key(renderer, doc) for doc in renderer.examples.sampler.pool} - {None}
     for doc_id, doc in prompts.docs.items():
         if _key(renderer, doc) in pool:
             yield Hit(
                 doc_id=doc_id,
                 code="evaluated_docs_in_shots",
-                where=task.config.where("fewshot_split"),
+                where=form.where("fewshot_split"),
                 what="evaluated documents are also in the split of few-shot examples",
                 hint="remove them from the few-shot split",
             )
@@ -217,7 +217,7 @@ def pool_hits(prompts: Prompts) -> Iterator[Hit]:
 def _key(renderer: Renderer, doc: Doc) -> tuple[str, tuple[str, ...]] | None:
     """The question and the choices of a document; None where they cannot be read."""
     fields = renderer.fields(doc)
-    raw = renderer.form.config.format is not None
+    raw = renderer.form.format is not None
     try:
         question, choices = (fields.raw_question, fields.raw_choices) if raw else (fields.question, fields.choices)
     except MultiformError:

@@ -36,8 +36,8 @@ _WHAT: dict[Code, str] = {
 
 def space_hits(prompts: Prompts) -> Iterator[Hit]:
     """Wrong white space in questions, between the parts of prompts, and where answers begin."""
-    config = prompts.task.config
-    template = config.where("doc_to_text" if config.format is None else "formats")
+    form = prompts.form
+    template = form.where("doc_to_text" if form.format is None else "formats")
     for probe in prompts.probes:
         for code, example in _template_faults(probe):
             yield _hit(code, template, probe.doc_id, example, "correct the template, or trim the column")
@@ -89,7 +89,7 @@ def _joint_hits(prompts: Prompts, probe: Probe) -> Iterator[Hit]:
         code, key = _joint_fault(message, following), _KEYS[message.role]
         if code is not None:
             example = (message.content + message.after)[-30:] + following.content[:20]
-            yield _hit(code, prompts.task.config.where(key), probe.doc_id, example, f"change {key}")
+            yield _hit(code, prompts.form.where(key), probe.doc_id, example, f"change {key}")
 
 
 def _joint_fault(message: Turn, following: Turn) -> Code | None:
@@ -106,7 +106,7 @@ def _joint_fault(message: Turn, following: Turn) -> Code | None:
 
 def _request_hits(prompts: Prompts) -> Iterator[Hit]:
     """Faults where the answer begins, and at the end of what is scored or completed."""
-    config, delimiter = prompts.task.config, prompts.delimiter_key
+    form, delimiter = prompts.form, prompts.delimiter_key
     change = "let doc_to_target begin with the space" if delimiter == "doc_to_target" else f"change {delimiter}"
     for sample in prompts.samples:
         for instance in sample.instances:
@@ -115,9 +115,9 @@ def _request_hits(prompts: Prompts) -> Iterator[Hit]:
                 for code, key, example in _border_faults(request.context, request.continuation, prompts):
                     message = "an answer ends in a space" if code == "trailing_space" else None
                     hint = change if code == "missing_space" else f"remove it, or change {delimiter}"
-                    yield _hit(code, config.where(key), sample.doc_id, example, hint, message)
+                    yield _hit(code, form.where(key), sample.doc_id, example, hint, message)
             elif isinstance(request, GenerationRequest) and _ends_in_space(request.context, sample.gen_prefix, prompts):
-                place = config.where("gen_prefix" if sample.gen_prefix else "doc_to_text")
+                place = form.where("gen_prefix" if sample.gen_prefix else "doc_to_text")
                 message, example = "the prompt ends in a space", request.context[-30:]
                 yield _hit("trailing_space", place, sample.doc_id, example, "remove it", message)
 

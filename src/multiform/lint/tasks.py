@@ -6,63 +6,61 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from multiform.fields import Doc
-from multiform.forms import RollingTask, Task
+from multiform.forms import Form
 from multiform.lint.documents import DocumentFields, document_findings
 from multiform.lint.finding import Finding, silenced, unsilenced
 from multiform.models import Model
-from multiform.tasks import FewshotConfig
 
 
-def task_findings(task: Task, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
+def task_findings(form: Form, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
     """The findings about a task and these documents of it."""
-    return [*document_findings(_fields(task), docs), *fewshot_findings(task), *_revision_findings(task)]
+    return [*document_findings(_fields(form), docs), *fewshot_findings(form), *_revision_findings(form)]
 
 
-def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
+def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
     """The findings about several forms; documents that forms of a task read in the same way are checked once."""
     findings: list[Finding] = []
     checked: set[str] = set()
-    for task, docs in tasks:
-        fields = _fields(task)
+    for form, docs in forms:
+        fields = _fields(form)
         alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
-        task_issues = fewshot_findings(task) if alike in checked else task_findings(task, docs)
-        findings += unsilenced(task.config, [*task_issues, *answer_base_findings(task)])
+        task_issues = fewshot_findings(form) if alike in checked else task_findings(form, docs)
+        findings += unsilenced(form, [*task_issues, *answer_base_findings(form)])
         checked.add(alike)
     return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
 
 
-def _fields(task: Task) -> DocumentFields:
+def _fields(form: Form) -> DocumentFields:
     """The fields that the task reads, before any format or perturbation."""
-    config = task.config
-    raw = config.prompt if config.recovered is None else config.recovered.mapping
-    named = config.format is not None
+    raw = form.stated_mapping
+    named = form.format is not None
     return DocumentFields(
-        task=config.base_name,
+        task=form.task_name,
         question="question" if raw.question is None and named else raw.question,
         choices=raw.choices,
         answer="answer" if raw.answer is None and named else raw.answer,
         context=raw.context,
-        where=config.where(),
-        where_question=config.where("doc_to_text"),
-        where_choices=config.where("doc_to_choice"),
-        where_answer=config.where("doc_to_target"),
-        has_media=bool(task.renderer.media.kinds),
+        where=form.where(),
+        where_question=form.where("doc_to_text"),
+        where_choices=form.where("doc_to_choice"),
+        where_answer=form.where("doc_to_target"),
+        has_media=bool(form.renderer.media.kinds),
     )
 
 
-def _revision_findings(task: Task) -> list[Finding]:
+def _revision_findings(form: Form) -> list[Finding]:
     """Whether the dataset of a task comes from the hub at a revision that may move."""
-    config, path = task.config, task.config.dataset_path
-    bases = [*([config._source.file.parent] if config._source else []), Path.cwd()]
+    path = form.dataset_path
+    bases = [*([] if form.file is None else [form.file.parent]), Path.cwd()]
     if not path or path.count("/") != 1 or any((base / path).exists() for base in bases):
         return []  # not a dataset of the hub
-    if config.dataset_kwargs.get("revision", "main") != "main":
+    if form.dataset_revision not in (None, "main"):
         return []
     return [
         Finding(
             code="unpinned_revision",
-            task=config.base_name,
-            where=config.where("dataset_path"),
+            task=form.task_name,
+            where=form.where("dataset_path"),
             what="the dataset's rows are those of the day on which it is downloaded",
             hint="write dataset_kwargs: {revision: ...} with the hash of a commit",
             level="info",
@@ -70,25 +68,25 @@ def _revision_findings(task: Task) -> list[Finding]:
     ]
 
 
-def fewshot_findings(task: Task) -> list[Finding]:
+def fewshot_findings(form: Form) -> list[Finding]:
     """Whether few-shot examples are drawn from the documents that are evaluated."""
-    config, fewshot = task.config, task.config.fewshot_config
-    if not task.num_fewshot or isinstance(task, RollingTask) or not isinstance(fewshot, FewshotConfig):
+    fewshot = form.fewshot
+    if not form.num_fewshot or form.output_type == "loglikelihood_rolling":
         return []
-    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not config.process_docs:
+    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not form.process_docs:
         return []
-    if task.source.has_own_docs or {"fewshot_docs", "eval_docs"} & task.form.hooks.keys():
+    if form.source.has_own_docs or {"fewshot_docs", "eval_docs"} & form.hooks.keys():
         return []  # the task's own code chooses the documents
-    drawn = fewshot.split or config.training_split or config.validation_split or config.test_split
-    evaluated, dataset = task.source.eval_split, task.source.dataset
+    drawn = form.fewshot_split
+    evaluated, dataset = form.source.eval_split, form.source.dataset
     if drawn is None or not dataset.same_rows(drawn, evaluated):
         return []
     other_splits = [split for split in dataset if not dataset.same_rows(split, evaluated)]
     return [
         Finding(
             code="shots_from_evaluated_split",
-            task=config.base_name,
-            where=config.where("fewshot_split" if config.fewshot_split else "num_fewshot"),
+            task=form.task_name,
+            where=form.where_stated("fewshot_split", "num_fewshot"),
             what="few-shot examples are drawn from the documents that are evaluated",
             example=f"split '{drawn}', of which each document's own is left out",
             hint=f"set fewshot_split to another one: {', '.join(other_splits)}"
@@ -98,16 +96,16 @@ def fewshot_findings(task: Task) -> list[Finding]:
     ]
 
 
-def answer_base_findings(task: Task) -> list[Finding]:
+def answer_base_findings(form: Form) -> list[Finding]:
     """Whether the documents that a task has rendered have digits as answers that may count from 0 or from 1."""
-    config, digits = task.config, task.renderer.reader.unclear_digits
+    digits = form.renderer.reader.unclear_digits
     if digits is None:
         return []
     return [
         Finding(
             code="answer_base_unclear",
-            task=config.base_name,
-            where=config.where("doc_to_target"),
+            task=form.task_name,
+            where=form.where("doc_to_target"),
             what="answers are digits, and no document shows whether they count from 0 or from 1; they count from 1",
             example=digits,
             hint="set answer_base: 0 or 1 in the task",
@@ -115,9 +113,10 @@ def answer_base_findings(task: Task) -> list[Finding]:
     ]
 
 
-def model_findings(model: Model, tasks: Iterable[Task], *, apply_chat_template: bool) -> list[Finding]:
+def model_findings(model: Model, forms: Iterable[Form], *, apply_chat_template: bool) -> list[Finding]:
     """Whether a model with a chat template is run without it."""
-    if apply_chat_template or all(isinstance(task, RollingTask) for task in tasks) or not model.chat_template_text():
+    whole_texts = all(form.output_type == "loglikelihood_rolling" for form in forms)
+    if apply_chat_template or whole_texts or not model.chat_template_text():
         return []
     return [
         Finding(
@@ -129,17 +128,17 @@ def model_findings(model: Model, tasks: Iterable[Task], *, apply_chat_template: 
     ]
 
 
-def corpus_findings(tasks: Iterable[Task]) -> list[Finding]:
+def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
     """Whether tasks request decontamination in a run without a corpus."""
     return [
         Finding(
             code="no_corpus",
-            task=task.config.base_name,
-            where=task.config.where("should_decontaminate"),
+            task=form.task_name,
+            where=form.where("should_decontaminate"),
             what="nothing is decontaminated without a corpus",
             hint="give --decontamination_corpus FILE",
             level="info",
         )
-        for task in tasks
-        if task.config.should_decontaminate and "no_corpus" not in silenced(task.config)
+        for form in forms
+        if form.should_decontaminate and "no_corpus" not in silenced(form)
     ]

@@ -63,16 +63,16 @@ def _folder(name: str) -> str:
 
 def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
     """Findings about the labels that all documents share: of more than one token, or of different lengths."""
-    task, config = prompts.task, prompts.task.config
+    form = prompts.form
     ranked = {sample.choices for sample in prompts.samples if len(sample.choices) > 1}
     longest = max(ranked, key=len, default=())
     shared = all(longest[: len(choices)] == choices for choices in ranked)
-    if not longest or not shared or task.renderer.several_inputs:
+    if not longest or not shared or form.renderer.several_inputs:
         return []
     sample = next(sample for sample in prompts.samples if sample.choices == longest)
     numbers = dict(zip(longest, (scored for _, _, scored in _borders(sample, tokenizer.encoder)), strict=False))
     shown = ", ".join(f"{shorten(choice, 20)} {number}" for choice, number in numbers.items())
-    scores_labels = config.format.scored == "labels" if config.format is not None else are_labels(longest)
+    scores_labels = form.format.scored == "labels" if form.format is not None else are_labels(longest)
     problems: dict[Code, tuple[str, str]] = {}
     if scores_labels and any(number > 1 for number in numbers.values()):
         problem = "labels that are scored have several tokens"
@@ -83,9 +83,9 @@ def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
     return [
         Finding(
             code=code,
-            task=config.base_name,
-            form=task.name,
-            where=config.where("formats" if config.format is not None else "doc_to_choice"),
+            task=form.task_name,
+            form=form.name,
+            where=form.where("formats" if form.format is not None else "doc_to_choice"),
             what=problem,
             hint=hint,
             example=f"tokens: {shown}",
@@ -139,7 +139,7 @@ def _border_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
             yield Hit(
                 doc_id=sample.doc_id,
                 code="token_across_border",
-                where=prompts.task.config.where(prompts.delimiter_key),
+                where=prompts.form.where(prompts.delimiter_key),
                 what="a token spans the border of prompt and answer",
                 hint="let the answer begin with a space, and the prompt end without one",
                 example=f"{joint[0]} + {joint[1]}",
@@ -166,7 +166,7 @@ def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
             yield Hit(
                 doc_id=doc_id,
                 code="truncated_prompts",
-                where=prompts.task.config.where("num_fewshot"),
+                where=prompts.form.where("num_fewshot"),
                 what=f"prompts and completions are longer than the {tokenizer.max_length} tokens that the model reads",
                 hint="use fewer few-shot examples or a smaller max_gen_toks",
                 example=f"{length} tokens",
@@ -194,7 +194,7 @@ def _bos_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
             yield Hit(
                 doc_id=probe.doc_id,
                 code="doubled_bos",
-                where=prompts.task.config.where(
+                where=prompts.form.where(
                     "description" if in_message is not None and in_message.role == "system" else "doc_to_text"
                 ),
                 what=f"the prompt's text has the token {shorten(bos, 30)}, which is added to prompts",
@@ -206,7 +206,7 @@ def _bos_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
 def _chat_hits(prompts: Prompts) -> Iterator[Hit]:
     template = prompts.chat_template
     assert template is not None
-    multiturn = prompts.task.form.settings.multiturn
+    multiturn = prompts.form.settings.multiturn
     for probe in prompts.probes:
         messages = chat_messages(probe.turns, multiturn=multiturn)
         written = template(messages, add_generation_prompt=messages[-1]["role"] != "assistant")
@@ -218,7 +218,7 @@ def _chat_hits(prompts: Prompts) -> Iterator[Hit]:
             yield Hit(
                 doc_id=probe.doc_id,
                 code="chat_template_strips",
-                where=prompts.task.config.where(_KEYS[message["role"]]),
+                where=prompts.form.where(_KEYS[message["role"]]),
                 what=f"the chat template strips {lost} the {message['role']}'s message",
                 hint="keep white space at its ends out of it, or check that nothing depends on it",
                 example=shorten(text[-60:], 90),

@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
-from inspect import getsource, isfunction
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
 from multiform.errors import UsageError, shorten
 from multiform.formats.variation import Variation
-from multiform.forms import Task
+from multiform.forms import Form
 from multiform.paths import replace_output, sanitized
 from multiform.prompts.media import binary_summary
 from multiform.results.extraction import extraction_of
@@ -199,22 +199,21 @@ _ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filte
 _SECRETS = ("token", "use_auth_token", "storage_options")
 
 
-def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def described_config(form: Form, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a form as it was run: its exact templates, its few-shot settings, and its metadata.
 
     `arguments` are the model arguments, which lm-eval adds to the metadata.
     """
-    config = task.config
-    values = {**task.dump_config(), **config.templates()}
-    values |= {key: _source_code(getattr(config, key)) for key in values if isfunction(getattr(config, key, None))}
-    functions = {plain(entry["metric"]): entry["metric"] for entry in config.metric_list if callable(entry["metric"])}
+    values = {**form.to_dict(), **form.templates()}
+    values |= {key: _source_code(function) for key, function in form.functions.items() if key in values}
+    functions = form.metric_functions
     values["metric_list"] = [
         {**entry, "metric": _source_code(functions[name])} if (name := entry["metric"]) in functions else entry
         for entry in values.get("metric_list", ())
     ]
     values["dataset_kwargs"] = _without_secrets(values.get("dataset_kwargs"))
-    values["fewshot_config"] = _fewshot(config.fewshot_config)
-    values["metadata"] = plain({**task.form.metadata, **arguments, **_source(task)})
+    values["fewshot_config"] = _fewshot(form.fewshot)
+    values["metadata"] = plain({**form.metadata, **arguments, **_source(form)})
     described = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
     first = {key: described.pop(key) for key in _ORDER if key in described}
     return {**first, **described}
@@ -227,7 +226,7 @@ def _without_secrets(kwargs: Any) -> Any:
     return {key: "***" if key in _SECRETS and not isinstance(value, bool) else value for key, value in kwargs.items()}
 
 
-def _fewshot(config: Any) -> dict[str, Any]:
+def _fewshot(config: FewshotConfig) -> dict[str, Any]:
     """All keys of lm-eval, also those that are not set, and Multiform's own where they are set."""
     values = {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
     return {key: value for key, value in values.items() if value is not None or key != "doc_to_rationale"}
@@ -241,6 +240,5 @@ def _source_code(function: Any) -> str:
         return str(plain(function))
 
 
-def _source(task: Task) -> dict[str, str]:
-    source = task.config._source
-    return {} if source is None else {"config_source": display(source.file)}
+def _source(form: Form) -> dict[str, str]:
+    return {} if form.file is None else {"config_source": display(form.file)}

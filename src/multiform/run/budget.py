@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from multiform.errors import UsageError
-from multiform.forms import Task
+from multiform.forms import Form
 from multiform.results.failures import ErrorPolicy
 from multiform.results.stops import TaskStops
 from multiform.run.contests import Contest
@@ -54,21 +54,21 @@ def check_budget(contests: Sequence[Contest], budget: Budget) -> None:
             message = f"it is not enough for one document under each of {len(contest.forms)} forms of '{contest.name}'"
             hint = f"give {20 * len(contest.forms)} or more for each task or group"
             raise UsageError(message, where="--budget", hint=hint)
-        for task in contest.tasks():
-            higher = task.higher_is_better()
+        for form in contest.tasks():
+            higher = form.higher_is_better
             metric = contest.metric if contest.metric in higher else next(iter(higher), None)
             if metric is not None and not higher[metric]:
-                message = f"lower is better in the first metric of '{task.name}' ({metric})"
+                message = f"lower is better in the first metric of '{form.name}' ({metric})"
                 hint = "leave the form out, and name others instead of @all"
                 raise UsageError(message, where="--budget or --until_ci", hint=hint)
-            _check_means(task)
+            _check_means(form)
 
 
-def _check_means(task: Task) -> None:
+def _check_means(form: Form) -> None:
     """Refuse a first metric that is no mean over documents, such as BLEU or perplexity."""
-    first = next(iter(task.scorer.metrics), None)
+    first = next(iter(form.scorer.metrics), None)
     if first is not None and item_kind(first.aggregation) == "pair":
-        message = f"the first metric of '{task.name}' ({first.name}) is no mean over documents"
+        message = f"the first metric of '{form.name}' ({first.name}) is no mean over documents"
         raise UsageError(
             message, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc first"
         )

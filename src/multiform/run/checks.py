@@ -12,7 +12,7 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.errors import ConfigError, UsageError, shorten
-from multiform.forms import Task
+from multiform.forms import Form
 from multiform.models import Model, models
 from multiform.models.model import no_loglikelihoods
 from multiform.results.failures import ON_ERROR
@@ -33,15 +33,15 @@ def generation_arguments(gen_kwargs: str | Mapping[str, Any] | None) -> dict[str
 
 
 def check_model_fits(
-    model: Any, forms: Sequence[Task], gen_kwargs: Mapping[str, Any], arguments: Mapping[str, Any]
+    model: Any, forms: Sequence[Form], gen_kwargs: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> None:
     """Refuse forms that the model does not support, and generation arguments that it does not take.
 
     `arguments` are the model's: a server is probed for the log-likelihoods that forms need.
     """
-    scored = [form for form in forms if form.config.output_type != "generate_until"]
+    scored = [form for form in forms if form.output_type != "generate_until"]
     _check_scoring(model, scored, arguments)
-    generating = [form for form in forms if form.config.output_type == "generate_until"]
+    generating = [form for form in forms if form.output_type == "generate_until"]
     if gen_kwargs and not generating:
         logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
     if not generating:
@@ -50,14 +50,14 @@ def check_model_fits(
         with _placed("--gen_kwargs"):
             models.get(model).check_generation(gen_kwargs)
         for form in generating:
-            with _placed(form.config.where("generation_kwargs")):
-                models.get(model).check_generation(form.config.generation_kwargs)
-    greedy = any(form.config.generation_kwargs.get("do_sample") is False for form in generating)
+            with _placed(form.where("generation_kwargs")):
+                models.get(model).check_generation(form.generation_kwargs)
+    greedy = any(form.generation_kwargs.get("do_sample") is False for form in generating)
     if gen_kwargs.get("temperature") and greedy:
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
 
 
-def _check_scoring(model: Any, scored: Sequence[Task], arguments: Mapping[str, Any]) -> None:
+def _check_scoring(model: Any, scored: Sequence[Form], arguments: Mapping[str, Any]) -> None:
     """Refuse forms whose log-likelihoods the model does not compute."""
     if scored and isinstance(model, str) and model in models:
         if not models.get(model).loglikelihoods:
@@ -68,11 +68,11 @@ def _check_scoring(model: Any, scored: Sequence[Task], arguments: Mapping[str, A
             model.check_scoring(labels=_scores_labels(form), form=form.name)
 
 
-def _scores_labels(form: Task) -> bool:
+def _scores_labels(form: Form) -> bool:
     """Whether a form scores labels, such as letters, and nothing else."""
-    if form.config.format is not None:
-        return form.config.format.scored == "labels"
-    choices = form.config.doc_to_choice
+    if form.format is not None:
+        return form.format.scored == "labels"
+    choices = form.fields.doc_to_choice
     return isinstance(choices, list) and all(len(str(choice).strip()) == 1 for choice in choices)
 
 

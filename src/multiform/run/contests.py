@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from multiform.forms import Task
+from multiform.forms import Form
 from multiform.tasks import Group
 
 logger = logging.getLogger("multiform")
@@ -19,7 +19,7 @@ class Contest:
     #: The name of the task or group, without a format.
     name: str
     #: For each form its tasks by their names without a format: a single one, or the subjects of a group.
-    forms: Mapping[str, Mapping[str, Task]]
+    forms: Mapping[str, Mapping[str, Form]]
     #: The metric that a group names; None for the first metric of each form.
     metric: str | None = None
     #: Whether each subject counts as much as any other, whatever its number of documents.
@@ -29,13 +29,13 @@ class Contest:
     def subjects(self) -> list[str]:
         return list(next(iter(self.forms.values())))
 
-    def tasks(self) -> Iterator[Task]:
+    def tasks(self) -> Iterator[Form]:
         """All tasks of all forms."""
         for subjects in self.forms.values():
             yield from subjects.values()
 
 
-def contests(tasks: Sequence[Task], groups: Sequence[Group]) -> list[Contest]:
+def contests(tasks: Sequence[Form], groups: Sequence[Group]) -> list[Contest]:
     """A contest for each group whose score is a mean over its tasks, and one for each task that is in none of them."""
     remaining = {task.name: task for task in tasks}
     by_path: dict[str, list[Group]] = {}
@@ -53,9 +53,9 @@ def contests(tasks: Sequence[Task], groups: Sequence[Group]) -> list[Contest]:
             pooled.append(contest)
             for task in contest.tasks():
                 del remaining[task.name]
-    alone: dict[str, dict[str, Mapping[str, Task]]] = {}
+    alone: dict[str, dict[str, Mapping[str, Form]]] = {}
     for task in remaining.values():
-        alone.setdefault(task.config.base_name, {})[task.name] = {task.config.base_name: task}
+        alone.setdefault(task.task_name, {})[task.name] = {task.task_name: task}
     return [*pooled, *(Contest(name=name, forms=forms) for name, forms in alone.items())]
 
 
@@ -70,17 +70,17 @@ def _scored(group: Group) -> Iterator[Group]:
             yield from _scored(member)
 
 
-def _pooled(groups: Sequence[Group], tasks: Mapping[str, Task]) -> Contest | None:
+def _pooled(groups: Sequence[Group], tasks: Mapping[str, Form]) -> Contest | None:
     """The contest of a group's forms.
 
     None where they differ in subjects, share some with another contest, or are scored by another filter than the first.
     """
-    forms: dict[str, dict[str, Task]] = {}
+    forms: dict[str, dict[str, Form]] = {}
     for group in groups:
         names = [config.form_name for config in group.tasks()]
         if any(name not in tasks for name in names):
             return None
-        forms[group.name] = {tasks[name].config.base_name: tasks[name] for name in names}
+        forms[group.name] = {tasks[name].task_name: tasks[name] for name in names}
         if len(forms[group.name]) < len(names):
             return None
     first = next(iter(forms.values()))

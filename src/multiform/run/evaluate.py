@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from multiform.forms import Task
+from multiform.forms import Form, Task
 from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
 from multiform.models import Model
@@ -229,7 +229,7 @@ def _run(
     return run_budgeted(run_round, pending, stopping, progress, options.stopping, options.policy)
 
 
-def _tasks(options: RunOptions) -> tuple[list[Task], list[Group], list[Contest]]:
+def _tasks(options: RunOptions) -> tuple[list[Form], list[Group], list[Contest]]:
     """The forms to run, their groups, and the contests of a budget; checked against the options."""
     groups: list[Group] = []
     forms = load_tasks(
@@ -250,7 +250,7 @@ def _tasks(options: RunOptions) -> tuple[list[Task], list[Group], list[Contest]]
     return forms, groups, stopping
 
 
-def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, progress: Progress) -> list[PendingSample]:
+def _render(options: RunOptions, forms: Sequence[Form], model: Model | None, progress: Progress) -> list[PendingSample]:
     """Render every document of every form; lint findings about them are logged."""
     caching = _request_caching(options.cache_requests, model, progress)
     template = None if model is None else model.apply_chat_template
@@ -263,14 +263,14 @@ def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, pro
     return pending
 
 
-def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus: bool) -> list[Finding]:
+def _findings(forms: Sequence[Form], pending: Sequence[PendingSample], *, corpus: bool) -> list[Finding]:
     """The lint findings about the documents and the settings of a run."""
     entries = by_form(pending)
     samples = {form.name: [entry.sample for entry in entries.get(form.name, ())] for form in forms}
     docs = ((form, [(sample.doc_id, sample.doc) for sample in samples[form.name]]) for form in forms)
     findings = list(lint_tasks(docs))
     for form in forms:
-        findings += unsilenced(form.config, reference_findings(form, samples[form.name]))
+        findings += unsilenced(form, reference_findings(form, samples[form.name]))
     return findings if corpus else [*findings, *corpus_findings(forms)]
 
 
@@ -306,15 +306,15 @@ def _lasting_template(model: Model) -> str | None:
 
 
 def _contaminated_docs(
-    forms: Sequence[Task], pending: Sequence[PendingSample], corpus: Sequence[str | Path]
+    forms: Sequence[Form], pending: Sequence[PendingSample], corpus: Sequence[str | Path]
 ) -> dict[str, set[int] | None]:
     """The documents of each form that the corpus contains; None where nothing is to be checked."""
     entries = by_form(pending) if corpus else {}
     dirty: dict[str, set[int] | None] = {}
     for form in forms:
         dirty[form.name] = None
-        if corpus and form.config.should_decontaminate:
+        if corpus and form.should_decontaminate:
             ids = [entry.sample.doc_id for entry in entries.get(form.name, ())]
-            queries = {doc_id: form.doc_to_decontamination_query(form.eval_docs[doc_id]) for doc_id in ids}
+            queries = {doc_id: form.decontamination_query(form.eval_docs[doc_id]) for doc_id in ids}
             dirty[form.name] = contaminated(queries, [Path(path) for path in corpus])
     return dirty

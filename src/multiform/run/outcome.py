@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
-from multiform.forms import Task
+from multiform.forms import Form
 from multiform.hashing import short_hash
 from multiform.models import Model
 from multiform.paths import sanitized
@@ -43,7 +43,7 @@ class FinishedRun:
 
     options: RunOptions
     model: Model
-    forms: Sequence[Task]
+    forms: Sequence[Form]
     groups: Sequence[Group]
     outcome: RunOutcome
     #: The documents of each form that a training corpus contains; None where that is not checked.
@@ -128,7 +128,7 @@ def _described(options: RunOptions, model: Model) -> dict[str, Any]:
 
 
 def form_result(
-    task: Task,
+    form: Form,
     outcome: RunOutcome,
     *,
     template: str,
@@ -143,34 +143,33 @@ def form_result(
     `template` names the model's chat template, and `arguments` are the model's. With `count`, failed documents count as
     wrong; with `contaminated`, there are also the scores without these documents.
     """
-    config = task.config
-    scored, failed = list(outcome.scored[task.name]), outcome.failed.get(task.name, ())
-    bounds = task.scorer.bounds(scored, len(failed)) if failed else {}
+    scored, failed = list(outcome.scored[form.name]), outcome.failed.get(form.name, ())
+    bounds = form.scorer.bounds(scored, len(failed)) if failed else {}
     if failed and count:
-        scored += task.scorer.counted_wrong([(doc.sample, doc.reason) for doc in failed], scored)
+        scored += form.scorer.counted_wrong([(doc.sample, doc.reason) for doc in failed], scored)
         scored.sort(key=lambda sample: sample.doc_id)
-    estimates = task.estimates(scored, iterations)
+    estimates = form.estimates(scored, iterations)
     if contaminated is not None:
-        clean = task.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
+        clean = form.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
-    form, format, mapping = task.form, config.format, config.mapping
+    format, mapping = form.format, form.mapping
     return FormResult(
-        form=task.name,
-        task=config.base_name,
-        alias=task.name.replace(config.base_name, config.task_alias, 1) if config.task_alias else task.name,
+        form=form.name,
+        task=form.task_name,
+        alias=form.alias,
         identity=form.identity(template),
         version=form.metadata.get("version", "Yaml"),
         num_fewshot=form.metadata.get("num_fewshot", form.num_fewshot),
         total_docs=total_docs,
         estimates=estimates,
-        higher_is_better=task.higher_is_better(),
-        config=described_config(task, arguments),
+        higher_is_better=form.higher_is_better,
+        config=described_config(form, arguments),
         format=None if format is None else format.to_dict(),
-        format_label=config.format_label,
+        format_label=form.format_label,
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
         overridden=form.overridden,
         samples=scored,
-        cluster=form.metadata.get("cluster"),
+        cluster=form.cluster,
         failed=failed,
         bounds=bounds,
     )
@@ -202,12 +201,12 @@ def journal_of(options: RunOptions, model: Model, pending: Sequence[PendingSampl
     if options.output_path is None:
         return None
     documents: dict[str, int] = {}
-    forms: dict[str, Task] = {}
+    forms: dict[str, Form] = {}
     for entry in pending:
-        forms[entry.task.name] = entry.task
-        documents[entry.task.name] = documents.get(entry.task.name, 0) + 1
+        forms[entry.form.name] = entry.form
+        documents[entry.form.name] = documents.get(entry.form.name, 0) + 1
     template = model.chat_template_name()
-    identities = sorted([name, task.form.identity(template)] for name, task in forms.items())
+    identities = sorted([name, form.identity(template)] for name, form in forms.items())
     name = model_name(model, options.model_arguments)
     return Journal(
         output_folder(Path(options.output_path), sanitized(name)),

@@ -9,7 +9,8 @@ from math import comb
 from typing import Any
 
 from multiform.errors import DataError, nearest
-from multiform.forms import Sample, Task
+from multiform.forms import Form, Sample
+from multiform.forms.request_cache import requests_folder
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance, Output
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
@@ -20,7 +21,7 @@ from multiform.statistics.power import FLIP_RATE, Detectable, detectable_differe
 class PendingSample:
     """A sample that waits for responses; `waiting` is the number of its distinct requests without one."""
 
-    task: Task
+    form: Form
     sample: Sample
     waiting: int
     outputs: tuple[Output, ...] = ()
@@ -38,21 +39,17 @@ class RequestCaching:
 
 
 def pending_samples(
-    task: Task, chat_template: ChatTemplate | None = None, caching: RequestCaching | None = None
+    form: Form, chat_template: ChatTemplate | None = None, caching: RequestCaching | None = None
 ) -> list[PendingSample]:
     """The documents of a form to evaluate, rendered."""
-    settings = task.form.settings
-    chosen = None if settings.samples is None else settings.samples.get(task.name)
-    if chosen is None and settings.samples is not None:
-        chosen = settings.samples.get(task.config.base_name)
-    cached = None if caching is None else _cached(task, chosen, chat_template, caching)
+    cached = None if caching is None else _cached(form, chat_template, caching)
     pending = []
-    for doc_id, doc in task.doc_iterator(limit=settings.limit, samples=chosen):
+    for doc_id, doc in form.docs():
         if cached is None:
-            sample = task.sample(doc_id, doc, chat_template)
+            sample = form.sample(doc_id, doc, chat_template)
         else:
-            sample = task.renderer.with_requests(doc_id, doc, cached.get(doc_id, []))
-        pending.append(PendingSample(task, sample, len({instance.request for instance in sample.instances})))
+            sample = form.renderer.with_requests(doc_id, doc, cached.get(doc_id, []))
+        pending.append(PendingSample(form, sample, len({instance.request for instance in sample.instances})))
     return pending
 
 
@@ -63,12 +60,12 @@ def check_gold(pending: Sequence[PendingSample]) -> None:
         sample, right = entry.sample, entry.sample.right_choices
         if right is None:
             continue
-        first = first_entries.setdefault((entry.task.config.base_name, sample.doc_id), entry)
+        first = first_entries.setdefault((entry.form.task_name, sample.doc_id), entry)
         if first.sample.right_choices != right and first.sample.doc == sample.doc:
-            readings = [f"{_choice_words(each.sample)} in '{each.task.name}'" for each in (first, entry)]
+            readings = [f"{_choice_words(each.sample)} in '{each.form.name}'" for each in (first, entry)]
             message = f"two forms disagree about what is right: {' and '.join(readings)}"
             hint = "set answer_base: 0 or 1 if its answers are digits, or make doc_to_target an index"
-            place = entry.task.config.where("doc_to_target")
+            place = entry.form.where("doc_to_target")
             raise DataError(message, where=f"{place}: doc {sample.doc_id}", hint=hint)
 
 
@@ -81,25 +78,18 @@ def by_form(pending: Sequence[PendingSample]) -> dict[str, list[PendingSample]]:
     """The samples of each form, by its name, in their order."""
     samples: dict[str, list[PendingSample]] = {}
     for entry in pending:
-        samples.setdefault(entry.task.name, []).append(entry)
+        samples.setdefault(entry.form.name, []).append(entry)
     return samples
 
 
-def _cached(
-    task: Task, chosen: Sequence[int] | None, chat_template: ChatTemplate | None, caching: RequestCaching
-) -> dict[int, list[Instance]]:
+def _cached(form: Form, chat_template: ChatTemplate | None, caching: RequestCaching) -> dict[int, list[Instance]]:
     """The requests of each document, from the request cache where they are in it."""
-    settings = task.form.settings
-    instances = task.build_all_requests(
-        limit=settings.limit,
-        samples=chosen,
-        system_instruction=settings.system_instruction,
-        apply_chat_template=bool(settings.apply_chat_template),
-        fewshot_as_multiturn=settings.multiturn,
-        chat_template=chat_template,
+    instances = form.requests(
+        list(form.docs()),
+        chat_template,
+        cache_folder=requests_folder(),
+        rewrite_cache=caching.refresh,
         tokenizer_name=caching.template,
-        cache_requests=True,
-        rewrite_requests_cache=caching.refresh,
     )
     by_doc: dict[int, list[Instance]] = {}
     for instance in instances:
@@ -113,7 +103,7 @@ def written_out(pending: Sequence[PendingSample]) -> str:
     for entry in pending:
         if not entry.sample.instances:  # a task may leave documents out
             continue
-        prompts.setdefault(entry.task.name, f"=== {entry.task.name}, doc {entry.sample.doc_id}\n{entry.sample.prompt}")
+        prompts.setdefault(entry.form.name, f"=== {entry.form.name}, doc {entry.sample.doc_id}\n{entry.sample.prompt}")
     return "\n".join(prompts.values())
 
 
@@ -124,10 +114,10 @@ def detectable_differences(pending: Sequence[PendingSample]) -> str | None:
     """
     comparable: dict[str, dict[str, _Comparable]] = {}
     for entry in pending:
-        metric = next(iter(entry.task.higher_is_better()), None)
+        metric = next(iter(entry.form.higher_is_better), None)
         if metric in RIGHT_OR_WRONG:
-            forms = comparable.setdefault(entry.task.config.base_name, {})
-            forms.setdefault(entry.task.name, _Comparable(entry.task.config.output_type)).add(entry)
+            forms = comparable.setdefault(entry.form.task_name, {})
+            forms.setdefault(entry.form.name, _Comparable(entry.form.output_type)).add(entry)
     multi_form = [list(forms.values()) for forms in comparable.values() if _pairs(list(forms.values()))]
     if not multi_form:
         return None
@@ -157,7 +147,7 @@ class _Comparable:
     clusters: set[Any] = field(default_factory=set)
 
     def add(self, entry: PendingSample) -> None:
-        column, sample = entry.task.form.metadata.get("cluster"), entry.sample
+        column, sample = entry.form.cluster, entry.sample
         self.clusters.add(sample.doc_id if column is None else str(sample.doc.get(column)))
 
 
@@ -173,9 +163,9 @@ def _detectable(forms: Sequence[_Comparable]) -> Detectable:
 def check_clusters(pending: Sequence[PendingSample]) -> None:
     """Refuse a column of clusters that documents do not have."""
     for entry in pending:
-        column, doc = entry.task.form.metadata.get("cluster"), entry.sample.doc
+        column, doc = entry.form.cluster, entry.sample.doc
         if column is not None and column not in doc:
-            place = entry.task.config.where("metadata", "cluster") or entry.task.name
+            place = entry.form.where("metadata", "cluster") or entry.form.name
             raise DataError(
                 f"doc {entry.sample.doc_id} has no column '{column}'",
                 where=place,

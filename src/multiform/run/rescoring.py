@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import MultiformError, UsageError, locating, nearest
-from multiform.forms import RunSettings, Sample, ScoredSample, Task
+from multiform.forms import Form, RunSettings, Sample, ScoredSample, Task
 from multiform.paths import mirror_path
 from multiform.results import FormResult, Results
 from multiform.results.export import described_config
@@ -80,7 +80,7 @@ def rescore(
     with using_sandbox(sandbox), judging_by(judge):
         configs, groups = _configs(recorded, tasks, TaskManager(include_path))
         changed = [(config.changed(**changes), _settings(recorded, config.form_name)) for config in configs]
-        forms = [Task.from_config(config, dataset_mirror=mirror).under(settings) for config, settings in changed]
+        forms = [Task.from_config(config, dataset_mirror=mirror).form.under(settings) for config, settings in changed]
         check_consent(forms, confirm_run_unsafe_code, judge)
         store = chosen_store(use_cache)
         results = [_form(form, recorded, store, bootstrap_iters) for form in forms]
@@ -162,38 +162,38 @@ def _settings(recorded: RecordedRun, form: str) -> RunSettings:
     )
 
 
-def _form(task: Task, recorded: RecordedRun, store: Store | None, iterations: int) -> FormResult:
+def _form(form: Form, recorded: RecordedRun, store: Store | None, iterations: int) -> FormResult:
     arguments = recorded.results.get("config", {}).get("model_args") or {}
-    _check_same_requests(task, recorded, arguments if isinstance(arguments, Mapping) else {})
+    _check_same_requests(form, recorded, arguments if isinstance(arguments, Mapping) else {})
     with_outputs: list[tuple[Sample, tuple[Any, ...]]] = []
     scored: list[ScoredSample] = []
     failed: dict[int, FailedDoc] = {}
-    for entry in recorded.results.get("failures", {}).get(task.name, {}).get("documents", ()):
+    for entry in recorded.results.get("failures", {}).get(form.name, {}).get("documents", ()):
         sample = Sample(doc_id=entry["doc_id"], doc={})
         failed[sample.doc_id] = FailedDoc(sample=sample, reason=entry["reason"], retried=entry["retried"])
     counted = False
-    logged = recorded.docs(task.name)
-    for doc in _stored_docs(task, recorded, store, failed) if logged is None else logged:
-        sample = task.renderer.with_requests(doc.doc_id, dict(doc.doc), doc.instances)
+    logged = recorded.docs(form.name)
+    for doc in _stored_docs(form, recorded, store, failed) if logged is None else logged:
+        sample = form.renderer.with_requests(doc.doc_id, dict(doc.doc), doc.instances)
         if doc.failure is not None:
             counted = True
             failed[doc.doc_id] = FailedDoc(sample=sample, reason=doc.failure)
             continue
         with_outputs.append((sample, doc.outputs))
-        scored += task.score(sample, doc.outputs)
-    scored += task.scorer.score_together(with_outputs)
+        scored += form.score(sample, doc.outputs)
+    scored += form.scorer.score_together(with_outputs)
     outcome = RunOutcome(
         state="complete",
-        scored={task.name: sorted(scored, key=lambda sample: sample.doc_id)},
-        failed={task.name: sorted(failed.values(), key=lambda doc: doc.doc_id)},
+        scored={form.name: sorted(scored, key=lambda sample: sample.doc_id)},
+        failed={form.name: sorted(failed.values(), key=lambda doc: doc.doc_id)},
         documents=len(with_outputs) + len(failed),
     )
-    with locating(task.name):
+    with locating(form.name):
         return form_result(
-            task,
+            form,
             outcome,
             template=str(recorded.results.get("model_name")),
-            total_docs=recorded.results["n-samples"][task.name]["original"],
+            total_docs=recorded.results["n-samples"][form.name]["original"],
             arguments=arguments if isinstance(arguments, Mapping) else {},
             count=counted,
             iterations=iterations,
@@ -201,19 +201,19 @@ def _form(task: Task, recorded: RecordedRun, store: Store | None, iterations: in
 
 
 def _stored_docs(
-    task: Task, recorded: RecordedRun, store: Store | None, failed: Container[int]
+    form: Form, recorded: RecordedRun, store: Store | None, failed: Container[int]
 ) -> Iterator[RecordedDoc]:
     """The documents of a form whose responses the store has; an error unless it has all that did not fail."""
     hint = "run the same command again, best with --log_samples: stored responses are not requested again"
-    if store is None or task.form.settings.apply_chat_template:
-        message = f"there are no samples of '{task.name}' beside it, and prompts of a chat need the model"
+    if store is None or form.settings.apply_chat_template:
+        message = f"there are no samples of '{form.name}' beside it, and prompts of a chat need the model"
         raise UsageError(message, where=str(recorded.file), hint=hint)
-    samples = [entry.sample for entry in pending_samples(task) if entry.sample.doc_id not in failed]
+    samples = [entry.sample for entry in pending_samples(form) if entry.sample.doc_id not in failed]
     requests = dict.fromkeys(instance.request for sample in samples for instance in sample.instances)
     cached = store.known(str(recorded.results.get("model_identity")), requests)
     if len(cached) < len(requests):
         message = (
-            f"there are no samples of '{task.name}' beside it, and {store.path} has {len(cached)} of {len(requests)}"
+            f"there are no samples of '{form.name}' beside it, and {store.path} has {len(cached)} of {len(requests)}"
         )
         raise UsageError(f"{message} responses", where=str(recorded.file), hint=hint)
     for sample in samples:
@@ -221,14 +221,14 @@ def _stored_docs(
         yield RecordedDoc(doc_id=sample.doc_id, doc=sample.doc, instances=sample.instances, outputs=outputs)
 
 
-def _check_same_requests(task: Task, recorded: RecordedRun, arguments: Mapping[str, Any]) -> None:
+def _check_same_requests(form: Form, recorded: RecordedRun, arguments: Mapping[str, Any]) -> None:
     """Refuse a task whose requests differ from those of the run."""
-    now, then = described_config(task, arguments), recorded.results["configs"][task.name]
+    now, then = described_config(form, arguments), recorded.results["configs"][form.name]
     changed = [key for key in _ASKED if now.get(key) != then.get(key) and (now.get(key) or then.get(key))]
     if changed:
-        message = f"'{task.name}' asks something else than in the run: {', '.join(changed)} changed"
+        message = f"'{form.name}' asks something else than in the run: {', '.join(changed)} changed"
         hint = "run the task again: stored responses are not requested again"
-        raise UsageError(message, where=task.config.where(changed[0]) or str(recorded.file), hint=hint)
+        raise UsageError(message, where=form.where(changed[0]) or str(recorded.file), hint=hint)
 
 
 def _provenance(recorded: RecordedRun) -> dict[str, Any]:

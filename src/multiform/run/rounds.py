@@ -151,7 +151,7 @@ class Rounds:
     def _cluster(self, doc: _Document) -> _Document:
         """The first document of the cluster that a document belongs to: itself, where documents are independent."""
         entry = self._pending[self.names[0], doc]
-        column = entry.task.form.metadata.get("cluster")
+        column = entry.form.cluster
         if column is None:
             return doc
         key = (doc[0], str(entry.sample.doc.get(column)))

@@ -187,10 +187,10 @@ class _Run:
             for request in dict.fromkeys(instance.request for instance in entry.sample.instances):
                 self.waiting.setdefault(request, []).append(entry)
         self._outputs: dict[Request, Output | FailedRequest] = {}
-        self._scored: dict[str, list[ScoredSample]] = {entry.task.name: [] for entry in pending}
-        self._failed: dict[str, list[FailedDoc]] = {entry.task.name: [] for entry in pending}
-        self._running = {entry.task.name: _RunningMean() for entry in pending}
-        self._documents = Counter(entry.task.name for entry in pending)
+        self._scored: dict[str, list[ScoredSample]] = {entry.form.name: [] for entry in pending}
+        self._failed: dict[str, list[FailedDoc]] = {entry.form.name: [] for entry in pending}
+        self._running = {entry.form.name: _RunningMean() for entry in pending}
+        self._documents = Counter(entry.form.name for entry in pending)
         #: How many documents have failed so far.
         self.failures = 0
         #: The executor, once the run has begun, and how many requests it ran again in runs before this one.
@@ -253,7 +253,7 @@ class _Run:
         if state == "complete":
             for name, entries in by_form(self.pending).items():
                 with_outputs = [(entry.sample, entry.outputs) for entry in entries if entry.outputs]
-                self._scored[name] += entries[0].task.scorer.score_together(with_outputs)
+                self._scored[name] += entries[0].form.scorer.score_together(with_outputs)
         if isinstance(self.progress, WatchingProgress):
             self._update_scores()
         return RunOutcome(
@@ -274,7 +274,7 @@ class _Run:
         if self.status is None:
             return
         started = time.monotonic()
-        tasks = {entry.task.name: entry.task for entry in self.pending}
+        tasks = {entry.form.name: entry.form for entry in self.pending}
         scores = []
         for form, samples in self._scored.items():
             first = tasks[form].scorer.first_estimate(samples)
@@ -289,7 +289,7 @@ class _Run:
 
     def _finish(self, entry: PendingSample) -> None:
         """Score a sample that has all its responses, or record that it failed."""
-        form, outputs = entry.task.name, [self._outputs[instance.request] for instance in entry.sample.instances]
+        form, outputs = entry.form.name, [self._outputs[instance.request] for instance in entry.sample.instances]
         failed = FailedDoc.of(entry.sample, outputs)
         if failed is not None:
             self._failed[form].append(failed)
@@ -300,7 +300,7 @@ class _Run:
                 self.log.failed(form, failed)
             return
         entry.outputs = tuple(output for output in outputs if not isinstance(output, FailedRequest))
-        scored = entry.task.score(entry.sample, entry.outputs)
+        scored = entry.form.score(entry.sample, entry.outputs)
         self._scored[form] += scored
         self._running[form].show(form, scored, self.progress)
         if self.log is not None:

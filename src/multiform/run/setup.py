@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
-from multiform.forms import GenerateTask, RunSettings, Task
+from multiform.forms import Form, RunSettings, Task
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
@@ -46,7 +46,7 @@ def load_tasks(
     dataset_mirror: str | Path | Sequence[str | Path] | None = None,
     design: Design | None = None,
     groups: list[Group] | None = None,
-) -> list[Task]:
+) -> list[Form]:
     """The forms that `tasks` name or are, with the settings of this run; groups are added to `groups`.
 
     `design` multiplies them by variations, orders of choices and draws of few-shot examples.
@@ -55,7 +55,7 @@ def load_tasks(
     manager = TaskManager(include_path, design=design, dataset_mirror=dataset_mirror)
     mirror = mirror_path(dataset_mirror)
     items = [tasks] if isinstance(tasks, str) else list(tasks)
-    tasks_given = [item for item in items if isinstance(item, Task)]
+    tasks_given = [item.form for item in items if isinstance(item, Task)]
     trees = [_nodes(item, manager) for item in items if not isinstance(item, Task)]
     named = [node for tree in trees for node in tree]
     if tasks_given and (design.choice_order not in (None, "original") or design.fewshot_draws > 1):
@@ -63,30 +63,30 @@ def load_tasks(
         hint = "give the task by its name or configuration, or leave choice_order and fewshot_draws out"
         raise UsageError(message, where="tasks", hint=hint)
     nodes = distinct(with_draws(with_orders(named, design, settings, mirror), design, settings))
-    forms: dict[str, Task] = {}
-    for task in tasks_given:
-        if forms.setdefault(task.name, task).config != task.config:
-            raise _two_tasks(task.name)
-    configs = {name: task.config for name, task in forms.items()}  # a group may be given beside its tasks
+    forms: dict[str, Form] = {}
+    for form in tasks_given:
+        if forms.setdefault(form.name, form).config != form.config:
+            raise _two_tasks(form.name)
+    configs = {name: form.config for name, form in forms.items()}  # a group may be given beside its tasks
     for config in (config for node in nodes for config in (node.tasks() if isinstance(node, Group) else [node])):
         name = config.form_name
         first = configs.setdefault(name, config)
         if first is not config and not same_task(first, config):
             raise _two_tasks(name)
         if name not in forms:
-            forms[name] = Task.from_config(config, dataset_mirror=mirror)
+            forms[name] = Task.from_config(config, dataset_mirror=mirror).form
     if groups is not None:
         groups += [node for node in nodes if isinstance(node, Group)]
     if not forms:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
-    tasks_of_run = [task.under(settings) for task in forms.values()]
-    for note in format_notes(task.config for task in tasks_of_run):
+    forms_of_run = [form.under(settings) for form in forms.values()]
+    for note in format_notes(form.config for form in forms_of_run):
         logger.info("%s", note)
-    for note in dict.fromkeys(str(note) for task in tasks_of_run for note in task.notes):
+    for note in dict.fromkeys(str(note) for form in forms_of_run for note in form.notes):
         logger.warning("%s", note)
-    for note in (note for task in tasks_of_run for note in idle_axes(task.form)):
+    for note in (note for form in forms_of_run for note in idle_axes(form)):
         logger.warning("%s", note)
-    return tasks_of_run
+    return forms_of_run
 
 
 def _nodes(item: Any, manager: TaskManager) -> list[Node]:
@@ -151,9 +151,9 @@ def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
         raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
 
 
-def check_consent(forms: Sequence[Task], confirmed: bool, judge: JudgeChoice | None = None) -> None:
+def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None) -> None:
     """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
-    unsafe = [form for form in forms if form.config.unsafe_code]
+    unsafe = [form for form in forms if form.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
             "the task runs code that the model writes",
@@ -166,7 +166,7 @@ def check_consent(forms: Sequence[Task], confirmed: bool, judge: JudgeChoice | N
         for metric in form.scorer.metrics:
             if isinstance(metric.fn, HubMetric):
                 if not confirmed:
-                    raise metric.fn.refused().moved(form.config.where("metric_list"))
+                    raise metric.fn.refused().moved(form.where("metric_list"))
                 metric.fn.load()
     judged = [(form, scorer) for form in forms for scorer in form.scorer.scorers if isinstance(scorer, AIJudge)]
     if judge and not judged:
@@ -175,28 +175,25 @@ def check_consent(forms: Sequence[Task], confirmed: bool, judge: JudgeChoice | N
         try:
             scorer.judge  # noqa: B018  (refuses what only the user may choose)
         except ConfigError as error:
-            raise error.at(form.config.where("scorer") or form.name) from error
+            raise error.at(form.where("scorer") or form.name) from error
 
 
-def check_output_types(forms: Sequence[Task]) -> None:
+def check_output_types(forms: Sequence[Form]) -> None:
     """Refuse a task with choices that would be run as free generation, where nothing says that this is intended."""
     for form in forms:
-        config = form.config
-        stated = (config.output_type_stated, config.process_results, config.scorer, config.repeats > 1)
-        settings = [config.given(key) for key in ("generation_kwargs", "metric_list", "filter_list")]
-        if type(form) is not GenerateTask or config.doc_to_choice is None or any(stated) or any(settings):
+        if not form.ignores_choices:
             continue
         message = "the task has choices but no format and no output_type: the model would write without seeing them"
         hint = (
             "add output_type: multiple_choice to have the choices ranked, or a format such as formats: mcqa; "
             "add output_type: generate_until if the model is to write one of them"
         )
-        raise ConfigError(message, where=config.where("doc_to_choice"), hint=hint)
+        raise ConfigError(message, where=form.where("doc_to_choice"), hint=hint)
 
 
-def check_samples(forms: Sequence[Task], samples: Mapping[str, Sequence[int]] | None) -> None:
+def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | None) -> None:
     """Refuse `samples` of a task that is not part of the run."""
-    run_names = [name for form in forms for name in (form.name, form.config.base_name)]
+    run_names = [name for form in forms for name in (form.name, form.task_name)]
     for name in samples or {}:
         if name not in run_names:
             hint = nearest(name, run_names, listed="the tasks of this run are")

@@ -12,7 +12,7 @@ from pathlib import Path
 from multiform.errors import UsageError
 from multiform.formats.select import grammar_of
 from multiform.formats.variation import Variation
-from multiform.forms import Form, RunSettings, Task
+from multiform.forms import Form, FormSpec, RunSettings, Task
 from multiform.labels import label_list
 from multiform.tasks import Design, Group, Node, TaskConfig, node_name
 
@@ -61,7 +61,7 @@ def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> 
 
 def idle_axes(form: Form) -> list[str]:
     """Notes about axes of a variation that change nothing in a run."""
-    idle = [axis for axis in ("shots", "draw") if axis in form.config.axes and form.num_fewshot == 0]
+    idle = [axis for axis in ("shots", "draw") if axis in form.axes and form.num_fewshot == 0]
     return [f"{form.name}: '{axis}' changes nothing without few-shot examples" for axis in idle]
 
 
@@ -93,9 +93,9 @@ def _orders(node: Node, choice_order: str, settings: RunSettings, mirror: Path |
 
 
 def _most_choices(config: TaskConfig, settings: RunSettings, mirror: Path | None) -> int:
-    task = Task.from_config(config, dataset_mirror=mirror).under(settings)
-    docs = task.doc_iterator(limit=settings.limit)
-    return max((len(task.renderer.fields(doc).raw_choices or ()) for _, doc in docs), default=1)
+    form = Task.from_config(config, dataset_mirror=mirror).form.under(settings)
+    docs = form.docs(limit=settings.limit)
+    return max((len(form.renderer.fields(doc).raw_choices or ()) for _, doc in docs), default=1)
 
 
 def _shows_choices(config: TaskConfig) -> bool:
@@ -104,7 +104,7 @@ def _shows_choices(config: TaskConfig) -> bool:
 
 
 def _draws_shots(config: TaskConfig, settings: RunSettings) -> bool:
-    form = Form(config, settings)
+    form = FormSpec(config, settings)
     drawn = form.fewshot.sampler != "first_n" and form.fewshot.fewshot_indices is None
     return form.num_fewshot > 0 and drawn
 

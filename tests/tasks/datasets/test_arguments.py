@@ -20,7 +20,7 @@ def lines(*questions: str) -> str:
 
 
 def questions(task: Task, split: str = "test") -> list[Any]:
-    return [doc["question"] for doc in task.source.dataset[split]]
+    return [doc["question"] for doc in task.form.source.dataset[split]]
 
 
 @pytest.fixture
@@ -91,14 +91,16 @@ def test_a_field_holds_the_rows(load: Load):
 def test_a_separator_is_taken(load: Load, key: str):
     files = {"a.csv": "question;answer\nWhy, oh why?;1\n"}
     by_loader = load("csv", {"data_files": {"test": "a.csv"}, key: ";"}, files)
-    assert list(by_loader.source.dataset["test"]) == [{"question": "Why, oh why?", "answer": 1}]
+    assert list(by_loader.form.source.dataset["test"]) == [{"question": "Why, oh why?", "answer": 1}]
     by_file = load("a.csv", {key: ";"}, {})
-    assert list(by_file.source.dataset["test"]) == [{"question": "Why, oh why?", "answer": "1"}]
+    assert list(by_file.form.source.dataset["test"]) == [{"question": "Why, oh why?", "answer": "1"}]
 
 
 def test_the_csv_loader_reads_numbers_as_datasets_does(load: Load):
     files = {"a.csv": "question,answer\nWhy?,1\n"}
-    assert load("csv", {"data_files": "a.csv"}, files).source.dataset["test"] == [{"question": "Why?", "answer": 1}]
+    assert load("csv", {"data_files": "a.csv"}, files).form.source.dataset["test"] == [
+        {"question": "Why?", "answer": 1}
+    ]
 
 
 def test_a_split_selects_rows(load: Load):
@@ -118,7 +120,7 @@ def test_other_options_go_to_the_loader(load: Load):
 
 
 def test_other_loaders_find_files_beside_the_task(load: Load):
-    [row] = load("text", {"data_files": {"test": "a.txt"}}, {"a.txt": "one line\n"}).source.dataset["test"]
+    [row] = load("text", {"data_files": {"test": "a.txt"}}, {"a.txt": "one line\n"}).form.source.dataset["test"]
     assert row == {"text": "one line"}
 
 

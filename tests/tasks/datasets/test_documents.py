@@ -29,7 +29,7 @@ def docs(mirror: Path, split: str = "test", **keys: Any) -> list[dict[str, Any]]
         output_type="generate_until",
         **keys,
     )
-    return list(Task.from_config(config, dataset_mirror=mirror).source.evaluated())
+    return list(Task.from_config(config, dataset_mirror=mirror).form.source.evaluated())
 
 
 def test_documents_for_which_the_condition_holds_are_left_out(tmp_path: Path):

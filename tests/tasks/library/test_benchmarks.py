@@ -100,7 +100,7 @@ def test_it_renders_under_every_format_and_lint_finds_nothing(name: str, mirrors
         chosen = {id(config): config for config in (real[:1] + real[-1:] or [with_example(configs[0], tmp_path)])}
         for config in chosen.values():
             task = Task.from_config(config, dataset_mirror=mirrors)
-            found = lint_form(task, task.doc_iterator(limit=DOCS)).findings
+            found = lint_form(task.form, task.form.docs(limit=DOCS)).findings
             warnings = [finding for finding in found if finding.level == "warning"]
             if label != "lm-eval":  # whose defects are repeated
                 ignored = set() if real else OF_EXAMPLES

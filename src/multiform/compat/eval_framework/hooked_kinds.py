@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.compat.eval_framework.hook_fields import DEFAULT_MAX_TOKENS
 from multiform.compat.eval_framework.hooked_task import SAMPLE_ID, HookedTask, prompt_turns
 from multiform.errors import DataError, shorten
 from multiform.fields import Doc, FieldSpec
-from multiform.forms.form import RunSettings
-from multiform.forms.hooks import Hooks
 from multiform.forms.sample import Sample as RenderedSample
+from multiform.forms.spec import RunSettings
 from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask
 from multiform.prompts.prompt import ChatTemplate, plain_text
 from multiform.scoring.filters import Pipeline
@@ -35,8 +34,8 @@ class HookedGenerateTask(HookedTask, GenerateTask):
         self._raw: dict[int, list[str]] = {}
         super()._configure(config, settings)
 
-    def _hooks(self) -> Hooks:
-        return {**super()._hooks(), "filtered": self._post_process}
+    def _hooks(self, config: TaskConfig) -> dict[str, Callable[..., Any]]:
+        return {**super()._hooks(config), "filtered": self._post_process}
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> RenderedSample:
         limit = self.form.generation_kwargs.get("max_gen_toks")

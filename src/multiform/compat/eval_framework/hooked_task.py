@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,9 @@ from multiform.compat.eval_framework.hook_fields import HookedPrompt, calculates
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc, FieldSpec
 from multiform.formats.dialects.metric_classes import result_keys
-from multiform.forms.form import RunSettings
-from multiform.forms.hooks import Hooks
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.sample import ScoredSample
+from multiform.forms.spec import RunSettings
 from multiform.forms.task import Task
 from multiform.prompts.prompt import ChatTemplate, Turn, chat_messages, plain_text
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
@@ -40,8 +39,6 @@ SAMPLE_ID = "sample_id"
 class HookedTask(Task):
     """Runs the samples of a Python task and scores them with its metrics."""
 
-    _one_input = True
-
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
         self._samples: dict[int, Sample] = {}
         #: The row of each document and the document's number among those of its row.
@@ -50,30 +47,19 @@ class HookedTask(Task):
         self._errors: dict[str, list[str]] = {}
         for name in ("python_task", "_numbered_docs", "_metric_objects"):
             self.__dict__.pop(name, None)
-        self.config = config
         if settings.num_fewshot is not None:
-            settings = replace(settings, num_fewshot=self._accept_shots(settings.num_fewshot))
+            settings = replace(settings, num_fewshot=_accept_shots(config, settings.num_fewshot))
         super()._configure(config, settings)
-
-    def _check_perturbation(self) -> None:
-        """The questions of a Python task are perturbed by its `HookedPrompt`."""
-
-    def _accept_shots(self, num_fewshot: int) -> int:
-        """The number of few-shot examples that the constructor of the class accepts; it may refuse or change it."""
-        kind, name = type(self._prompt.task), self.config.form_name
-        with running(f"{kind.__name__}(num_fewshot={num_fewshot})", kind=ConfigError, where=name):
-            number = kind(num_fewshot=num_fewshot).num_fewshot or 0
-        if number != num_fewshot:
-            logger.warning("%s: %s makes num_fewshot=%d of %d", name, kind.__name__, number, num_fewshot)
-        return number
 
     def set_num_fewshot(self, num_fewshot: int) -> None:
         """Override the number of few-shot examples; the constructor of the class may refuse it or change it."""
-        super().set_num_fewshot(self._accept_shots(num_fewshot))
+        super().set_num_fewshot(_accept_shots(self.config, num_fewshot))
 
-    def _hooks(self) -> Hooks:
-        hooks = {**super()._hooks()}
-        if self.config.process_results is not None or not calculates(self._prompt.task):
+    def _hooks(self, config: TaskConfig) -> dict[str, Callable[..., Any]]:
+        hooks = super()._hooks(config)
+        hooks["several_inputs"] = lambda: False
+        hooks["perturbation"] = _prompt_of(config).noisy_task
+        if config.process_results is not None or not calculates(_prompt_of(config).task):
             hooks.pop("process_results", None)
         else:
             hooks["values"] = dict  # a metric may have several values for a document, and all of them count
@@ -81,18 +67,14 @@ class HookedTask(Task):
 
     @property
     def _prompt(self) -> HookedPrompt:
-        spec = self.config.doc_to_text
-        if not isinstance(spec, HookedPrompt):
-            message = "a class that writes its prompts itself does not use doc_to_text"
-            raise ConfigError(message, where=self.config.where("doc_to_text"), hint="override _get_instruction_text")
-        return spec
+        return _prompt_of(self.config)
 
     @cached_property
     def python_task(self) -> SampleHooks:
         """The Python task with the rows and the few-shot sampler of this run."""
-        rows = self.source.dataset  # a class's own _load_dataset may set more than the rows
+        rows = self.form.source.dataset  # a class's own _load_dataset may set more than the rows
         task = self._prompt.noisy_task()
-        task.dataset = _Splits(self.source, rows)
+        task.dataset = _Splits(self.form.source, rows)
         task._draw = self._draw_examples
         return task
 
@@ -105,7 +87,7 @@ class HookedTask(Task):
     @cached_property
     def _numbered_docs(self) -> Docs:
         """The evaluated rows, each repeated for every sample that the class creates from it."""
-        rows = self.source.evaluated()
+        rows = self.form.source.evaluated()
         if "_create_samples" not in self.python_task._own_hooks:
             self._rows = [(row, 0) for row in range(len(rows))]
         else:
@@ -143,9 +125,9 @@ class HookedTask(Task):
 
     def _draw_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         """The few-shot examples of an item, drawn by the sampler of the run."""
-        names = self.source.evaluated()[0]
+        names = self.form.source.evaluated()[0]
         doc = {key: value for key, value in item.items() if key in names}
-        return self.renderer.examples.docs(doc, self.num_fewshot)
+        return self.form.renderer.examples.docs(doc, self.num_fewshot)
 
     # Prompts and requests.
 
@@ -254,6 +236,24 @@ class HookedTask(Task):
     def _running(self, name: str) -> running:
         kind = type(self._prompt.task)
         return running(f"{kind.__name__}: {name}", where=self.config.where(), hint="call it to debug it")
+
+
+def _prompt_of(config: TaskConfig) -> HookedPrompt:
+    """The field that writes the prompts of a class."""
+    if not isinstance(config.doc_to_text, HookedPrompt):
+        message = "a class that writes its prompts itself does not use doc_to_text"
+        raise ConfigError(message, where=config.where("doc_to_text"), hint="override _get_instruction_text")
+    return config.doc_to_text
+
+
+def _accept_shots(config: TaskConfig, num_fewshot: int) -> int:
+    """The number of few-shot examples that the constructor of the class accepts; it may refuse or change it."""
+    kind, name = type(_prompt_of(config).task), config.form_name
+    with running(f"{kind.__name__}(num_fewshot={num_fewshot})", kind=ConfigError, where=name):
+        number = kind(num_fewshot=num_fewshot).num_fewshot or 0
+    if number != num_fewshot:
+        logger.warning("%s: %s makes num_fewshot=%d of %d", name, kind.__name__, number, num_fewshot)
+    return number
 
 
 class _Splits(Mapping[str, Docs]):

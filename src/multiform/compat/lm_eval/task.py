@@ -16,7 +16,7 @@ from multiform.errors import ConfigError, DataError, running
 from multiform.fields import Doc
 from multiform.forms import RunSettings, Sample
 from multiform.forms import Task as OurTask
-from multiform.forms.hooks import FIELD_HOOKS, Hooks
+from multiform.forms.hooks import FIELD_HOOKS
 from multiform.prompts.prompt import ChatTemplate, Prompt
 from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.requests import Instance as Ours
@@ -121,7 +121,7 @@ class Task(OurTask):
     @property
     def multiple_input(self) -> int:
         """How many prompts the first document has, where each choice makes one; 0 where there is one for all."""
-        return len(self.doc_to_choice(self.eval_docs[0]) or ()) if self.renderer.several_inputs else 0
+        return len(self.doc_to_choice(self.eval_docs[0]) or ()) if self.form.renderer.several_inputs else 0
 
     @property
     def multiple_target(self) -> int:
@@ -138,14 +138,16 @@ class Task(OurTask):
         """A template rendered with a document; None where there is none."""
         return None if field is None else apply_template(field, doc)
 
-    def _hooks(self) -> Hooks:
-        hooks = {**super()._hooks()}
+    def _hooks(self, config: OurConfig) -> dict[str, Callable[..., Any]]:
+        hooks = super()._hooks(config)
         for name in FIELD_HOOKS:  # an override knows no other template for few-shot examples
             if name in hooks:
                 hooks[f"fewshot_{name}"] = hooks[name]
         if "construct_requests" in hooks:
             hooks["construct_requests"] = self._make_requests
             hooks["filtered"] = self._filter_responses
+        if "aggregation" in hooks:
+            hooks.setdefault("estimates", self.estimates)
         if "sampler" in hooks:
             hooks["sampler"] = lambda own=hooks["sampler"]: as_sampler(own())
         return hooks
@@ -157,9 +159,10 @@ class Task(OurTask):
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
         """The instances of one document: one, or a list of them."""
         chat = bool(kwargs.pop("apply_chat_template", False))
-        template, fields = kwargs.pop("chat_template", None), self.renderer.fields(doc)
-        context = self.renderer.read_context(ctx, fields, chat=chat, chat_template=template)
-        asked = self.renderer.instances(fields, context, doc_id=0, chat=chat)
+        template, renderer = kwargs.pop("chat_template", None), self.form.renderer
+        fields = renderer.fields(doc)
+        context = renderer.read_context(ctx, fields, chat=chat, chat_template=template)
+        asked = renderer.instances(fields, context, doc_id=0, chat=chat)
         return conversion.to_instances(doc, [instance.request for instance in asked], **kwargs)
 
     @property
@@ -195,7 +198,7 @@ class Task(OurTask):
             message = "a document asks for the likelihood of a whole text and of a continuation"
             raise DataError(message, where=self._place, hint="make two tasks of it")
         try:
-            return conversion.to_requests(instances, doc_id, self.config.repeats, self.renderer.media.read_media)
+            return conversion.to_requests(instances, doc_id, self.config.repeats, self.form.renderer.media.read_media)
         except DataError as error:
             raise error.or_at(self._place) from error
 
@@ -228,8 +231,10 @@ class Task(OurTask):
         """The values of one document: by the configuration's function, or by its metrics."""
         if self.config.process_results is not None:
             return super().process_results(doc, results)
-        asked = self.renderer.instances(self.renderer.fields(doc), Prompt(""), doc_id=0, chat=False)
-        return self.scorer.computed(self.renderer.with_requests(0, doc, asked), [_output(r) for r in results], results)
+        renderer = self.form.renderer
+        asked = renderer.instances(renderer.fields(doc), Prompt(""), doc_id=0, chat=False)
+        sample = renderer.with_requests(0, doc, asked)
+        return self.form.scorer.computed(sample, [_output(r) for r in results], results)
 
     def estimates(self, scored: Any, bootstrap_iters: int = 100_000) -> dict[str, Estimate]:
         try:
@@ -297,8 +302,8 @@ class MultipleChoiceTask(Task):
     def doc_to_choice(self, doc: Doc, doc_to_choice: Any = None) -> list[str] | None:
         return super().doc_to_choice(doc, doc_to_choice) if self._maps_choices else list(doc["choices"])
 
-    def _hooks(self) -> Hooks:
-        hooks = {**super()._hooks()}
+    def _hooks(self, config: OurConfig) -> dict[str, Callable[..., Any]]:
+        hooks = super()._hooks(config)
         if not self._maps_choices:
             hooks["gold"] = lambda doc: (int(doc["gold"]),)
             hooks["fewshot_doc_to_target"] = lambda doc: str(doc["choices"][doc["gold"]])

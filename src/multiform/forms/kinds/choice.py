@@ -11,9 +11,9 @@ from typing import Any
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
 from multiform.forms.doc_fields import DocFields
-from multiform.forms.form import Form
 from multiform.forms.kinds.common import answer_delimiter, missing, one_question, shot_answer
 from multiform.forms.sample import Context, Sample
+from multiform.forms.spec import FormSpec
 from multiform.labels import gold_index
 from multiform.prompts.prompt import Prompt
 from multiform.requests import LLOutput, LoglikelihoodRequest, Output, Request
@@ -21,7 +21,7 @@ from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import ChoiceOutcome, Outcome
 
 
-def inputs(form: Form, fields: DocFields) -> list[str]:
+def inputs(form: FormSpec, fields: DocFields) -> list[str]:
     if not fields.several_inputs:
         return one_question(form, fields)
     if not form.config.multiple_inputs:
@@ -32,7 +32,7 @@ def inputs(form: Form, fields: DocFields) -> list[str]:
     return [str(text) for text in fields.question]
 
 
-def shot(form: Form, fields: DocFields) -> tuple[str, str]:
+def shot(form: FormSpec, fields: DocFields) -> tuple[str, str]:
     if not fields.several_inputs:
         return str(fields.question), shot_answer(form, fields)
     if form.config.multiple_inputs:
@@ -40,12 +40,12 @@ def shot(form: Form, fields: DocFields) -> tuple[str, str]:
     return (fields.choices or [])[fields.question], continuation(form, fields)
 
 
-def continuation(form: Form, fields: DocFields) -> str:
+def continuation(form: FormSpec, fields: DocFields) -> str:
     """What all inputs share: the task's only choice, or its target where the choices are the inputs."""
     return (fields.choices or [""])[0] if form.config.multiple_inputs else str(fields.target)
 
 
-def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
+def answer_key(form: FormSpec, fields: DocFields) -> dict[str, Any]:
     labels = form.config.format is not None and form.config.format.scored == "labels"
     indexes, doubt = known_gold(form, fields)
     return {
@@ -58,7 +58,7 @@ def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
     }
 
 
-def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+def requests(form: FormSpec, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
     delimiter = answer_delimiter(form.config, chat)
     if isinstance(context, list):
         pairs = [(prompt, delimiter + continuation(form, fields)) for prompt in context]
@@ -72,14 +72,14 @@ def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> 
     return [LoglikelihoodRequest(prompt, text) for prompt, text in pairs]
 
 
-def _empty_choice(form: Form, number: int, what: str) -> DataError:
+def _empty_choice(form: FormSpec, number: int, what: str) -> DataError:
     """The error about a choice without tokens: its log-likelihood would be 0, which no other choice reaches."""
     hint = "drop the document in process_docs, or give every choice a text"
     message = f"the text of choice {number} {what}, so that its log-likelihood would be 0 and it would always win"
     return DataError(message, where=form.config.where("doc_to_choice"), hint=hint)
 
 
-def _wants_mutual_info(form: Form, fields: DocFields) -> bool:
+def _wants_mutual_info(form: FormSpec, fields: DocFields) -> bool:
     has_metric = any(metric.name == "acc_mutual_info" for scorer in form.scoring.scorers for metric in scorer.metrics)
     if has_metric and fields.several_inputs:
         message = "acc_mutual_info is not defined for several inputs"
@@ -96,7 +96,7 @@ def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[An
 
 
 def outcomes(
-    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
+    form: FormSpec, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
 ) -> list[Outcome]:
     number = len(sample.choices)
     lengths = [output.tokens for output in outputs[:number] if isinstance(output, LLOutput)]
@@ -118,7 +118,7 @@ def outcomes(
     ]
 
 
-def check_requests(form: Form, sample: Sample) -> None:
+def check_requests(form: FormSpec, sample: Sample) -> None:
     number = len(sample.choices)
     requests = [instance.request for instance in sample.instances[:number]]
     likelihoods = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
@@ -127,7 +127,7 @@ def check_requests(form: Form, sample: Sample) -> None:
         raise DataError(message, where=form.name, hint="make one for each choice, or give process_results")
 
 
-def ranked(form: Form, fields: DocFields) -> Sequence[str]:
+def ranked(form: FormSpec, fields: DocFields) -> Sequence[str]:
     """What is ranked: the choices, or the inputs of a document that has several."""
     if fields.several_inputs:
         return inputs(form, fields)
@@ -136,7 +136,7 @@ def ranked(form: Form, fields: DocFields) -> Sequence[str]:
     return fields.choices or ()
 
 
-def gold(form: Form, fields: DocFields) -> tuple[int, ...]:
+def gold(form: FormSpec, fields: DocFields) -> tuple[int, ...]:
     """The indexes of the right choices; an answer that is none of them is an error."""
     if fields.gold is not None:
         return fields.gold
@@ -159,7 +159,7 @@ def gold(form: Form, fields: DocFields) -> tuple[int, ...]:
     return tuple(index) if isinstance(index, list) else (index,)
 
 
-def known_gold(form: Form, fields: DocFields) -> tuple[tuple[int, ...], DataError | None]:
+def known_gold(form: FormSpec, fields: DocFields) -> tuple[tuple[int, ...], DataError | None]:
     """The indexes of the right choices, and why a document counts as wrong whatever the model picks.
 
     lm-eval scores a document as wrong without a word where its answer is none of the choices, so that a task without

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.forms.doc_fields import DocFields
-from multiform.forms.form import Form
+from multiform.forms.spec import FormSpec
 from multiform.tasks import TaskConfig
 
 
-def one_question(form: Form, fields: DocFields) -> list[str]:
+def one_question(form: FormSpec, fields: DocFields) -> list[str]:
     """The question of a document that has one; several are an error."""
     if fields.question is None:
         raise missing(form, "doc_to_text")
@@ -18,7 +18,7 @@ def one_question(form: Form, fields: DocFields) -> list[str]:
     return [str(fields.question)]
 
 
-def shot_answer(form: Form, fields: DocFields) -> str:
+def shot_answer(form: FormSpec, fields: DocFields) -> str:
     """The answer of a few-shot example as text: the first of several, a choice for an index."""
     target = fields.target
     target = target[0] if isinstance(target, list) else target
@@ -39,11 +39,11 @@ def answer_delimiter(config: TaskConfig, chat: bool) -> str:
     return config.target_delimiter
 
 
-def missing(form: Form, key: str) -> ConfigError:
+def missing(form: FormSpec, key: str) -> ConfigError:
     """The error of a task that lacks a field which its scores need."""
     return ConfigError(f"the task has no {key}", where=form.config.where(), hint=f"set {key}")
 
 
-def no_answer(form: Form) -> DataError:
+def no_answer(form: FormSpec) -> DataError:
     """The error of a document without an answer to compare with."""
     return DataError("there is no answer", where=form.config.where("doc_to_target"), hint="check doc_to_target")

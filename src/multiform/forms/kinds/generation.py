@@ -8,10 +8,10 @@ from typing import Any
 from multiform.errors import DataError
 from multiform.fields import Doc
 from multiform.forms.doc_fields import DocFields
-from multiform.forms.form import Form
 from multiform.forms.kinds import choice
 from multiform.forms.kinds.common import missing, no_answer, one_question, shot_answer
 from multiform.forms.sample import Context, Sample
+from multiform.forms.spec import FormSpec
 from multiform.labels import label_list
 from multiform.prompts.prompt import Prompt
 from multiform.requests import Completion, GenerationRequest, Output, Request
@@ -21,11 +21,11 @@ from multiform.scoring.outcome import Outcome, TextOutcome
 inputs = one_question
 
 
-def shot(form: Form, fields: DocFields) -> tuple[str, str]:
+def shot(form: FormSpec, fields: DocFields) -> tuple[str, str]:
     return str(fields.question), shot_answer(form, fields)
 
 
-def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
+def answer_key(form: FormSpec, fields: DocFields) -> dict[str, Any]:
     format = form.config.format
     texts: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
     }
 
 
-def references(form: Form, fields: DocFields) -> tuple[str, ...]:
+def references(form: FormSpec, fields: DocFields) -> tuple[str, ...]:
     """The completions that count as right; where nothing is compared with them, those that there are."""
     if form.compares and not fields.has_target:
         raise missing(form, "doc_to_target")
@@ -55,7 +55,7 @@ def references(form: Form, fields: DocFields) -> tuple[str, ...]:
     return tuple(str(target) for target in targets if target is not None)
 
 
-def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+def requests(form: FormSpec, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
     assert isinstance(context, Prompt)
     repeats = range(form.config.repeats)
     return [GenerationRequest.of(context, form.generation_kwargs, n) for n in repeats]
@@ -70,7 +70,7 @@ def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[An
 
 
 def outcomes(
-    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
+    form: FormSpec, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
 ) -> list[Outcome]:
     if not sample.references:
         raise no_answer(form)
@@ -96,7 +96,7 @@ def _predictions(results: Sequence[Any], all_repeats: bool) -> Sequence[Any]:
     return [results[0]] if all_repeats else results[0]
 
 
-def check_requests(form: Form, sample: Sample) -> None:
+def check_requests(form: FormSpec, sample: Sample) -> None:
     requests = [instance.request for instance in sample.instances]
     unsupported = [request for request in requests if not isinstance(request, GenerationRequest)]
     if unsupported:

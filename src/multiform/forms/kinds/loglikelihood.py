@@ -7,10 +7,10 @@ from typing import Any
 
 from multiform.errors import DataError
 from multiform.forms.doc_fields import DocFields
-from multiform.forms.form import Form
 from multiform.forms.kinds.choice import filtered
 from multiform.forms.kinds.common import answer_delimiter, missing, one_question, shot_answer
 from multiform.forms.sample import Context, Sample
+from multiform.forms.spec import FormSpec
 from multiform.prompts.prompt import Prompt
 from multiform.requests import LoglikelihoodRequest, Output, Request
 from multiform.scoring.outcome import LikelihoodOutcome, Outcome
@@ -20,15 +20,15 @@ __all__ = ["answer_key", "check_requests", "filtered", "inputs", "outcomes", "re
 inputs = one_question
 
 
-def shot(form: Form, fields: DocFields) -> tuple[str, str]:
+def shot(form: FormSpec, fields: DocFields) -> tuple[str, str]:
     return str(fields.question), shot_answer(form, fields)
 
 
-def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
+def answer_key(form: FormSpec, fields: DocFields) -> dict[str, Any]:
     return {"target": fields.target}
 
 
-def target_text(form: Form, fields: DocFields) -> str:
+def target_text(form: FormSpec, fields: DocFields) -> str:
     """The text that is scored, the first of several."""
     target = fields.target[0] if isinstance(fields.target, list) and fields.target else fields.target
     if not fields.has_target:
@@ -38,18 +38,18 @@ def target_text(form: Form, fields: DocFields) -> str:
     return str(target)
 
 
-def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+def requests(form: FormSpec, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
     assert isinstance(context, Prompt)
     # Without a format, the target's own text carries the delimiter, as in lm-eval.
     delimiter = answer_delimiter(form.config, chat) if form.config.format is not None else ""
     return [LoglikelihoodRequest(context, delimiter + target_text(form, fields))]
 
 
-def check_requests(form: Form, sample: Sample) -> None:
+def check_requests(form: FormSpec, sample: Sample) -> None:
     check_single(form, sample, LoglikelihoodRequest)
 
 
-def check_single(form: Form, sample: Sample, request_type: type[Request]) -> None:
+def check_single(form: FormSpec, sample: Sample, request_type: type[Request]) -> None:
     """Refuse anything but one request of this type."""
     types = [type(instance.request) for instance in sample.instances]
     if types != [request_type]:
@@ -60,7 +60,7 @@ def check_single(form: Form, sample: Sample, request_type: type[Request]) -> Non
 
 
 def outcomes(
-    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
+    form: FormSpec, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
 ) -> list[Outcome]:
     request = sample.instances[0].request
     assert isinstance(request, LoglikelihoodRequest)
@@ -68,7 +68,7 @@ def outcomes(
     return [likelihood_outcome(form, request.continuation, loglikelihood, is_greedy)]
 
 
-def likelihood_outcome(form: Form, text: str, loglikelihood: float, is_greedy: bool = False) -> LikelihoodOutcome:
+def likelihood_outcome(form: FormSpec, text: str, loglikelihood: float, is_greedy: bool = False) -> LikelihoodOutcome:
     return LikelihoodOutcome(
         loglikelihood=loglikelihood,
         is_greedy=is_greedy,

@@ -7,10 +7,10 @@ from typing import Any
 
 from multiform.fields import Doc
 from multiform.forms.doc_fields import DocFields
-from multiform.forms.form import Form
 from multiform.forms.kinds import choice
 from multiform.forms.kinds.loglikelihood import answer_key, check_single, likelihood_outcome, shot, target_text
 from multiform.forms.sample import Context, Sample
+from multiform.forms.spec import FormSpec
 from multiform.requests import LLOutput, Output, Request, RollingRequest
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome
@@ -18,12 +18,12 @@ from multiform.scoring.outcome import Outcome
 __all__ = ["answer_key", "check_requests", "filtered", "inputs", "outcomes", "requests", "shot"]
 
 
-def inputs(form: Form, fields: DocFields) -> list[str]:
+def inputs(form: FormSpec, fields: DocFields) -> list[str]:
     """No question: a text stands by itself."""
     return []
 
 
-def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+def requests(form: FormSpec, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
     return [RollingRequest(target_text(form, fields))]
 
 
@@ -33,12 +33,12 @@ def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[An
     return likelihoods if len(likelihoods) == len(outputs) else choice.filtered(pipeline, doc, outputs)
 
 
-def check_requests(form: Form, sample: Sample) -> None:
+def check_requests(form: FormSpec, sample: Sample) -> None:
     check_single(form, sample, RollingRequest)
 
 
 def outcomes(
-    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
+    form: FormSpec, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
 ) -> list[Outcome]:
     request = sample.instances[0].request
     assert isinstance(request, RollingRequest)

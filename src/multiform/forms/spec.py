@@ -1,0 +1,373 @@
+"""FormSpec: the values of a form, all that follows from configuration, run settings and hooks without a document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from inspect import isfunction
+from pathlib import Path
+from typing import Any
+
+from multiform.formats import FieldMapping, FormatConfig, OutputType
+from multiform.formats.compile import CompiledFormat
+from multiform.formats.infer import Recovered
+from multiform.formats.variation import ChoiceOrder
+from multiform.forms.hooks import Hooks
+from multiform.forms.samplers import DEFAULT_SEED
+from multiform.hashing import short_hash
+from multiform.scoring.build import Scoring, build_scoring
+from multiform.tasks import FewshotConfig, TaskConfig
+from multiform.tasks.keys import plain
+
+#: Keys that change neither a prompt nor a score; the resolved format counts instead of the way it was written.
+_NOT_IDENTITY = (
+    *("task", "task_alias", "tag", "metadata", "formats", "variations", "template", "keep_description", "lint_ignore"),
+    *("example", "known_errors"),
+)
+#: Fields of a format that count only where they are set: without a variation, prompts do not depend on them.
+_SELDOM = {"instruction_at": "examples", "variations": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """The settings of a run that prompts and scores depend on, in addition to those of the task."""
+
+    #: Number of few-shot examples; a task that sets 0 keeps it.
+    num_fewshot: int | None = None
+    fewshot_seed: int | None = DEFAULT_SEED
+    system_instruction: str | None = None
+    #: Whether prompts are written as chats, and with which of the model's templates where it has several.
+    apply_chat_template: bool | str = False
+    #: Whether examples are turns of a chat; None means: wherever there is a chat.
+    fewshot_as_multiturn: bool | None = None
+    #: Generation arguments over those of tasks and formats.
+    gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    #: Noise in the questions, as a task's `perturbation` says it.
+    perturbation: Mapping[str, Any] | None = None
+    #: Whether descriptions keep what they say of choices, under formats that show none.
+    keep_description: bool = False
+    #: The only metric to compute, instead of all that tasks and formats name.
+    metric: str | None = None
+    #: Added to the metadata of every task.
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    #: Arguments of the model, which a task's `custom_dataset` gets.
+    model_args: Mapping[str, Any] = field(default_factory=dict)
+    #: How many documents are evaluated: a number, or a fraction below 1.
+    limit: float | None = None
+    #: The documents to evaluate, by the name of the form or task.
+    samples: Mapping[str, Sequence[int]] | None = None
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The keys that the run changes in every task."""
+        noise = {} if self.perturbation is None else {"perturbation": dict(self.perturbation)}
+        return {**noise, "keep_description": True} if self.keep_description else noise
+
+    @property
+    def multiturn(self) -> bool:
+        """Examples are turns of their own in a chat, unless that is turned off."""
+        return bool(self.apply_chat_template) if self.fewshot_as_multiturn is None else self.fewshot_as_multiturn
+
+
+@dataclass(frozen=True, eq=False)
+class FieldSet:
+    """Where the prompt, the choices and the target of a document come from."""
+
+    doc_to_text: Any
+    doc_to_choice: Any
+    doc_to_target: Any
+    #: The beginning of the answer.
+    gen_prefix: Any = None
+    #: The format that lays them out, where there is one.
+    format: CompiledFormat | None = None
+    #: The order in which it shows the choices; None for their own.
+    order: ChoiceOrder | None = None
+
+
+def count_bytes(text: str) -> int:
+    """The length of a text in UTF-8."""
+    return len(text.encode("utf-8"))
+
+
+def count_words(text: str) -> int:
+    """The number of words of a text, as lm-eval counts them: the parts between white space."""
+    return len(re.split(r"\s+", text))
+
+
+@dataclass(frozen=True, eq=False)
+class FormSpec:
+    """A task's configuration under its format, with the settings of a run and the hooks of its class. Immutable.
+
+    >>> config = TaskConfig(task="t", doc_to_text="q", doc_to_choice="options", doc_to_target="key", formats="mcqa")
+    >>> spec = FormSpec(config, RunSettings(num_fewshot=3))
+    >>> spec.name, spec.num_fewshot, spec.output_type
+    ('t', 3, 'multiple_choice')
+    """
+
+    config: TaskConfig
+    settings: RunSettings = field(default_factory=RunSettings)
+    #: The methods that the class of the task overrides.
+    hooks: Hooks = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """``task@format`` where a format was selected, the task's name otherwise."""
+        return self.config.form_name
+
+    @property
+    def task_name(self) -> str:
+        """The task's name, without a format."""
+        return self.config.base_name
+
+    @property
+    def alias(self) -> str:
+        """The name that tables show."""
+        alias = self.config.task_alias
+        return self.name.replace(self.task_name, alias, 1) if alias else self.name
+
+    @property
+    def format(self) -> FormatConfig | None:
+        """The format that lays out the prompts; None for a task that writes them itself."""
+        return self.config.format
+
+    @property
+    def format_label(self) -> str | None:
+        """What stands after the @ of the name."""
+        return self.config.format_label
+
+    @property
+    def axes(self) -> Mapping[str, str]:
+        """The variation of the format: the chosen value of each axis."""
+        return self.config.axes
+
+    @property
+    def choice_order(self) -> ChoiceOrder | None:
+        """The order in which choices are shown; None for that of the document."""
+        return self.config.choice_order
+
+    @property
+    def mapping(self) -> FieldMapping:
+        """The raw question, choices and answer that the format lays out."""
+        return self.config.mapping
+
+    @property
+    def stated_mapping(self) -> FieldMapping:
+        """The fields that the task itself reads, before any format or perturbation."""
+        return self.config.prompt if self.config.recovered is None else self.config.recovered.mapping
+
+    @property
+    def recovered(self) -> Recovered | None:
+        """How the mapping was recovered from a finished prompt; None where the task states it."""
+        return self.config.recovered
+
+    @property
+    def output_type(self) -> OutputType:
+        return self.config.output_type
+
+    @property
+    def repeats(self) -> int:
+        """How often each document is generated."""
+        return self.config.repeats
+
+    @property
+    def dataset_path(self) -> str | None:
+        return self.config.dataset_path
+
+    @property
+    def dataset_revision(self) -> str | None:
+        """The revision of a dataset on the hub, where the task pins one."""
+        return self.config.dataset_kwargs.get("revision")
+
+    @property
+    def process_docs(self) -> Callable[..., Any] | None:
+        """The function that the task applies to each split."""
+        return self.config.process_docs
+
+    @property
+    def unsafe_code(self) -> bool:
+        """Whether scoring runs code that the model writes."""
+        return self.config.unsafe_code
+
+    @property
+    def should_decontaminate(self) -> bool:
+        return self.config.should_decontaminate
+
+    @property
+    def lint_ignore(self) -> Mapping[str, str]:
+        """The lint codes that the task silences, each with its reason."""
+        return self.config.lint_ignore or {}
+
+    def where(self, *key: str | int) -> str | None:
+        """The file and line of a key of the task, for messages."""
+        return self.config.where(*key)
+
+    def where_format(self, key: str) -> str | None:
+        """The file and line of a key of the format, for messages."""
+        return self.config.where(*self.config.format_key(key))
+
+    def where_stated(self, *keys: str) -> str | None:
+        """The file and line of the first of these keys that the task sets, or of the last one."""
+        return self.config.where(next((key for key in keys if getattr(self.config, key)), keys[-1]))
+
+    @property
+    def file(self) -> Path | None:
+        """The task file; None for a task that was built in Python."""
+        source = self.config._source
+        return None if source is None else source.file
+
+    @property
+    def num_fewshot(self) -> int:
+        return self.config.shots(self.settings.num_fewshot)
+
+    @property
+    def fewshot(self) -> FewshotConfig:
+        config = self.config.fewshot_config
+        assert isinstance(config, FewshotConfig)
+        return config
+
+    @property
+    def fewshot_split(self) -> str | None:
+        """The split that few-shot examples are drawn from, unless the task lists them itself."""
+        config = self.config
+        return self.fewshot.split or config.training_split or config.validation_split or config.test_split
+
+    @property
+    def fewshot_seed(self) -> int | None:
+        """The seed of the few-shot examples: that of the run, and the next ones for further draws."""
+        seed, draw = self.settings.fewshot_seed, self.config.fewshot_draw
+        return seed if seed is None else seed + draw
+
+    @cached_property
+    def generation_kwargs(self) -> dict[str, Any]:
+        kwargs = dict(self.config.generation_kwargs)
+        return {**kwargs, **self.settings.gen_kwargs} if self.output_type == "generate_until" else kwargs
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        return {**self.config.metadata, **self.settings.metadata}
+
+    @property
+    def cluster(self) -> str | None:
+        """The column that says which documents depend on each other."""
+        return self.metadata.get("cluster")
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        """The scorers of the form, and what the task names that does not fit it."""
+        return build_scoring(self.config, own_results=self.scores_itself, metric=self.settings.metric)
+
+    @property
+    def bypassed(self) -> bool:
+        """Whether nothing is computed, as with `predict_only`."""
+        return self.settings.metric == "bypass"
+
+    @property
+    def scores_itself(self) -> bool:
+        """Whether code of the task computes its scores from the responses, instead of the metrics."""
+        has_code = "process_results" in self.hooks or self.config.process_results is not None
+        return has_code and self.settings.metric is None
+
+    @property
+    def count_words(self) -> Callable[[str], int]:
+        """Counts the words of a text, for perplexity per word."""
+        return self.hooks.get("count_words", count_words)
+
+    @property
+    def count_bytes(self) -> Callable[[str], int]:
+        """Counts the bytes of a text, for perplexity per byte."""
+        return self.hooks.get("count_bytes", count_bytes)
+
+    @property
+    def compares(self) -> bool:
+        """Whether metrics compare the responses with what is right."""
+        return not self.scores_itself and not self.bypassed
+
+    @property
+    def overridden(self) -> tuple[str, ...]:
+        """The settings of the task that its format overrides."""
+        return (*self.config.overridden, *self.scoring.overridden)
+
+    @cached_property
+    def fields(self) -> FieldSet:
+        """The fields of evaluated documents."""
+        config = self.config
+        compiled = None if config.format is None else CompiledFormat.of(config.format, config.mapping)
+        return FieldSet(*_specs(config), compiled, config.choice_order)
+
+    @cached_property
+    def fewshot_fields(self) -> FieldSet:
+        """The fields of few-shot examples: those of evaluated documents, unless `fewshot_config` has its own."""
+        config, shots = self.config, _specs(self.fewshot)
+        if all(shot is spec for shot, spec in zip(shots, _specs(config), strict=True)):
+            return self.fields
+        if config.format is None:
+            return FieldSet(*shots)
+        compiled = CompiledFormat.of(config.format.of_shots(), config.fewshot_mapping or config.mapping)
+        return FieldSet(*shots, compiled, config.choice_order)
+
+    def templates(self) -> dict[str, Any]:
+        """The exact templates of the prompts, by key."""
+        return self.config.templates()
+
+    def prompt_templates(self) -> dict[str, Any]:
+        """The fields, description and delimiters that prompts are made of, as plain data."""
+        keys = ("doc_to_text", "doc_to_choice", "doc_to_target")
+        layout = ("description", "gen_prefix", "target_delimiter", "fewshot_delimiter")
+        return {key: plain(getattr(self.config, key)) for key in (*keys, *layout)}
+
+    @property
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The functions that the task names, by key."""
+        values = {key: getattr(self.config, key, None) for key in {**self.config.to_dict(), **self.templates()}}
+        return {key: value for key, value in values.items() if isfunction(value)}
+
+    @property
+    def metric_functions(self) -> dict[str, Callable[..., Any]]:
+        """The metrics of the task that are functions, by the names that plain data has for them."""
+        metrics = [entry["metric"] for entry in self.config.metric_list]
+        return {plain(metric): metric for metric in metrics if callable(metric)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The configuration as the run uses it, as plain data."""
+        run = {"output_type": self.output_type, "num_fewshot": self.num_fewshot, "metadata": plain(self.metadata)}
+        if self.output_type == "generate_until":
+            run["generation_kwargs"] = plain(self.generation_kwargs)
+        if self.settings.metric is not None:
+            run["metric_list"] = [{"metric": self.settings.metric}]
+        return {**self.config.to_dict(), **run}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.summary()}>"
+
+    def summary(self) -> str:
+        """The form in a line: its name, output type and number of few-shot examples."""
+        chat = ", chat template" if self.settings.apply_chat_template else ""
+        limit = "" if self.settings.limit is None else f", limit {self.settings.limit:g}"
+        return f"{self.name}: {self.output_type}, {self.num_fewshot}-shot{chat}{limit}"
+
+    def identity(self, chat_template: str | None = None) -> str:
+        """A short hash of everything that determines prompts and scores; `chat_template` names the model's."""
+        described = {**self.to_dict(), **self.config.templates()}
+        format, settings = self.config.format, self.settings
+        return short_hash(
+            {
+                "config": {key: value for key, value in described.items() if key not in _NOT_IDENTITY},
+                "format": None if format is None else _counted(format.to_dict()),
+                "seed": self.fewshot_seed if self.num_fewshot else None,
+                "system_instruction": settings.system_instruction,
+                "chat": chat_template if settings.apply_chat_template else None,
+                "multiturn": settings.multiturn,
+                **({"one_target": True} if self.config.given("multiple_targets") is False else {}),
+                **({} if self.config.choice_order is None else {"choice_order": self.config.choice_order.name}),
+            }
+        )
+
+
+def _counted(format: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in format.items() if key not in _SELDOM or value != _SELDOM[key]}
+
+
+def _specs(config: TaskConfig | FewshotConfig) -> tuple[Any, Any, Any, Any]:
+    return config.doc_to_text, config.doc_to_choice, config.doc_to_target, config.gen_prefix

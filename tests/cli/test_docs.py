@@ -1,0 +1,33 @@
+"""`multiform docs` shows the pages of the documentation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from multiform.cli.docs import find_pages
+from multiform.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_page_is_listed_with_its_title(capsys):
+    assert main(["docs", "--json"]) == 0
+    titles = json.loads(capsys.readouterr().out)
+    assert titles["tour"] == "A tour in ten minutes"
+    assert titles.keys() == {topic for topic in find_pages() if not topic.startswith("benchmarks/")}
+
+
+@pytest.mark.parametrize("topic", ["tasks", "docs/tasks.md", "guides/switching", "switching", "benchmarks/arc"])
+def test_a_page_is_found_by_its_name_or_path(topic, capsys):
+    assert main(["docs", topic]) == 0
+    name = topic.removeprefix("docs/").removesuffix(".md")
+    [page] = [path for found, path in find_pages().items() if found == name or found.endswith(f"/{name}")]
+    assert capsys.readouterr().out.strip() == page.read_text(encoding="utf-8").strip()
+
+
+def test_an_unknown_page_names_the_nearest(capsys):
+    assert main(["docs", "tuor"]) == 2
+    assert "no page 'tuor'; did you mean 'tour'?" in capsys.readouterr().err

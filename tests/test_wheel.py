@@ -1,0 +1,71 @@
+"""The wheel: installed into a clean environment of each Python that this machine has, it works as README says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[1]
+VERSIONS = ("3.11", "3.12", "3.13")
+COMMANDS = (
+    ("ls", "tasks"),
+    ("show", "quiz@mcqa"),
+    ("run", "--tasks", "quiz@mcqa+cloze", "--model", "dummy", "--output_path", "results", "--log_samples"),
+    ("report", "results"),
+    ("docs", "tour"),
+)
+
+
+def interpreter(version: str) -> str | None:
+    """The Python of that version: this one, one on the path, or one of pyenv."""
+    if sys.version_info[:2] == tuple(map(int, version.split("."))):
+        return sys.executable
+    versions = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    places = sorted(versions.glob(f"{version}.*/bin/python3"))
+    return str(places[-1]) if places else shutil.which(f"python{version}")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True)
+    return next(folder.glob("multiform-*.whl"))
+
+
+def test_the_wheel_has_the_pages_the_library_and_the_type_marker(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"multiform/docs/tour.md", "multiform/docs/benchmarks/arc.md", "multiform/py.typed"} <= names
+    assert "multiform/tasks/library/commonsense/arc.yaml" in names
+    assert any(name.startswith("multiform/report/assets/") for name in names)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_newcomer_gets_from_the_wheel_to_a_report(version: str, wheel: Path, tmp_path: Path) -> None:
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version}")
+    subprocess.run([python, "-m", "venv", str(tmp_path / "venv")], check=True)
+    programs = tmp_path / "venv" / "bin"
+    subprocess.run([programs / "pip", "install", "-q", str(wheel)], check=True)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "MULTIFORM"))}
+    environment["MULTIFORM_CACHE"] = str(tmp_path / "cache")
+    for command in COMMANDS:
+        done = subprocess.run(
+            [programs / "multiform", *command],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (command, done.stderr)
+    assert (tmp_path / "report.html").is_file()

@@ -1,0 +1,63 @@
+"""Hooks of the docs site (mkdocs.yml): pages from the root of the repository, and links that leave the site.
+
+The pages under docs/ are read on the site, in the repository and in the terminal (`multiform docs`). They link to
+README, CONTRIBUTING and other files beside docs/, which the site shows as pages of its own; a link to any other file,
+such as a test, becomes plain text here.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+#: Files at the root that are pages of the site.
+ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+#: Search on a page that is opened as a file needs this script; the theme would load it from outside.
+_SHIM, _OUR_SHIM = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+#: The place of a link that is written as ``[text][name]``, and such a link.
+_PLACE = re.compile(r"^\[([^\]]+)\]: (\.\./\S+)\n?", re.MULTILINE)
+_NAMED_LINK = re.compile(r"\[([^\]]*)\]\[([^\]]+)\]")
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the pages from the root of the repository."""
+    for name in ROOT_PAGES:
+        text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Let links to root pages lead to their pages, and turn links that leave the site into text."""
+    folder = Path(page.file.src_uri).parent
+
+    def rewrite(match: re.Match[str]) -> str:
+        mark, text, target = match.groups()
+        name, hash_sign, anchor = target.partition("#")
+        if not name or "://" in name or mark:
+            return match.group(0)
+        inside = name.removeprefix("../" * (1 + len(folder.parts))) if name.startswith("../") else name
+        if inside in ROOT_PAGES:
+            return f"[{text}]({'../' * len(folder.parts)}{inside}{hash_sign}{anchor})"
+        return match.group(0) if (ROOT / "docs" / folder / name).is_file() else text
+
+    outside = {name for name, _ in _PLACE.findall(markdown)}
+    markdown = _PLACE.sub("", markdown)
+    markdown = _NAMED_LINK.sub(lambda match: match.group(1 if match.group(2) in outside else 0), markdown)
+    return _LINK.sub(rewrite, markdown)
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """Load the script that search needs from the site itself."""
+    return output.replace(_SHIM, "../" * page.url.count("/") + _OUR_SHIM)
+
+
+def on_post_build(*, config: MkDocsConfig, **_: Any) -> None:
+    """Remove the page for missing addresses, which only a web server would show."""
+    (Path(config.site_dir) / "404.html").unlink(missing_ok=True)
