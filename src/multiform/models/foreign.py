@@ -20,10 +20,10 @@ OutputType = Literal["loglikelihood", "loglikelihood_rolling", "generate_until",
 
 
 @dataclass
-class Instance:
-    """A request with the document that it is about; `metadata` is (task, number of the document, repeats).
+class LMEvalInstance:
+    """lm-eval's `Instance`: a request with its document; `metadata` is (task, number of the document, repeats).
 
-    >>> Instance("loglikelihood", {}, ("Question?", " yes"), 0, metadata=("t", 3, 1)).doc_id
+    >>> LMEvalInstance("loglikelihood", {}, ("Question?", " yes"), 0, metadata=("t", 3, 1)).doc_id
     3
     """
 
@@ -146,8 +146,8 @@ class ForeignModel(Model):
         return outputs
 
 
-def _instance(question: OutputType, request: Request) -> Instance:
-    return Instance(question, {}, request.arguments, 0, metadata=(None, None, 1))
+def _instance(question: OutputType, request: Request) -> LMEvalInstance:
+    return LMEvalInstance(question, {}, request.arguments, 0, metadata=(None, None, 1))
 
 
 def _description(candidate: Any) -> str:

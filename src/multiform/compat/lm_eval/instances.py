@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from multiform.errors import DataError, shorten
-from multiform.models.foreign import Instance, OutputType
+from multiform.models.foreign import LMEvalInstance as Instance
+from multiform.models.foreign import OutputType
 from multiform.prompts.media import Kind, Media
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.requests import Instance as Ours

@@ -12,7 +12,7 @@ from multiform.arguments import parse_arguments
 from multiform.calls import overridden
 from multiform.errors import ModelError
 from multiform.models import Model, models
-from multiform.models.foreign import Instance
+from multiform.models.foreign import LMEvalInstance as Instance
 from multiform.requests import FailedRequest, GenerationRequest, LoglikelihoodRequest, Response, RollingRequest
 
 L = TypeVar("L", bound="LM")
