@@ -6,12 +6,12 @@ A request holds content alone, so that equal requests of different forms are one
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from multiform.prompts.media import Media, MediaText
+from multiform.prompts.media import Media
+from multiform.prompts.prompt import Messages, Prompt
 
 T = TypeVar("T")
 
@@ -50,45 +50,36 @@ def resolved_names(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return resolved
 
 
-class ChatText(MediaText):
-    """A conversation as one text, for a server that gets it as messages again.
-
-    The type alone says so: a document's text that looks like messages is text.
-
-    >>> ChatText.of([{"role": "user", "content": "Hi"}])
-    '[{"role": "user", "content": "Hi"}]'
-    """
-
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, messages: Sequence[Mapping[str, Any]]) -> ChatText:
-        """The messages as a text."""
-        return cls(json.dumps([dict(message) for message in messages], ensure_ascii=False))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class LoglikelihoodRequest:
     """A request for the log-likelihood of a continuation after a context.
 
-    `media` are the images and sounds that the marks in the context stand for, in their order; `chat` says that
-    the context is a `ChatText`.
+    The context is a text, the messages of a chat, or a `Prompt`; `media` are the images and audio clips that its
+    placeholders stand for, in their order.
     """
 
-    context: str
+    prompt: Prompt
     continuation: str
-    media: tuple[Media, ...] = ()
-    chat: bool = False
+
+    def __init__(self, context: Prompt | str | Messages, continuation: str, media: Sequence[Media] = ()) -> None:
+        object.__setattr__(self, "prompt", Prompt.of(context, media))
+        object.__setattr__(self, "continuation", continuation)
 
     @classmethod
-    def of(cls, context: str, continuation: str, media: tuple[Media, ...] = ()) -> LoglikelihoodRequest:
-        """The request after a prompt, which may be a `ChatText`."""
-        return cls(str(context), continuation, media, isinstance(context, ChatText))
+    def of(
+        cls, context: Prompt | str | Messages, continuation: str, media: Sequence[Media] = ()
+    ) -> LoglikelihoodRequest:
+        """The same as the constructor."""
+        return cls(context, continuation, media)
 
     @property
-    def prompt(self) -> str:
-        """The context, as a `ChatText` where it is one."""
-        return ChatText(self.context, self.media) if self.chat else self.context
+    def context(self) -> str:
+        """The prompt as a text."""
+        return self.prompt.text
+
+    @property
+    def media(self) -> tuple[Media, ...]:
+        return self.prompt.media
 
     @property
     def arguments(self) -> tuple[str, str]:
@@ -108,37 +99,53 @@ class RollingRequest:
         return (self.text,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class GenerationRequest:
     """A request to complete a context.
 
-    `options` are the generation arguments as sorted pairs; `sample` tells repeats apart; `media`
-    are the images and sounds that the marks in the context stand for, in their order; `chat` says that the
-    context is a `ChatText`.
+    The context is a text, the messages of a chat, or a `Prompt`. `options` are the generation arguments as sorted
+    pairs; `sample` tells repeats apart; `media` are the images and audio clips that the context's placeholders stand
+    for, in their order.
     """
 
-    context: str
-    options: tuple[tuple[str, Any], ...] = ()
-    sample: int = 0
-    media: tuple[Media, ...] = ()
-    chat: bool = False
+    prompt: Prompt
+    options: tuple[tuple[str, Any], ...]
+    sample: int
+
+    def __init__(
+        self,
+        context: Prompt | str | Messages,
+        options: tuple[tuple[str, Any], ...] = (),
+        sample: int = 0,
+        media: Sequence[Media] = (),
+    ) -> None:
+        object.__setattr__(self, "prompt", Prompt.of(context, media))
+        object.__setattr__(self, "options", options)
+        object.__setattr__(self, "sample", sample)
 
     @classmethod
     def of(
-        cls, context: str, gen_kwargs: Mapping[str, Any], sample: int = 0, media: tuple[Media, ...] = ()
+        cls,
+        context: Prompt | str | Messages,
+        gen_kwargs: Mapping[str, Any],
+        sample: int = 0,
+        media: Sequence[Media] = (),
     ) -> GenerationRequest:
-        """The request after a prompt, which may be a `ChatText`."""
-        options = tuple((key, _frozen(gen_kwargs[key])) for key in sorted(gen_kwargs))
-        return cls(str(context), options, sample, media, isinstance(context, ChatText))
+        """The request with these generation arguments."""
+        return cls(context, tuple((key, _freeze(gen_kwargs[key])) for key in sorted(gen_kwargs)), sample, media)
 
     @property
-    def prompt(self) -> str:
-        """The context, as a `ChatText` where it is one."""
-        return ChatText(self.context, self.media) if self.chat else self.context
+    def context(self) -> str:
+        """The prompt as a text."""
+        return self.prompt.text
+
+    @property
+    def media(self) -> tuple[Media, ...]:
+        return self.prompt.media
 
     @property
     def gen_kwargs(self) -> dict[str, Any]:
-        return {key: _thawed(value) for key, value in self.options}
+        return {key: _thaw(value) for key, value in self.options}
 
     @property
     def arguments(self) -> tuple[str, dict[str, Any]]:
@@ -152,17 +159,17 @@ class Pairs(tuple[tuple[Any, Any], ...]):
     __slots__ = ()
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     """The value of an argument as one that can be compared and hashed."""
     if isinstance(value, Mapping):
-        return Pairs((key, _frozen(item)) for key, item in value.items())
-    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+        return Pairs((key, _freeze(item)) for key, item in value.items())
+    return tuple(map(_freeze, value)) if isinstance(value, list | tuple) else value
 
 
-def _thawed(value: Any) -> Any:
+def _thaw(value: Any) -> Any:
     if isinstance(value, Pairs):
-        return {key: _thawed(item) for key, item in value}
-    return list(map(_thawed, value)) if isinstance(value, tuple) else value
+        return {key: _thaw(item) for key, item in value}
+    return list(map(_thaw, value)) if isinstance(value, tuple) else value
 
 
 Request: TypeAlias = LoglikelihoodRequest | RollingRequest | GenerationRequest

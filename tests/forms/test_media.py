@@ -19,7 +19,7 @@ import pytest
 from multiform import ConfigError, DataError, Task, evaluate
 from multiform.cli.main import main
 from multiform.forms import GenerateTask
-from multiform.prompts.media import Media, MediaText, decode_wav, encode_wav, named, waveform_from_array
+from multiform.prompts.media import Media, binary_summary, decode_wav, encode_wav, waveform_from_array
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 from multiform.results import sample_lines
 from multiform.results.export import json_line
@@ -207,7 +207,7 @@ def test_wav_files_of_every_width_are_read(width, tolerance):
 def test_a_sound_survives_being_written_and_brought_to_another_rate():
     sound = waveform_from_array(tone() * 0.5, 8000)
     assert np.allclose(decode_wav(encode_wav(sound)).samples, sound.samples, atol=1e-4)
-    double = sound.resampled(16000)
+    double = sound.resample(16000)
     assert (double.rate, len(double.samples)) == (16000, 4000)
     assert np.allclose(double.samples[100:-100:2], sound.samples[50:-50], atol=0.01)
 
@@ -356,8 +356,30 @@ def test_requests_travel_between_processes():
     again = pickle.loads(pickle.dumps(request))
     assert again == request
     assert images(again) == images(request)
-    text = pickle.loads(pickle.dumps(MediaText("<image>", request.media)))
-    assert (text, text.media) == ("<image>", request.media)
+
+
+def test_images_of_few_shot_examples_stay_with_a_prompt_that_a_task_passes_on():
+    class Passing(GenerateTask):
+        def construct_requests(self, doc, ctx, **kwargs):
+            assert type(ctx) is str
+            return super().construct_requests(doc, ctx, **kwargs)
+
+    rows = [
+        {"q": "Is <image 2> red?", "a": picture("red"), "b": picture(colour), "x": "no"} for colour in ("blue", "green")
+    ]
+    config = {
+        "task": "passing",
+        "custom_dataset": lambda **kwargs: {"test": rows[:1], "train": rows[1:]},
+        "test_split": "test",
+        "training_split": "train",
+        "num_fewshot": 1,
+        "doc_to_text": "q",
+        "doc_to_target": "x",
+        "doc_to_image": ["a", "b"],
+    }
+    request = first(Passing(config))
+    assert request.context == "Is <image> red? no\n\nIs <image> red?"
+    assert images(request) == [picture("green"), picture("blue")]
 
 
 def test_the_request_cache_is_not_used_for_images(tmp_path):
@@ -497,7 +519,7 @@ def test_sample_files_name_media_by_kind_size_and_hash():
 def test_a_data_url_is_named_as_well():
     line = json.loads(json_line({"doc": {"a": "data:image/png;base64," + "A" * 1000}}))
     assert line["doc"]["a"]["kind"] == "image"
-    assert named(Media("image", "00", "1x1")) == {"kind": "image", "size": "1x1", "sha256": "00"}
+    assert binary_summary(Media("image", "00", "1x1")) == {"kind": "image", "size": "1x1", "sha256": "00"}
 
 
 def test_show_names_media(tmp_path, capsys):

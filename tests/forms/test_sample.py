@@ -9,7 +9,7 @@ from multiform.forms.sample import grouped_responses
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, LoglikelihoodRequest
 
 RANKED = tuple(
-    Instance(4, i, LoglikelihoodRequest.of("Can fish fly?", f" {text}")) for i, text in enumerate(["no", "yes"])
+    Instance(4, i, LoglikelihoodRequest("Can fish fly?", f" {text}")) for i, text in enumerate(["no", "yes"])
 )
 SAMPLE = Sample(doc_id=4, doc={"q": "Can fish fly?"}, target=0, choices=("no", "yes"), gold=(0,), instances=RANKED)
 

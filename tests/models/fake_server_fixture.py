@@ -12,6 +12,7 @@ import multiform
 from multiform.models import Model
 from multiform.models.servers import client
 from multiform.prompts.media import Media
+from multiform.prompts.prompt import Content
 from multiform.requests import GenerationRequest
 from multiform.tasks.datasets.media_files import media_from
 from tests.models.fake_server import FakeServer, fake_server
@@ -23,7 +24,7 @@ def shorten_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "FIRST_CONTACT", 0.3)
 
 
-def completion_of(model: Model, context: str, **gen_kwargs: Any) -> Any:
+def completion_of(model: Model, context: Content, **gen_kwargs: Any) -> Any:
     """What a model writes after one context."""
     [(_, completion)] = model.generate([GenerationRequest.of(context, gen_kwargs)])
     return completion

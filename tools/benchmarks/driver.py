@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,7 +48,11 @@ def measure(setting: Setting) -> Iterator[Row]:
     yield _row("driver: render a request", case, rendered / len(requests))
     # Tasks that share nothing with each other, as in a large run.
     scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
-    many = [replace(request, context=f"{number} {request.context}") for number in range(20) for request in scored]
+    many = [
+        LoglikelihoodRequest(f"{number} {request.context}", request.continuation)
+        for number in range(20)
+        for request in scored
+    ]
     begun = time.process_time()
     subtrees(units(many), WORKERS)
     yield _row(f"driver: cut, for {WORKERS:,} workers", case, (time.process_time() - begun) / len(many))

@@ -49,11 +49,12 @@ _COMPLETION_METRICS = {
     "multipl_e_assertion": "MultiPLECodeAssertion MultiPLEMetricContext",
 }
 _INSTANCES = {
-    **_names("multiform.models.foreign", "Instance OutputType"),
+    "Instance": "multiform.models.foreign:LMEvalInstance",
+    **_names("multiform.models.foreign", "OutputType"),
     **_names("multiform.requests", "Completion LLOutput"),
     # Requests for completions and for log-likelihoods, which `request_type` tells apart.
-    "GenInstance": "multiform.models.foreign:Instance",
-    "LLInstance": "multiform.models.foreign:Instance",
+    "GenInstance": "multiform.models.foreign:LMEvalInstance",
+    "LLInstance": "multiform.models.foreign:LMEvalInstance",
 }
 _BASE_TASK = {
     **_names("multiform.compat.eval_framework.base_task", "BaseTask SubjectType"),

@@ -1,11 +1,11 @@
 """Forms: one task under one format with the settings of a run, from documents to samples to scores."""
 
 from multiform.forms.form import Form
-from multiform.forms.prompt import PromptOptions
 from multiform.forms.sample import Responses, Sample, ScoredSample
 from multiform.forms.samplers import Sampler, register_sampler, samplers
-from multiform.forms.spec import ChatTemplate, FormSpec, RunSettings
+from multiform.forms.spec import FormSpec, RunSettings
 from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
+from multiform.prompts.prompt import ChatTemplate
 
 __all__ = [
     "ChatTemplate",
@@ -14,7 +14,6 @@ __all__ = [
     "GenerateTask",
     "LoglikelihoodTask",
     "MultipleChoiceTask",
-    "PromptOptions",
     "Responses",
     "RollingTask",
     "RunSettings",

@@ -18,7 +18,8 @@ from multiform.forms.request_cache import RequestCache
 from multiform.forms.sample import Sample, ScoredSample
 from multiform.forms.samplers import check_fewshot
 from multiform.forms.scorer import FormScorer
-from multiform.forms.spec import ChatTemplate, FormSpec, RunSettings
+from multiform.forms.spec import FormSpec, RunSettings
+from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance, Output, resolved_names
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.statistics.estimates import Estimate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -11,11 +12,10 @@ from typing import Any, Literal, TypeAlias
 from multiform.errors import ConfigError, DataError, MultiformError, nearest
 from multiform.fields import Doc
 from multiform.forms.doc_fields import FieldReader
-from multiform.forms.prompt import Message, plain_text
 from multiform.prompts.filters import parse_literal_list
-from multiform.prompts.media import MARKS, Kind, Media, MediaText, media_of
+from multiform.prompts.media import MARKS, Kind, Media
+from multiform.prompts.prompt import Prompt, Turn, plain_text
 from multiform.prompts.template import has_markup
-from multiform.requests import ChatText
 from multiform.tasks import TaskConfig
 from multiform.tasks.datasets.media_files import Finder, file_finder, media_from
 
@@ -57,24 +57,20 @@ class MediaReader:
         value = self._field_value(getattr(self.config, field) if spec is None else spec, doc, field)
         return [item for item in value if item is not None] if isinstance(value, list) else value
 
-    def place(self, text: str, doc: Doc) -> str:
-        """The text with the images and sounds of its document; as it is where the task has none."""
-        chat = isinstance(text, ChatText)
-        if not self.kinds or (isinstance(text, MediaText) and (text.media or not chat)):
-            return text
-        placed = place(text, {kind: self._of(doc, kind) for kind in self.kinds}, self.config)
-        return ChatText(text, placed.media) if chat else placed
-
-    def in_turns(self, turns: Sequence[Message]) -> tuple[Media, ...]:
-        """What the marks in a prompt stand for: the media of its few-shot examples, then those of its question."""
+    def place(self, prompt: Prompt, doc: Doc) -> Prompt:
+        """The prompt with the images and sounds of its document; as it is where the task has none."""
         if not self.kinds:
-            return ()
-        media = tuple(item for turn in turns for item in media_of(turn.content))
+            return prompt
+        placed = place(prompt.text, {kind: self._of(doc, kind) for kind in self.kinds}, self.config)
+        return replace(prompt, media=placed.media) if prompt.is_chat else placed
+
+    def check_turns(self, turns: Sequence[Turn]) -> None:
+        """Refuse a prompt whose marks are not those of the media in its few-shot examples and its question."""
+        media = [item for turn in turns for item in turn.media]
         if media:
             check_marks(plain_text(turns), media, self.config)
-        return media
 
-    def read(self, value: Any, kind: Kind) -> list[Media | None]:
+    def read_media(self, value: Any, kind: Kind) -> list[Media | None]:
         """The media that a field's value holds: one value, or a list of them."""
         values = list(value) if isinstance(value, list | tuple) else [value]
         items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
@@ -86,8 +82,8 @@ class MediaReader:
     def _of(self, doc: Doc, kind: Kind) -> list[Media | None]:
         field = FIELDS[kind]
         if field in self._overrides:
-            return self.read(self._overrides[field](doc), kind)
-        return self.read(self._field_value(getattr(self.config, field), doc, field), kind)
+            return self.read_media(self._overrides[field](doc), kind)
+        return self.read_media(self._field_value(getattr(self.config, field), doc, field), kind)
 
     def _field_value(self, spec: Any, doc: Doc, field: MediaField) -> Any:
         """What a document has for a media field: the values of columns, None for empty or missing ones of a list."""
@@ -117,12 +113,12 @@ def check_media(config: TaskConfig) -> None:
             raise ConfigError(message, where=config.where(field), hint=hint)
 
 
-def place(text: str, media: Numbered, config: TaskConfig) -> MediaText:
+def place(text: str, media: Numbered, config: TaskConfig) -> Prompt:
     """The text with a plain mark for each image and sound, and what the marks stand for.
 
     Numbered marks choose: what none of them names is left out, and what two name is there twice.
     """
-    chosen = {kind: iter(_chosen(text, kind, items, config)) for kind, items in media.items()}
+    chosen = {kind: iter(_choose_media(text, kind, items, config)) for kind, items in media.items()}
     unmarked = [kind for kind, items in media.items() if any(items) and not _marks(text, kind)]
     front = "".join(MARKS[kind] * sum(item is not None for item in media[kind]) for kind in unmarked)
     text = f"{front}\n{text}" if front else text
@@ -135,10 +131,11 @@ def place(text: str, media: Numbered, config: TaskConfig) -> MediaText:
         ordered.append(next(chosen[kind]))
         return MARKS[kind]
 
-    return MediaText(_MARK.sub(plain, text), ordered)
+    plain_marks = _MARK.sub(plain, text)
+    return Prompt(plain_marks, tuple(ordered))
 
 
-def _chosen(text: str, kind: Kind, media: Sequence[Media | None], config: TaskConfig) -> list[Media]:
+def _choose_media(text: str, kind: Kind, media: Sequence[Media | None], config: TaskConfig) -> list[Media]:
     """What the marks of one kind stand for, in their order."""
     numbers = _marks(text, kind)
     present = [item for item in media if item is not None]

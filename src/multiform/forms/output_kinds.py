@@ -13,7 +13,7 @@ from multiform.forms.doc_fields import DocFields
 from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec
 from multiform.labels import gold_index, label_list
-from multiform.prompts.media import media_of
+from multiform.prompts.prompt import Prompt
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -141,15 +141,15 @@ class ChoiceKind(OutputKind):
     def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
         delimiter = self._delimiter(chat)
         if isinstance(context, list):
-            pairs = [(text, delimiter + self._continuation(fields)) for text in context]
+            pairs = [(prompt, delimiter + self._continuation(fields)) for prompt in context]
         else:
             pairs = [(context, delimiter + choice) for choice in fields.choices or ()]
         for number, (_, text) in enumerate(pairs, start=1):
             if not text:
                 raise self._empty_choice(number, "is empty")
         if self._wants_mutual_info(fields):
-            pairs += [("", continuation) for _, continuation in pairs]
-        return [LoglikelihoodRequest.of(context, text, media_of(context)) for context, text in pairs]
+            pairs += [(Prompt(""), continuation) for _, continuation in pairs]
+        return [LoglikelihoodRequest(prompt, text) for prompt, text in pairs]
 
     def _empty_choice(self, number: int, what: str) -> DataError:
         """The error about a choice without tokens: its log-likelihood would be 0, which no other choice reaches."""
@@ -298,9 +298,9 @@ class GenerationKind(OutputKind):
         return DataError("there is no answer", where=place, hint="check doc_to_target")
 
     def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
-        assert isinstance(context, str)
+        assert isinstance(context, Prompt)
         repeats = range(self.form.repeats)
-        return [GenerationRequest.of(context, self.form.generation_kwargs, n, media_of(context)) for n in repeats]
+        return [GenerationRequest.of(context, self.form.generation_kwargs, n) for n in repeats]
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         completions = [output.text for output in outputs if isinstance(output, Completion)]
@@ -357,10 +357,10 @@ class LoglikelihoodKind(OutputKind):
         return str(target)
 
     def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
-        assert isinstance(context, str)
+        assert isinstance(context, Prompt)
         # Without a format, the target's own text carries the delimiter, as in lm-eval.
         delimiter = self._delimiter(chat) if self.form.format is not None else ""
-        return [LoglikelihoodRequest.of(context, delimiter + self._target_text(fields), media_of(context))]
+        return [LoglikelihoodRequest(context, delimiter + self._target_text(fields))]
 
     def outcomes(
         self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool

@@ -12,14 +12,25 @@ from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, locating, running
 from multiform.fields import Doc
 from multiform.formats.base import after_prefix, written_answer
-from multiform.forms import prompt
 from multiform.forms.doc_fields import DocFields, FieldReader
+from multiform.forms.hook_prompts import HookPrompts, read_requests
 from multiform.forms.media import MediaReader
 from multiform.forms.output_kinds import OUTPUT_KINDS, ChoiceKind
-from multiform.forms.prompt import Message, PromptOptions, constructed
 from multiform.forms.sample import Context, Sample
 from multiform.forms.samplers import FewshotExamples
-from multiform.forms.spec import ChatTemplate, FormSpec
+from multiform.forms.spec import FormSpec
+from multiform.prompts.prompt import (
+    ChatTemplate,
+    Delimiters,
+    Prompt,
+    PromptOptions,
+    Turn,
+    prepend_instruction,
+    query_turns,
+    render_turns,
+    shot_turns,
+    system_turns,
+)
 from multiform.requests import Instance
 from multiform.tasks.datasets.documents import Docs
 
@@ -58,8 +69,9 @@ class Renderer:
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.problems: list[DataError] = []
         self._eval_docs = eval_docs
-        self._layout = prompt.Layout(form.config.target_delimiter, form.config.fewshot_delimiter)
-        self._options = PromptOptions.of(form.settings)
+        self.hook_prompts = HookPrompts(form, self.media)
+        self._delimiters = Delimiters(form.config.target_delimiter, form.config.fewshot_delimiter)
+        self._options = self._prompt_options(None)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered. Errors name the document."""
@@ -69,7 +81,7 @@ class Renderer:
             if answer_key.get("problem") is not None:
                 self._note_problem(doc_id, answer_key["problem"])
             if self._options.chat_template is not chat_template:
-                self._options = PromptOptions.of(self.form.settings, chat_template)
+                self._options = self._prompt_options(chat_template)
             instances = self._requests(doc_id, fields, self._options)
             sample = Sample(doc_id=doc_id, doc=doc, instances=tuple(instances), **answer_key)
             if instances and "construct_requests" in self.hooks and self.form.compares:
@@ -81,6 +93,15 @@ class Renderer:
         with locating(f"doc {doc_id}"):
             answer_key = self._answer_key(self.fields(doc))
             return Sample(doc_id=doc_id, doc=doc, instances=tuple(instances), **answer_key)
+
+    def _prompt_options(self, chat_template: ChatTemplate | None) -> PromptOptions:
+        settings = self.form.settings
+        return PromptOptions(
+            system_instruction=settings.system_instruction,
+            apply_chat_template=bool(settings.apply_chat_template),
+            fewshot_as_multiturn=settings.multiturn,
+            chat_template=chat_template,
+        )
 
     def _answer_key(self, fields: DocFields) -> dict[str, Any]:
         """What is right, as fields of a `Sample`."""
@@ -137,33 +158,34 @@ class Renderer:
     def context(self, fields: DocFields, num_fewshot: int, options: PromptOptions, gen_prefix: str) -> Context:
         """The whole prompt: system text, few-shot examples, question, beginning of the answer."""
         if self.form.config.output_type == "loglikelihood_rolling":  # a text stands by itself
-            return ""
-        written = [
-            prompt.written(turns, options, self.media.in_turns(turns) if self.media.kinds else None)
-            for turns in self.turns(fields, num_fewshot, options.system_instruction, gen_prefix)
-        ]
-        return written if fields.several_inputs else written[0]
+            return Prompt("")
+        prompts = []
+        for turns in self.turns(fields, num_fewshot, options.system_instruction, gen_prefix):
+            self.media.check_turns(turns)
+            prompts.append(render_turns(turns, options))
+        return prompts if fields.several_inputs else prompts[0]
 
     def turns(
         self, fields: DocFields, num_fewshot: int, system_instruction: str | None, gen_prefix: str
-    ) -> list[list[Message]]:
-        """The messages of a document's prompt, or of each of its prompts where it has several inputs."""
-        doc, layout = fields.doc, self._layout
+    ) -> list[list[Turn]]:
+        """The turns of a document's prompt, or of each of its prompts where it has several inputs."""
+        doc, delimiters = fields.doc, self._delimiters
         description = self.reader.text(self.form.config.description, doc, "description")
-        opening = prompt.system_message(system_instruction, description, layout)
+        opening = system_turns(system_instruction, description, delimiters)
         shots = self.examples.messages(doc, num_fewshot)
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
-        opening += prompt.led(instruction, shots)
+        opening += prepend_instruction(instruction, shots)
         questions = [question.removeprefix(instruction) for question in self.kind.inputs(fields)]
-        return [opening + prompt.query(self.media.place(question, doc), gen_prefix, layout) for question in questions]
+        placed = [self.media.place(Prompt(question), doc) for question in questions]
+        return [opening + query_turns(question, gen_prefix, delimiters) for question in placed]
 
-    def _shot(self, doc: Doc) -> list[Message]:
+    def _shot(self, doc: Doc) -> list[Turn]:
         """A few-shot example: a document with its answer."""
         config, fields = self.form.fewshot, self._shot_fields(doc)
-        layout = prompt.Layout(config.target_delimiter or "", config.fewshot_delimiter or "")
+        delimiters = Delimiters(config.target_delimiter or "", config.fewshot_delimiter or "")
         question, answer = self.kind.solved_example(fields)
         answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
-        return prompt.shot(self.media.place(question, doc), answer, fields.gen_prefix, layout)
+        return shot_turns(self.media.place(Prompt(question), doc), answer, fields.gen_prefix, delimiters)
 
     def _shot_answer(self, fields: DocFields, answer: str) -> str:
         """The answer of an example as its format asks for it, after its rationale where both have one."""
@@ -179,7 +201,7 @@ class Renderer:
         """The requests of a document; none where a task's own `construct_requests` leaves it out."""
         hooks, chat = self.hooks, options.apply_chat_template
         if "fewshot_context" in hooks:
-            context = hooks["fewshot_context"](
+            contents = hooks["fewshot_context"](
                 fields.doc,
                 num_fewshot=self.form.num_fewshot,
                 system_instruction=options.system_instruction,
@@ -188,6 +210,7 @@ class Renderer:
                 chat_template=options.chat_template,
                 gen_prefix=fields.gen_prefix,
             )
+            context = self.read_context(contents, fields, chat=chat, chat_template=options.chat_template)
         else:
             context = self.context(fields, self.form.num_fewshot, options, fields.gen_prefix)
         if "construct_requests" not in hooks:
@@ -195,15 +218,24 @@ class Renderer:
         construct, place = hooks["construct_requests"], self.form.config.where("class")
         arguments = {"doc_id": doc_id, "apply_chat_template": chat, "chat_template": options.chat_template}
         with running("construct_requests", where=place, hint="call it on this document to debug it"):
-            returned = construct(fields.doc, context, **accepted_arguments(construct, arguments))
-        return constructed(returned, doc_id, where=place)
+            contents = self.hook_prompts.contents(context)
+            returned = construct(fields.doc, contents, **accepted_arguments(construct, arguments))
+        return read_requests(returned, doc_id, where=place)
+
+    def read_context(
+        self, contents: Any, fields: DocFields, *, chat: bool, chat_template: ChatTemplate | None
+    ) -> Context:
+        """The prompt that code of the task or a caller gives: a text, messages, or one for each of several inputs."""
+        several_inputs = fields.several_inputs
+        return self.hook_prompts.to_prompts(
+            contents, fields.doc, several_inputs=several_inputs, chat=chat, chat_template=chat_template
+        )
 
     def instances(
         self, fields: DocFields, context: Context, *, doc_id: int, chat: bool, metadata: Any = None
     ) -> list[Instance]:
         """The requests of a document with this context, as instances of the document."""
-        texts = [self.media.place(text, fields.doc) for text in ([context] if isinstance(context, str) else context)]
-        requests = self.kind.requests(fields, texts[0] if isinstance(context, str) else texts, chat=chat)
+        requests = self.kind.requests(fields, context, chat=chat)
         return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]
 
     def _note_problem(self, doc_id: int, problem: DataError) -> None:

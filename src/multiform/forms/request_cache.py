@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ from multiform.errors import reason
 from multiform.forms.spec import FormSpec
 from multiform.hashing import full_hash, sha256, source_hash
 from multiform.paths import cache_root, replace_file
-from multiform.requests import ChatText, GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
+from multiform.prompts.prompt import Prompt
+from multiform.requests import GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
 
 logger = logging.getLogger("multiform")
 
@@ -25,7 +25,6 @@ _PACKAGE = Path(__file__).parents[1]
 _SCORING = frozenset(
     {"custom_dataset", "process_docs", "samples", "process_results", "metric_list", "filter_list", "scorer"}
 )
-_KINDS = {kind.__name__: kind for kind in (LoglikelihoodRequest, RollingRequest, GenerationRequest)}
 
 
 class RequestCache:
@@ -134,11 +133,16 @@ def _code_keys(config: Any, key: str = "") -> list[str]:
 
 
 def _record(instance: Instance) -> dict[str, Any]:
-    request = instance.request
+    request, values = instance.request, {}
     # Requests with media are not cached; see build_all_requests.
-    values = {key: value for key, value in asdict(request).items() if key not in ("media", "options")}
     if isinstance(request, GenerationRequest):
-        values["gen_kwargs"] = request.gen_kwargs
+        chat = request.prompt.is_chat
+        values = {"context": request.context, "sample": request.sample, "chat": chat, "gen_kwargs": request.gen_kwargs}
+    elif isinstance(request, LoglikelihoodRequest):
+        chat = request.prompt.is_chat
+        values = {"context": request.context, "continuation": request.continuation, "chat": chat}
+    else:
+        values = {"text": request.text}
     return {
         "doc_id": instance.doc_id,
         "idx": instance.idx,
@@ -154,8 +158,9 @@ def _instance(record: dict[str, Any]) -> Instance:
 
 
 def _request(kind: str, values: dict[str, Any]) -> Request:
+    if kind == "RollingRequest":
+        return RollingRequest(values["text"])
+    prompt = Prompt.of(json.loads(values["context"]) if values["chat"] else values["context"])
     if kind == "GenerationRequest":
-        context = ChatText(values["context"]) if values["chat"] else values["context"]
-        return GenerationRequest.of(context, values["gen_kwargs"], values["sample"])
-    request: Request = _KINDS[kind](**values)
-    return request
+        return GenerationRequest.of(prompt, values["gen_kwargs"], values["sample"])
+    return LoglikelihoodRequest(prompt, values["continuation"])

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 
 from multiform.errors import DataError, UsageError, shorten
 from multiform.fields import Doc
+from multiform.prompts.prompt import Prompt
 from multiform.requests import Completion, Ending, Instance, LLOutput, Output, RollingRequest
 
-#: A prompt as text, or one for each input of a document that has several.
-Context: TypeAlias = str | list[str]
+#: A prompt, or one for each input of a document that has several.
+Context: TypeAlias = Prompt | list[Prompt]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

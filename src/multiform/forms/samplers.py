@@ -18,9 +18,9 @@ from typing import Any
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, locating, nearest, running, shorten
 from multiform.fields import Doc
-from multiform.forms import prompt
 from multiform.forms.spec import DEFAULT_SEED, FormSpec
-from multiform.prompts.media import named
+from multiform.prompts.media import binary_summary
+from multiform.prompts.prompt import Turn
 from multiform.registry import Registry
 
 logger = logging.getLogger("multiform")
@@ -159,7 +159,7 @@ def differ(doc: Any, other: Any) -> bool:
     try:
         return bool(doc != other)
     except ValueError:  # arrays, as sounds come in, do not compare to one truth
-        return json.dumps(doc, default=named) != json.dumps(other, default=named)
+        return json.dumps(doc, default=binary_summary) != json.dumps(other, default=binary_summary)
 
 
 def _plain_values(doc: Any) -> Any:
@@ -167,7 +167,7 @@ def _plain_values(doc: Any) -> Any:
     if not isinstance(doc, dict):
         return doc
     plain = (str, int, float, list, dict, type(None))
-    return {key: value if isinstance(value, plain) else named(value) for key, value in doc.items()}
+    return {key: value if isinstance(value, plain) else binary_summary(value) for key, value in doc.items()}
 
 
 class FewshotExamples:
@@ -181,14 +181,14 @@ class FewshotExamples:
         form: FormSpec,
         *,
         pool: Callable[[], Sequence[Doc]],
-        render: Callable[[Doc], list[prompt.Message]],
+        render: Callable[[Doc], list[Turn]],
         label_of: Callable[[Doc], Any],
     ) -> None:
         self.form = form
         self._pool = pool
         self._render = render
         self._label_of = label_of
-        self._rendered: dict[int, list[prompt.Message]] = {}
+        self._rendered: dict[int, list[Turn]] = {}
         self._has_noted_replacement = False
 
     @cached_property
@@ -219,7 +219,7 @@ class FewshotExamples:
         name, place = self.form.fewshot.sampler, self.form.config.where("fewshot_config", "sampler")
         return running(f"sampler '{name}'", kind=ConfigError, where=place, hint="see docs/fewshot.md for what it gets")
 
-    def messages(self, doc: Doc, number: int) -> list[prompt.Message]:
+    def messages(self, doc: Doc, number: int) -> list[Turn]:
         """The turns of the form's few-shot examples, none of which is the document itself."""
         if number == 0:
             return []
@@ -255,7 +255,7 @@ class FewshotExamples:
             logger.info(message, self.form.name)
             self._has_noted_replacement = True
 
-    def shot(self, index: int) -> list[prompt.Message]:
+    def shot(self, index: int) -> list[Turn]:
         """The turns of the example that has this index."""
         if index not in self._rendered:
             with locating(f"few-shot {self._place(index)}"):

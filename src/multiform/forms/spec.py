@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import isfunction
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from multiform.formats import FieldMapping, FormatConfig, OutputType
 from multiform.formats.compile import CompiledFormat
@@ -21,9 +21,6 @@ from multiform.tasks.keys import plain
 
 #: The seed of few-shot examples.
 DEFAULT_SEED = 1234
-
-#: Turns messages into one string; called with the messages and `add_generation_prompt`.
-ChatTemplate: TypeAlias = Callable[..., str]
 
 #: Keys that change neither a prompt nor a score; the resolved format counts instead of the way it was written.
 _NOT_IDENTITY = (

@@ -19,12 +19,12 @@ from multiform.forms import spec as lengths
 from multiform.forms.aggregator import scores_with_errors
 from multiform.forms.form import Form
 from multiform.forms.hooks import FIELD_HOOKS, collect_hooks
-from multiform.forms.prompt import PromptOptions, context_text, is_chat
 from multiform.forms.request_cache import requests_folder
-from multiform.forms.sample import Context, Responses, Sample, ScoredSample, grouped_responses
+from multiform.forms.sample import Responses, Sample, ScoredSample, grouped_responses
 from multiform.forms.samplers import Sampler
 from multiform.forms.scorer import keep_filtered, keep_scored
-from multiform.forms.spec import ChatTemplate, RunSettings
+from multiform.forms.spec import RunSettings
+from multiform.prompts.prompt import ChatTemplate, PromptOptions, is_messages
 from multiform.requests import Instance, Output
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.statistics.estimates import Estimate
@@ -317,10 +317,11 @@ class Task:
         fewshot_as_multiturn: bool = False,
         chat_template: ChatTemplate | None = None,
         gen_prefix: str | None = None,
-    ) -> Context:
+    ) -> Any:
         """The whole prompt of a document: system text, few-shot examples, question, beginning of the answer.
 
-        A list of prompts where the document has several inputs, one for each.
+        A text, or messages for a server that gets messages. A list of them where the document has several inputs, one
+        for each.
         """
         options = PromptOptions(
             system_instruction=system_instruction,
@@ -329,12 +330,13 @@ class Task:
             chat_template=chat_template,
         )
         renderer = self.form.renderer
-        return renderer.context(renderer.fields(doc), num_fewshot, options, gen_prefix or "")
+        context = renderer.context(renderer.fields(doc), num_fewshot, options, gen_prefix or "")
+        return renderer.hook_prompts.contents(context)
 
     def construct_requests(
         self,
         doc: dict[str, Any],
-        ctx: Context | Sequence[str] | list[dict[str, Any]],
+        ctx: str | Sequence[str] | list[dict[str, Any]],
         *,
         doc_id: int = 0,
         metadata: dict[str, Any] | None = None,
@@ -349,10 +351,8 @@ class Task:
         """
         renderer, template = self.form.renderer, chat_template
         fields = renderer.fields(doc)
-        chat = apply_chat_template or (is_chat(ctx) and template is not None)
-        context = context_text(
-            ctx, self.form, several_inputs=fields.several_inputs, chat=apply_chat_template, chat_template=template
-        )
+        chat = apply_chat_template or (is_messages(ctx) and template is not None)
+        context = renderer.read_context(ctx, fields, chat=apply_chat_template, chat_template=template)
         return renderer.instances(fields, context, doc_id=doc_id, metadata=metadata, chat=chat)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:

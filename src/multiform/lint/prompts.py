@@ -13,8 +13,8 @@ from typing import Any
 
 from multiform.errors import DataError
 from multiform.fields import Doc
-from multiform.forms import ChatTemplate, Form, Sample
-from multiform.forms.prompt import Message
+from multiform.forms import Form, Sample
+from multiform.prompts.prompt import ChatTemplate, Turn
 
 #: Characters that no text has: they are for private use.
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -96,8 +96,8 @@ class Shot:
     """A few-shot example as the prompt has it: its document, and its messages."""
 
     doc: Doc
-    question: Message
-    answer: Message
+    question: Turn
+    answer: Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Probe:
 
     doc_id: int
     doc: Doc
-    turns: tuple[Message, ...]
+    turns: tuple[Turn, ...]
     question: str | None
 
 

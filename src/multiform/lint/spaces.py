@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from multiform.errors import shorten
-from multiform.forms.prompt import Message
 from multiform.lint.findings import Code, Hit
 from multiform.lint.prompts import Literal, Probe, Prompts, literals
+from multiform.prompts.prompt import Turn
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 _DOUBLED = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
@@ -90,7 +90,7 @@ def _joint_hits(prompts: Prompts, probe: Probe) -> Iterator[Hit]:
             yield _hit(code, prompts.form.where(key), probe.doc_id, example, f"change {key}")
 
 
-def _joint_fault(message: Message, following: Message) -> Code | None:
+def _joint_fault(message: Turn, following: Turn) -> Code | None:
     before, after = message.content + message.after, following.content
     if not before or not after:
         return None

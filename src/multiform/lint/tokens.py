@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.errors import ModelError, UsageError, shorten
 from multiform.forms import Sample
-from multiform.forms.prompt import chat_messages
 from multiform.lint.findings import Code, Finding, Hit
 from multiform.lint.prompts import Prompts, are_labels
+from multiform.prompts.prompt import chat_messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 if TYPE_CHECKING:  # a tokenizer is only needed where one is named
-    from multiform.forms import ChatTemplate
     from multiform.models.tokenizer import Encoder
     from multiform.models.torch.plan import Tokens
+    from multiform.prompts.prompt import ChatTemplate
 
 #: The keys of a task that messages come from.
 _KEYS = {"system": "description", "user": "doc_to_text", "assistant": "doc_to_target"}

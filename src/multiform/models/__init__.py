@@ -3,11 +3,9 @@
 model               Model, the interface
 usage               the tokens that requests take, and those that a model has computed
 registry            the models by name
-arguments           checks of the arguments that a model is created with
-generation_options  checks of generation arguments, and their defaults
+arguments           checks of the arguments of models and of generations
 identity            the identity of a model on this machine, and hashes of its files
 tokenizer           text to token ids, and back to contexts and continuations; windows over long texts
-chat                chat templates
 local               what models that run on this machine share
 instruction_set     half precision on CPUs that trap AMX
 torch/              the torch engine: plan, KV cache, scoring, decoding

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.model import Completions, Loglikelihoods, Model
+from multiform.models.model import Completions, Loglikelihoods, Model, no_chat_template
+from multiform.prompts.prompt import Messages
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
 OutputType = Literal["loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice"]
 
 
 @dataclass
-class Instance:
-    """A request with the document that it is about; `metadata` is (task, number of the document, repeats).
+class LMEvalInstance:
+    """lm-eval's `Instance`: a request with its document; `metadata` is (task, number of the document, repeats).
 
-    >>> Instance("loglikelihood", {}, ("Question?", " yes"), 0, metadata=("t", 3, 1)).doc_id
+    >>> LMEvalInstance("loglikelihood", {}, ("Question?", " yes"), 0, metadata=("t", 3, 1)).doc_id
     3
     """
 
@@ -96,10 +97,10 @@ class ForeignModel(Model):
         for position, text in enumerate(self._ask("generate_until", requests)):
             yield position, Completion(str(text))
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
         apply = getattr(self.lm, "apply_chat_template", None)
         if apply is None:
-            return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+            raise no_chat_template(self.name)
         self.check_parts(messages)
         history = [dict(message) for message in messages]
         knows = "add_generation_prompt" in inspect.signature(apply).parameters
@@ -145,8 +146,8 @@ class ForeignModel(Model):
         return outputs
 
 
-def _instance(question: OutputType, request: Request) -> Instance:
-    return Instance(question, {}, request.arguments, 0, metadata=(None, None, 1))
+def _instance(question: OutputType, request: Request) -> LMEvalInstance:
+    return LMEvalInstance(question, {}, request.arguments, 0, metadata=(None, None, 1))
 
 
 def _description(candidate: Any) -> str:

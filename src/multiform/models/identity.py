@@ -159,14 +159,14 @@ def _save(hashes: dict[str, tuple[Stamp, str]]) -> None:
         file.write_text(json.dumps(hashes))
 
 
-def identity(name: str, **settings: Any) -> str:
-    """The identity of a loaded model: a name that differs whenever a setting does.
+def identity(engine: str, name: str, /, **settings: Any) -> str:
+    """The identity of a loaded model: a name that differs whenever the engine that runs it or a setting does.
 
-    >>> identity("tiny", dtype="float32") == identity("tiny", dtype="bfloat16")
+    >>> identity("hf", "tiny", dtype="float32") == identity("hf", "tiny", dtype="bfloat16")
     False
     """
     content = json.dumps({"name": name, **settings}, sort_keys=True, default=str)
-    return f"hf:{name}:{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    return f"{engine}:{name}:{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 def signature(arguments: dict[str, Any]) -> str | None:

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError
-from multiform.models.generation_options import GenerationOptions, generation_options
-from multiform.models.model import Model
+from multiform.models.arguments import GenerationOptions, generation_options
+from multiform.models.model import Model, no_chat_template
 from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, score_rolling, special_tokens, think_end
 from multiform.models.torch.plan import Pair, Tokens
 from multiform.models.torch.sampling import Generation, random_numbers, sampling
 from multiform.models.usage import Counters, Usage
 from multiform.prompts.chat import ChatTemplate
+from multiform.prompts.prompt import Messages
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response, RollingRequest
 
 if TYPE_CHECKING:
@@ -122,9 +123,9 @@ class LocalModel(Model):
             return None
         return Usage() + self.counters
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
         if self.chat.text is None:
-            return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+            raise no_chat_template(self.name)
         self.check_parts(messages)
         return self.chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from multiform.errors import ModelError, UsageError
 from multiform.models.usage import Usage, Workload
 from multiform.prompts.media import Kind
+from multiform.prompts.prompt import Content, Messages
 from multiform.requests import (
     Completion,
     FailedRequest,
@@ -36,6 +37,11 @@ def no_loglikelihoods(model: str, form: str, *, labels: bool = False) -> UsageEr
         "or --model openai-completions with a server that echoes prompts, such as vLLM"
     )
     return UsageError(f"the model '{model}' {gives} '{form}' scores", where="--model", hint=hint)
+
+
+def no_chat_template(model: str) -> ModelError:
+    """The error that a model has no chat template."""
+    return ModelError(f"model '{model}' has no chat template", hint="run without --apply_chat_template")
 
 
 class Model(ABC):
@@ -82,9 +88,9 @@ class Model(ABC):
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         """The completion of each context, cut at the first stop string."""
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        """The messages as one prompt in the model's chat format."""
-        raise ModelError(f"model '{self.name}' has no chat template", hint="run without --apply_chat_template")
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> Content:
+        """The messages as one prompt in the model's chat format, or as messages where a server applies its template."""
+        raise no_chat_template(self.name)
 
     def check_scoring(self, *, labels: bool, form: str) -> None:
         """Raise a UsageError unless the model gives log-likelihoods: with `labels`, of labels of one token alone.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from multiform.models.model import Model
+from multiform.prompts.prompt import Content, Messages
 from multiform.registry import Registry, import_attribute
 
 M = TypeVar("M", bound=Callable[..., Model])
@@ -15,7 +16,7 @@ M = TypeVar("M", bound=Callable[..., Model])
 class ChatFormatter(Protocol):
     """Anything that writes a conversation as a prompt."""
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> Content:
         """The messages as one prompt."""
 
 
@@ -69,7 +70,7 @@ _HF = ModelEntry(
     signature_from="multiform.models.identity:signature",
     chat_from="multiform.models.hf.load:load_chat",
     named_chat_templates=True,
-    generation_check="multiform.models.generation_options:generation_options",
+    generation_check="multiform.models.arguments:generation_options",
 )
 _MULTIMODAL = replace(
     _HF,

@@ -22,7 +22,7 @@ def _findall(text: str, pattern: str) -> list[str]:
     return [match[0] for match in re.finditer(pattern, text)]
 
 
-def _boxed(text: str) -> str:
+def _boxed_answer(text: str) -> str:
     """What the last ``\\boxed{...}`` of a solution holds."""
     start = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
     opening = text.find("{", start)
@@ -48,13 +48,13 @@ def _spend_search(text: str) -> None:
 
 
 def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
-    def expanded(match: re.Match[str]) -> str:
+    def expand(match: re.Match[str]) -> str:
         replacement = match.expand(repl)
         spend(len(replacement))
         return replacement
 
     _spend_search(text)
-    return re.sub(pattern, expanded, text, count=count)
+    return re.sub(pattern, expand, text, count=count)
 
 
 def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> int:
@@ -147,7 +147,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "choice_list": choice_list,
     "literal": _literal,
     "findall": _findall,
-    "boxed": _boxed,
+    "boxed": _boxed_answer,
     "indexes": _indexes,
     "mend_encoding": _mend_encoding,
     "unescape": html.unescape,

@@ -12,7 +12,7 @@ import hashlib
 import io
 import re
 import wave
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -40,7 +40,7 @@ class Waveform:
     def size(self) -> str:
         return f"{len(self.samples) / self.rate:.2f} s at {self.rate} Hz"
 
-    def resampled(self, rate: int) -> Waveform:
+    def resample(self, rate: int) -> Waveform:
         """The same audio with another sampling rate."""
         if rate == self.rate:
             return self
@@ -147,13 +147,13 @@ class Media:
 
     def image(self) -> Image:
         """The decoded image; do not change it, as it is cached."""
-        return _decoded(self)
+        return _decode_image(self)
 
     def waveform(self) -> Waveform:
         """The decoded audio."""
         return self.payload if isinstance(self.payload, Waveform) else decode_wav(self._bytes())
 
-    def encoded(self) -> tuple[str, bytes]:
+    def encode(self) -> tuple[str, bytes]:
         """The media type and content of a file that holds it."""
         if self.kind == "audio":
             return "audio/wav", encode_wav(self.payload) if isinstance(self.payload, Waveform) else self._bytes()
@@ -161,7 +161,7 @@ class Media:
 
     def data_url(self) -> str:
         """The file's content as a data URL."""
-        kind, data = self.encoded()
+        kind, data = self.encode()
         return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
     def _bytes(self) -> bytes:
@@ -169,23 +169,6 @@ class Media:
             return self.payload.read_bytes()
         assert isinstance(self.payload, bytes)
         return self.payload
-
-
-class MediaText(str):
-    """A text with its media, in the order of their placeholders."""
-
-    __slots__ = ("media",)
-    media: tuple[Media, ...]
-
-    def __new__(cls, text: str, media: Iterable[Media] = ()) -> MediaText:
-        instance = super().__new__(cls, text)
-        instance.media = tuple(media)
-        return instance
-
-
-def media_of(text: str) -> tuple[Media, ...]:
-    """The media of a text; empty for plain text."""
-    return text.media if isinstance(text, MediaText) else ()
 
 
 def parts(messages: Sequence[Mapping[str, Any]], media: Sequence[Media]) -> list[dict[str, Any]]:
@@ -213,10 +196,10 @@ def _parts(content: str, marks: Mapping[str, Kind]) -> list[dict[str, str]]:
     return split or [{"type": "text", "text": ""}]
 
 
-def named(value: Any) -> Any:
+def binary_summary(value: Any) -> Any:
     """A stand-in for a value that JSON cannot hold: kind, size and hash of binary data, text of anything else.
 
-    >>> named(b"abc")
+    >>> binary_summary(b"abc")
     {'kind': 'bytes', 'size': '3', 'sha256': 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'}
     """
     if isinstance(value, Media):
@@ -268,7 +251,7 @@ def _image_file(data: bytes) -> tuple[str, bytes]:
 
 
 @lru_cache(maxsize=_CACHED_IMAGES)
-def _decoded(media: Media) -> Image:
+def _decode_image(media: Media) -> Image:
     from PIL import Image, ImageOps
 
     if _is_image(media.payload):

@@ -60,7 +60,7 @@ class Metered(ImmutableSandboxedEnvironment):
     def meter_filters(self) -> None:
         """Have all filters charged, and those that the guards need."""
         self.filters = {name: _charge_filter(name, function) for name, function in self.filters.items()}
-        self.filters |= {"_joined": _concatenated, "_sized": _charge_value, "_counted": _charge_rounds}
+        self.filters |= {"_joined": _concatenate, "_sized": _charge_value, "_counted": _charge_rounds}
 
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
@@ -92,7 +92,7 @@ class Sandbox(Metered):
     """An environment whose templates read plain data and build no more than a prompt can need."""
 
     def __init__(self) -> None:
-        super().__init__(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_written)
+        super().__init__(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_check_output)
         for name in ("lipsum", "cycler", "joiner"):  # of no use in a prompt, and a way to burn time
             del self.globals[name]
         self._functions = tuple(self.globals.values())
@@ -179,36 +179,36 @@ class _Guards(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
         self.generic_visit(node)
-        node.iter = _filtered(node.iter, "_counted")
+        node.iter = _wrap_in_filter(node.iter, "_counted")
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:  # noqa: N802
         self.generic_visit(node)
-        return _filtered(nodes.List(node.nodes, lineno=node.lineno), "_joined")
+        return _wrap_in_filter(nodes.List(node.nodes, lineno=node.lineno), "_joined")
 
     def visit_List(self, node: nodes.List | nodes.Dict) -> nodes.Filter:  # noqa: N802
         if isinstance(node, nodes.Dict) and len(node.items) > _MAX_KEYS:  # keys may have been chosen to collide
             raise TooMuchError(f"a mapping of {len(node.items):,} keys, and {_MAX_KEYS:,} are allowed")
         self.generic_visit(node)
-        return _filtered(node, "_sized")
+        return _wrap_in_filter(node, "_sized")
 
     visit_Dict = visit_List  # noqa: N815
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:  # noqa: N802
         self.generic_visit(node)
-        return _filtered(node, "_sized") if isinstance(node.arg, nodes.Slice) else node
+        return _wrap_in_filter(node, "_sized") if isinstance(node.arg, nodes.Slice) else node
 
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Expr:  # noqa: N802
         self.generic_visit(node)
-        return _filtered(node, "_sized") if node.ctx == "load" else node
+        return _wrap_in_filter(node, "_sized") if node.ctx == "load" else node
 
 
-def _filtered(node: nodes.Node, name: str) -> nodes.Filter:
+def _wrap_in_filter(node: nodes.Node, name: str) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
 @pass_eval_context
-def _concatenated(context: EvalContext, values: Sequence[Any]) -> str:
+def _concatenate(context: EvalContext, values: Sequence[Any]) -> str:
     if context.environment.finalize is not None:
         values = [context.environment.finalize(value) for value in values]
     spend(STEP + size_of(values))
@@ -249,7 +249,7 @@ def _charge_text(value: Any) -> Any:
     return value
 
 
-def _written(value: Any) -> Any:
+def _check_output(value: Any) -> Any:
     """A value that becomes text; anything but plain data, numbers and arrays of other libraries is refused."""
     if (
         type(value) in _EXACTLY_PLAIN

@@ -14,7 +14,7 @@ from multiform.errors import UsageError, shorten
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.paths import replace_output, safe_name
-from multiform.prompts.media import named
+from multiform.prompts.media import binary_summary
 from multiform.requests import Completion, LLOutput
 from multiform.results.notes import extraction_of, failures_of
 from multiform.results.samples import choices_and_labels, sample_lines, task_hash
@@ -109,7 +109,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> Path:
 
 def plain_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     """A JSON document for standard output or a file."""
-    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=named)
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=binary_summary)
 
 
 def json_line(value: Mapping[str, Any]) -> str:
@@ -118,7 +118,7 @@ def json_line(value: Mapping[str, Any]) -> str:
     >>> json_line({"text": "one\u2028two", "score": float("nan")})
     '{"text": "one\\u2028two", "score": null}'
     """
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=named)
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=binary_summary)
     return text.translate(_LINE_ENDS)
 
 
@@ -133,7 +133,9 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     # A data URL holds a whole file, which is replaced by its summary.
-    return named(value) if isinstance(value, str) and value.startswith(("data:image/", "data:audio/")) else value
+    return (
+        binary_summary(value) if isinstance(value, str) and value.startswith(("data:image/", "data:audio/")) else value
+    )
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 from multiform.forms import Sample, ScoredSample
 from multiform.forms.sample import Step
 from multiform.hashing import sha256
-from multiform.prompts.media import Media, named
+from multiform.prompts.media import Media, binary_summary
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -47,8 +47,8 @@ def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
 def sample_line(sample: ScoredSample, metrics: Sequence[str] | None = None) -> dict[str, Any]:
     """A document by one scorer: lm-eval's keys, then those that Multiform adds; `metrics` orders the values."""
     values = sample.values if metrics is None else {name: sample.values[name] for name in metrics}
-    named = [name for name, value in values.items() if not isinstance(value, str)]
-    line = {**_request_fields(sample), "metrics": named, **_hashes(sample), **values}
+    binary_summary = [name for name, value in values.items() if not isinstance(value, str)]
+    line = {**_request_fields(sample), "metrics": binary_summary, **_hashes(sample), **values}
     return {**line, **{key: value for key, value in _added_fields(sample).items() if key not in line}}
 
 
@@ -123,7 +123,7 @@ def choices_and_labels(sample: Sample) -> tuple[list[str], list[str]]:
 
 def _hashes(sample: ScoredSample) -> dict[str, str]:
     return {
-        "doc_hash": sha256(json.dumps(dict(sample.doc), indent=2, default=named, ensure_ascii=False)),
+        "doc_hash": sha256(json.dumps(dict(sample.doc), indent=2, default=binary_summary, ensure_ascii=False)),
         "prompt_hash": sha256(sample.sample.prompt),
         "target_hash": sha256(str(sample.target)),
     }

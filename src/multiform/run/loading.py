@@ -20,6 +20,7 @@ from multiform.models.model import Completions, Loglikelihoods
 from multiform.models.registry import ChatFormatter
 from multiform.models.usage import Usage, Workload
 from multiform.prompts.media import Kind
+from multiform.prompts.prompt import Content, Messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.run.progress import Progress
 from multiform.run.store import Store
@@ -182,7 +183,7 @@ class LazyModel(FactsModel):
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         return self.model.generate(requests)
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> Content:
         plain = self.facts.chat_template_text and all(isinstance(message["content"], str) for message in messages)
         chat = self._chat if plain else self.model  # which knows what to say to parts, or without a template
         return chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import DataError, nearest
-from multiform.forms import ChatTemplate, Form, Sample
+from multiform.forms import Form, Sample
 from multiform.forms.request_cache import delete_requests, requests_folder
 from multiform.lint import Finding, corpus_findings, drop_silenced, lint_tasks, reference_findings, summary
 from multiform.models import Model
-from multiform.requests import ChatText, Instance, Output
+from multiform.prompts.prompt import ChatTemplate
+from multiform.requests import Instance, Output
 from multiform.run.options import RunOptions
 from multiform.run.progress import Progress
 from multiform.run.store import Store
@@ -110,7 +111,7 @@ def _request_caching(cache_requests: bool | str, model: Model | None, progress: 
 def _lasting_template(model: Model) -> str | None:
     """What tells the chat template of a model from others; None where it may write the same chat in another way."""
     text = model.chat_template_text()
-    if text is None and not isinstance(model.apply_chat_template([{"role": "user", "content": "Hi"}]), ChatText):
+    if text is None and isinstance(model.apply_chat_template([{"role": "user", "content": "Hi"}]), str):
         return None
     if not model.stored or "strftime_now" in (text or ""):
         return None

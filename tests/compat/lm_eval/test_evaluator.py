@@ -10,7 +10,7 @@ from multiform import UsageError, evaluate
 from multiform.compat.lm_eval import evaluator
 from multiform.compat.lm_eval.manager import TaskManager, get_task_dict
 from multiform.compat.lm_eval.models import LM
-from multiform.models.foreign import Instance
+from multiform.models.foreign import LMEvalInstance as Instance
 
 from .conftest import needs_lm_eval
 

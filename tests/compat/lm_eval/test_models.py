@@ -12,7 +12,8 @@ from multiform.compat.lm_eval.models import LM, TemplateLM
 from multiform.compat.lm_eval.registry import get_model, register_model
 from multiform.models import models
 from multiform.models.dummy import DummyModel
-from multiform.models.foreign import ForeignModel, Instance, as_model
+from multiform.models.foreign import ForeignModel, as_model
+from multiform.models.foreign import LMEvalInstance as Instance
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
 from .conftest import needs_lm_eval

@@ -22,7 +22,7 @@ from multiform.compat.lm_eval.registry import (
 )
 from multiform.compat.lm_eval.task import ConfigurableTask, MultipleChoiceTask, PerplexityTask, Task
 from multiform.forms import Task as OurTask
-from multiform.models.foreign import Instance
+from multiform.models.foreign import LMEvalInstance as Instance
 
 
 @pytest.fixture

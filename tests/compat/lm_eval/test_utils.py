@@ -104,7 +104,7 @@ def test_filters_are_classes_that_take_lists_of_answers():
 
 
 def test_filters_by_name_run_one_after_the_other():
-    from multiform.models.foreign import Instance
+    from multiform.models.foreign import LMEvalInstance as Instance
 
     made = build_filter_ensemble(
         "last", [("lowercase", None), ("regex", {"regex_pattern": "([a-z])"}), ("take_first", None)]

@@ -127,7 +127,7 @@ def test_an_image(server: Any) -> None:
     assert [part["type"] for part in parts] == ["text", "image", "text"]
     source = parts[1]["source"]
     assert (source["type"], source["media_type"]) == ("base64", "image/png")
-    assert base64.b64decode(source["data"]) == image.encoded()[1]
+    assert base64.b64decode(source["data"]) == image.encode()[1]
     with pytest.raises(ModelError, match="reads text, image"):
         model(server).check_media(["audio"])
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 import httpx
 import pytest
 
-from multiform.models.servers.exchange import AttemptLimits, FailedAttemptError, HTTPClient, exchange, retry_after
+from multiform.models.servers.exchange import FailedAttemptError, HTTPClient, exchange, retry_after
 
 SECONDS = 0.5
 SIZE = 1_000_000
@@ -47,7 +47,7 @@ def raw_server(reply: Callable[[socket.socket], None]) -> Iterator[httpx.URL]:
 
 def ask(reply: Callable[[socket.socket], None]) -> object:
     with raw_server(reply) as url, HTTPClient(timeout=SECONDS) as http:
-        return exchange(http, "POST", url, b"{}", AttemptLimits(seconds=SECONDS, size=SIZE))
+        return exchange(http, "POST", url, b"{}", seconds=SECONDS, size=SIZE)
 
 
 def sent(body: bytes, *headers: str) -> Callable[[socket.socket], None]:

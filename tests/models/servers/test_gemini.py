@@ -100,7 +100,7 @@ def test_an_image(server: Any) -> None:
     payload, image = asked_with_image(server, model(server), "<image>?")
     [picture, text] = payload["contents"][0]["parts"]
     assert picture["inlineData"]["mimeType"] == "image/png"
-    assert base64.b64decode(picture["inlineData"]["data"]) == image.encoded()[1]
+    assert base64.b64decode(picture["inlineData"]["data"]) == image.encode()[1]
     assert text == {"text": "?"}
 
 

@@ -10,8 +10,7 @@ import pytest
 
 import multiform
 from multiform.errors import ModelError
-from multiform.models.servers.openai_chat import OpenAIChat
-from multiform.models.servers.openai_protocol import merge_alternatives, unlisted_score
+from multiform.models.servers.openai_chat import OpenAIChat, merge_alternatives, unlisted_score
 from multiform.requests import FailedRequest, LoglikelihoodRequest
 from tests.models.fake_server import Fault
 

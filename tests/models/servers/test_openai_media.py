@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from multiform.errors import ModelError
-from multiform.models.servers.openai_chat import OpenAIChat
+from multiform.models.servers.openai_chat import OpenAIChat, message_part
 from multiform.models.servers.openai_completions import OpenAICompletions
-from multiform.models.servers.openai_protocol import message_part
 from multiform.models.servers.protocol import with_media
 from multiform.prompts.media import decode_wav
 from multiform.requests import GenerationRequest
@@ -61,7 +60,7 @@ def test_the_parts_of_a_chat_are_filled_in_their_order(server):
 def test_a_file_is_sent_as_it_is(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.jpg")
     media = media_from(tmp_path / "a.jpg", "image", Path)
-    assert media.encoded() == ("image/jpeg", (tmp_path / "a.jpg").read_bytes())
+    assert media.encode() == ("image/jpeg", (tmp_path / "a.jpg").read_bytes())
 
 
 @pytest.mark.parametrize(

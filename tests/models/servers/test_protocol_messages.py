@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.models.servers.protocol import request_messages
-from multiform.requests import ChatText, GenerationRequest, LoglikelihoodRequest
+from multiform.prompts.prompt import Prompt
+from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 MESSAGES = st.lists(
     st.fixed_dictionaries({"role": st.sampled_from(["system", "user", "assistant"]), "content": st.text()}), max_size=4
@@ -17,18 +18,17 @@ MESSAGES = st.lists(
 
 @given(MESSAGES)
 def test_messages_come_back(messages: list[dict[str, str]]) -> None:
-    chat = ChatText.of(messages)
-    assert request_messages(GenerationRequest.of(chat, {})) == messages
-    assert request_messages(LoglikelihoodRequest.of(chat, " A")) == messages
+    assert request_messages(GenerationRequest.of(messages, {})) == messages
+    assert request_messages(LoglikelihoodRequest(messages, " A")) == messages
 
 
-@given(st.text() | MESSAGES.map(json.dumps) | MESSAGES.map(lambda chat: str(ChatText.of(chat))))
+@given(st.text() | MESSAGES.map(json.dumps) | MESSAGES.map(lambda chat: Prompt.of(chat).text))
 def test_any_other_text_is_what_the_user_says(text: str) -> None:
     assert request_messages(GenerationRequest.of(text, {})) == [{"role": "user", "content": text}]
 
 
 def test_a_chat_and_a_text_that_looks_like_it_are_two_requests() -> None:
-    chat = ChatText.of([{"role": "user", "content": "Hi"}])
-    assert GenerationRequest.of(chat, {}) != GenerationRequest.of(str(chat), {})
+    chat = Prompt.of([{"role": "user", "content": "Hi"}])
+    assert GenerationRequest.of(chat, {}) != GenerationRequest.of(chat.text, {})
     request = GenerationRequest.of(chat, {})
     assert GenerationRequest.of(request.prompt, {}) == request

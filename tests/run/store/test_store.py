@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import evaluate
+from multiform.prompts.media import Media
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -39,6 +40,31 @@ ASKED: dict[Request, Output] = {
     GenerationRequest.of("Say", {"until": ["\n"]}): Completion(' "yes"\ud800\0', True),
     GenerationRequest.of("Say", {"until": ["\n"]}, sample=1): Completion(""),
 }
+
+
+RED, BEEP = Media("image", "0a1b"), Media("audio", "2c3d")
+CHAT = [{"role": "system", "content": "Sei kürzer."}, {"role": "user", "content": "2 + 2?"}]
+PARTS = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Red?"}]}]
+ARGUMENTS = {"until": ["\n"], "max_gen_toks": 8, "logit_bias": {"5": 1}}
+#: The keys that stores in use have.
+KEYS: dict[Request, str] = {
+    LoglikelihoodRequest("2 + 2 =", " 4"): "1b7babaa4792bf25751da02f5550f1fe2de5ce4e98ca2554f907ce42d925c67a",
+    RollingRequest("2 + 2 = 4"): "9dc04528d8fca6a40837b2b7cb3ede9ef8eca759396155e798a3e3dad6fe374b",
+    GenerationRequest.of("2 + 2 =", ARGUMENTS, 3): "03cbb5c57d916a5aed298241ff82d9b7282924335f6e37929499c907a6ff36f1",
+    LoglikelihoodRequest(CHAT, " 4"): "de700f1ede760b39134f6c2569692d09a2a3e34b1a568a9f723664ff2a5e3f97",
+    GenerationRequest.of(CHAT, ARGUMENTS): "e221812a7d6485df2a3f35846568712c9f5b2562d0f0f95462d8f99ebb5b9f5e",
+    LoglikelihoodRequest(
+        "<image> or <audio>?", " red", (RED, BEEP)
+    ): "014d98bbe22bf377f05baf9bd45fdbf3c2dd9d138682b80af9579f7c7597e713",
+    GenerationRequest.of(
+        "<image> or <audio>?", {}, 0, (RED, BEEP)
+    ): "def8cfca6ead69f2f842d58a12fd812ff7652ec85590ff7a378d46ef49160e7c",
+    GenerationRequest.of(PARTS, {}, 1, (RED,)): "05ff7e5c93e5dfb8fead6a1da80beb987178278058f2f167fa8455dbfc702e6f",
+}
+
+
+def test_the_keys_of_requests_stay_the_same() -> None:
+    assert {request: request_key(request).hex() for request in KEYS} == KEYS
 
 
 def fill(store: Store, asked: dict[Request, Output] = ASKED, identity: str = "model") -> None:

@@ -13,11 +13,11 @@ from multiform.compat.eval_framework.hook_fields import DEFAULT_MAX_TOKENS, Hook
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc, FieldSpec
 from multiform.formats.dialects.metric_classes import result_keys
-from multiform.forms import prompt
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.sample import ScoredSample
-from multiform.forms.spec import ChatTemplate, RunSettings
+from multiform.forms.spec import RunSettings
 from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, Task
+from multiform.prompts.prompt import ChatTemplate, Turn, chat_messages, plain_text
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.filters import Pipeline
 from multiform.statistics.estimates import Estimate, mean_estimate
@@ -142,16 +142,16 @@ class HookedTask(Task):
         fewshot_as_multiturn: bool = False,
         chat_template: ChatTemplate | None = None,
         gen_prefix: str | None = None,
-    ) -> str:
+    ) -> Any:
         """The messages of the sample as one prompt; in a chat, a last assistant message begins the completion."""
         turns = prompt_turns(self.sample_of(doc).messages, self.name)
         if system_instruction:
             own_system = [turns.pop(0).content] if turns[0].role == "system" else []
-            turns.insert(0, prompt.Message("system", "\n\n".join([system_instruction, *own_system]), "\n\n"))
+            turns.insert(0, Turn("system", "\n\n".join([system_instruction, *own_system]), "\n\n"))
         if apply_chat_template and chat_template is not None:
-            chat = prompt.chat_messages(turns, multiturn=fewshot_as_multiturn)
+            chat = chat_messages(turns, multiturn=fewshot_as_multiturn)
             return chat_template(chat, add_generation_prompt=turns[-1].role != "assistant")
-        return prompt.plain_text(turns)
+        return plain_text(turns)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> RenderedSample:
         self._check_metrics()
@@ -276,7 +276,7 @@ class _Splits(Mapping[str, Docs]):
         return len(self.splits)
 
 
-def prompt_turns(messages: Sequence[Message], task: str) -> list[prompt.Message]:
+def prompt_turns(messages: Sequence[Message], task: str) -> list[Turn]:
     """The messages of a prompt, the last one stripped of white space as in eval-framework."""
     turns = []
     for message in messages:
@@ -284,11 +284,11 @@ def prompt_turns(messages: Sequence[Message], task: str) -> list[prompt.Message]
             what = "a message has no role" if message.role is None else f"a message has the property {message.property}"
             raise DataError(what, where=task, hint="give messages of the system, the user and the assistant alone")
         after = "" if message.role.value == "user" else "\n\n"
-        turns.append(prompt.Message(message.role.value, message.content, after))
+        turns.append(Turn(message.role.value, message.content, after))
     if not turns:
         raise DataError("a sample has no messages", where=task, hint="check _get_messages and _create_samples")
     last = turns[-1]
-    turns[-1] = prompt.Message(last.role, last.content.strip())
+    turns[-1] = Turn(last.role, last.content.strip())
     return turns
 
 
@@ -403,6 +403,6 @@ def _question_fields(sample: Sample, task: str) -> dict[str, Any]:
         "id": sample.id,
         "subject": sample.subject,
         "ground_truth": sample.ground_truth,
-        "prompt": prompt.plain_text(prompt_turns(sample.messages, task)),
+        "prompt": plain_text(prompt_turns(sample.messages, task)),
         "prompt_sequence_positions": None,
     }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from multiform.models.foreign import Instance
+from multiform.models.foreign import LMEvalInstance as Instance
 from multiform.scoring.filters import DEFAULT_PATTERN, INVALID, filters
 
 

@@ -11,7 +11,8 @@ from itertools import zip_longest
 from typing import Any, Generic, Literal, TypeVar
 
 from multiform.errors import DataError, ModelError, shorten
-from multiform.models.foreign import Instance, OutputType
+from multiform.models.foreign import LMEvalInstance as Instance
+from multiform.models.foreign import OutputType
 from multiform.prompts.media import Kind, Media
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.requests import Instance as Ours
@@ -334,9 +335,9 @@ def to_instances(doc: dict[str, Any], requests: Sequence[Request], **kwargs: Any
         if isinstance(request, GenerationRequest):
             if request.sample:
                 continue
-            kind, arguments = "generate_until", (request.prompt, request.gen_kwargs, *_media(request.media))
+            kind, arguments = "generate_until", (request.prompt.content, request.gen_kwargs, *_media(request.media))
         elif isinstance(request, LoglikelihoodRequest):
-            kind, arguments = "loglikelihood", (request.prompt, request.continuation, *_media(request.media))
+            kind, arguments = "loglikelihood", (request.prompt.content, request.continuation, *_media(request.media))
         else:
             kind, arguments = "loglikelihood_rolling", (request.text,)
         converted.append(Instance(kind, doc, arguments, len(converted), **kwargs))
@@ -372,7 +373,7 @@ def _requests_of(instance: Any, repeats: int, read_media: ReadMedia) -> list[Req
         return [RollingRequest(str(arguments[0]))]
     if kind == "generate_until":
         return [GenerationRequest.of(arguments[0], dict(arguments[1]), sample, media) for sample in range(repeats)]
-    return [LoglikelihoodRequest.of(arguments[0], str(arguments[1]), media)]
+    return [LoglikelihoodRequest(arguments[0], str(arguments[1]), media)]
 
 
 def _read_media(named: Any, read_media: ReadMedia) -> tuple[Media, ...]:

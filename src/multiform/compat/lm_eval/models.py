@@ -12,7 +12,7 @@ from multiform.arguments import parse_arguments
 from multiform.calls import overridden_methods
 from multiform.errors import ModelError
 from multiform.models import Model, models
-from multiform.models.foreign import Instance
+from multiform.models.foreign import LMEvalInstance as Instance
 from multiform.requests import FailedRequest, GenerationRequest, LoglikelihoodRequest, Response, RollingRequest
 
 L = TypeVar("L", bound="LM")
@@ -184,7 +184,7 @@ class ModelLM(LM):
         return None if overridden_methods(type(self), ModelLM, (*_QUESTIONS, "apply_chat_template")) else self.wrapped
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        converted = [LoglikelihoodRequest.of(*request.args[:2]) for request in requests]
+        converted = [LoglikelihoodRequest(*request.args[:2]) for request in requests]
         return [
             (output.loglikelihood, output.is_greedy)
             for output in _outputs_in_order(self.wrapped.loglikelihood(converted), converted)
@@ -201,7 +201,7 @@ class ModelLM(LM):
         converted = [GenerationRequest.of(request.args[0], request.args[1], n) for n, request in enumerate(requests)]
         return [output.text for output in _outputs_in_order(self.wrapped.generate(converted), converted)]
 
-    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> Any:
         return self.wrapped.apply_chat_template(chat_history, add_generation_prompt=add_generation_prompt)
 
     @property

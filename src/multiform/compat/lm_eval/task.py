@@ -14,9 +14,10 @@ from multiform.compat.lm_eval.registry import as_sampler
 from multiform.compat.lm_eval.utils import Message, apply_template, maybe_delimit, requires_delimiter
 from multiform.errors import ConfigError, DataError, running
 from multiform.fields import Doc
-from multiform.forms import ChatTemplate, RunSettings, Sample
+from multiform.forms import RunSettings, Sample
 from multiform.forms import Task as OurTask
 from multiform.forms.hooks import FIELD_HOOKS
+from multiform.prompts.prompt import ChatTemplate, Prompt
 from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.requests import Instance as Ours
 from multiform.scoring.filters import Pipeline
@@ -158,8 +159,10 @@ class Task(OurTask):
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
         """The instances of one document: one, or a list of them."""
         chat = bool(kwargs.pop("apply_chat_template", False))
-        kwargs.pop("chat_template", None)
-        asked = self.form.renderer.instances(self.form.renderer.fields(doc), ctx, doc_id=0, chat=chat)
+        template, renderer = kwargs.pop("chat_template", None), self.form.renderer
+        fields = renderer.fields(doc)
+        context = renderer.read_context(ctx, fields, chat=chat, chat_template=template)
+        asked = renderer.instances(fields, context, doc_id=0, chat=chat)
         return to_instances(doc, [instance.request for instance in asked], **kwargs)
 
     @property
@@ -195,7 +198,7 @@ class Task(OurTask):
             message = "a document asks for the likelihood of a whole text and of a continuation"
             raise DataError(message, where=self._place, hint="make two tasks of it")
         try:
-            return to_requests(instances, doc_id, self.config.repeats, self.form.renderer.media.read)
+            return to_requests(instances, doc_id, self.config.repeats, self.form.renderer.media.read_media)
         except DataError as error:
             raise error.or_at(self._place) from error
 
@@ -229,7 +232,7 @@ class Task(OurTask):
         if self.config.process_results is not None:
             return super().process_results(doc, results)
         renderer = self.form.renderer
-        asked = renderer.instances(renderer.fields(doc), "", doc_id=0, chat=False)
+        asked = renderer.instances(renderer.fields(doc), Prompt(""), doc_id=0, chat=False)
         sample = renderer.with_requests(0, doc, asked)
         return self.form.scorer.compute_values(sample, [_output(r) for r in results], results)
 

@@ -1,15 +1,15 @@
 """Infer the raw question, choices and answer of a task whose `doc_to_text` is a finished prompt."""
 
 from multiform.formats.infer.document import ADD_CHOICES, problem
-from multiform.formats.infer.infer import Prompt, Recovered, Refused, infer, infer_task, shown
+from multiform.formats.infer.infer import Recovered, Refused, TaskFields, infer, infer_task, shown
 from multiform.formats.infer.words import DescriptionWithoutChoices, about_choices, without_choices
 
 __all__ = [
     "ADD_CHOICES",
     "DescriptionWithoutChoices",
-    "Prompt",
     "Recovered",
     "Refused",
+    "TaskFields",
     "about_choices",
     "infer",
     "infer_task",

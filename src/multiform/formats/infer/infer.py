@@ -139,7 +139,7 @@ _NO_QUESTION = Refused(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class TaskFields:
     """The fields of a task that was written without formats, and settings that decide what they mean."""
 
     text: FieldSpec
@@ -155,15 +155,16 @@ class Prompt:
     answer_base: int | None = None
 
 
-def infer(prompt: Prompt) -> Recovered | Refused:
+def infer(prompt: TaskFields) -> Recovered | Refused:
     r"""The raw mapping behind a prompt, or why there is none.
 
-    >>> found = infer(Prompt(text="{{q}}\nA. {{a}}\nB. {{b}}\nAnswer:", choices=["A", "B"], target="key", ranks=True))
+    >>> text = "{{q}}\nA. {{a}}\nB. {{b}}\nAnswer:"
+    >>> found = infer(TaskFields(text=text, choices=["A", "B"], target="key", ranks=True))
     >>> found.mapping.question, found.mapping.choices, found.mapping.answer
     ('{{q}}', ['{{a}}', '{{b}}'], "{{ (key)|index_among(['A', 'B']) }}")
     >>> found.left_out
     ('A. B.', 'Answer:')
-    >>> infer(Prompt(text="", choices="{{[good, bad]}}", target=0)).reason
+    >>> infer(TaskFields(text="", choices="{{[good, bad]}}", target=0)).reason
     'no question'
     """
     text = prompt.text
@@ -192,7 +193,7 @@ def _is_bare(text: str) -> bool:
     return len(parts) == 1 and isinstance(parts[0], Value)
 
 
-def _bare(prompt: Prompt) -> Recovered | Refused:
+def _bare(prompt: TaskFields) -> Recovered | Refused:
     """The mapping of a task whose question is a single column."""
     if prompt.processed and prompt.choices is not None:
         return _from_documents(prompt)
@@ -201,14 +202,14 @@ def _bare(prompt: Prompt) -> Recovered | Refused:
     return _raw(prompt)
 
 
-def _raw(prompt: Prompt) -> Recovered:
+def _raw(prompt: TaskFields) -> Recovered:
     answer = prompt.target
     if prompt.ranks and isinstance(answer, str) and has_markup(answer):
         answer = _index(answer, prompt.choices, digits=True, base=prompt.answer_base)
     return Recovered(mapping=FieldMapping(prompt.text, prompt.choices, answer), how="raw")
 
 
-def _from_documents(prompt: Prompt) -> Recovered | Refused:
+def _from_documents(prompt: TaskFields) -> Recovered | Refused:
     """The mapping of a task whose prompt is written by code: fields that take each document's prompt apart.
 
     Without choices the whole prompt is the question.
@@ -222,7 +223,7 @@ def _from_documents(prompt: Prompt) -> Recovered | Refused:
     return Recovered(mapping=FieldMapping(question, choices, answer), how="documents")
 
 
-def _from_template(text: str, prompt: Prompt) -> Recovered | Refused:
+def _from_template(text: str, prompt: TaskFields) -> Recovered | Refused:
     labels = names_labels(prompt.choices)
     try:
         layout = _layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
@@ -245,7 +246,7 @@ def _layout(text: str, number: int) -> PromptLayout:
     return read_layout(text, number)
 
 
-def _choices(prompt: Prompt, options: Options | None, labels: list[str] | None) -> FieldSpec | Refused:
+def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec | Refused:
     """The field of the choices' texts: those that the prompt shows, or those that the task scores."""
     scored = prompt.choices
     if options is None:
@@ -283,7 +284,7 @@ def _same(scored: FieldSpec, shown: FieldSpec) -> bool:
     return flat[0] == flat[1]
 
 
-def _answer(prompt: Prompt, options: Options | None, labels: list[str] | None) -> FieldSpec:
+def _answer(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec:
     target = prompt.target
     names: FieldSpec = prompt.choices
     if names is None and options is not None and options.labels:
@@ -343,7 +344,7 @@ def names_labels(choices: FieldSpec) -> list[str] | None:
 def infer_task(keys: Mapping[str, Any]) -> Recovered | Refused:
     """The raw mapping behind the prompt of a task, from the keys of its file; code that it names is not called."""
     return infer(
-        Prompt(
+        TaskFields(
             text=keys.get("doc_to_text"),
             choices=keys.get("doc_to_choice"),
             target=keys.get("doc_to_target"),

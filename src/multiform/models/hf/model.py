@@ -16,8 +16,7 @@ import transformers
 from tokenizers import pre_tokenizers
 
 from multiform.errors import UsageError
-from multiform.models.arguments import argument_names
-from multiform.models.generation_options import GenerationOptions
+from multiform.models.arguments import GenerationOptions, argument_names
 from multiform.models.hf.backend import Backend, CausalBackend, Seq2SeqBackend
 from multiform.models.hf.load import Loaded, load, without_progress_bars
 from multiform.models.hf.load import max_length as context_length
@@ -128,6 +127,7 @@ class HFModel(LocalModel):
         """The hash of the weights and of every setting that changes outputs."""
         source = self.source
         return identity(
+            "hf",
             self.name,
             sha=self.sha,
             gguf_file=source.gguf_file,

@@ -26,7 +26,8 @@ from multiform.models.torch.device import fixed_rows, run_batches
 from multiform.models.torch.plan import BatchLimits, Tokens
 from multiform.models.torch.sampling import Generation, end_tokens
 from multiform.models.torch.transformers_loop import SamplingProcessor, StoppingCriterion
-from multiform.prompts.media import Kind, MediaText
+from multiform.prompts.media import Kind
+from multiform.prompts.prompt import Prompt
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response
 
 #: The auto class for image-text and audio-text models; older releases have one for images only.
@@ -43,14 +44,14 @@ class MediaRow:
     position of its request and the last token of the continuation; the other tokens are in `added`.
     """
 
-    prompt: MediaText
+    prompt: Prompt
     cut: int
     added: Tokens
     targets: list[tuple[int, int]] = field(default_factory=list)
 
 
 def score_with_media(
-    model: PreTrainedModel, inputs: Inputs, pairs: Sequence[tuple[MediaText, str]], limits: BatchLimits, max_length: int
+    model: PreTrainedModel, inputs: Inputs, pairs: Sequence[tuple[Prompt, str]], limits: BatchLimits, max_length: int
 ) -> Iterator[Response[LLOutput]]:
     """The log-likelihood of each continuation after its prompt.
 
@@ -61,11 +62,11 @@ def score_with_media(
         if not tokens:
             yield index, LLOutput(0.0, True, 0)
             continue
-        key = (str(prompt), prompt.media, cut, tokens[:-1].tobytes())
+        key = (prompt, cut, tokens[:-1].tobytes())
         rows.setdefault(key, MediaRow(prompt, cut, tokens[:-1])).targets.append((index, tokens[-1]))
 
     def order(row: MediaRow) -> tuple[str, int, str]:
-        return str(inputs.key(row.prompt)), -_length(row), row.prompt
+        return str(inputs.key(row.prompt)), -_length(row), row.prompt.text
 
     def run(batch: Sequence[MediaRow]) -> list[Response[LLOutput]]:
         return _score_batch(model, inputs, batch, max_length)
@@ -77,18 +78,18 @@ def score_with_media(
 
 def _length(row: MediaRow) -> int:
     """The approximate length of a row; the number of an image's tokens is known only when it has been processed."""
-    return len(row.prompt) // 4 + len(row.added) + 256 * len(row.prompt.media)
+    return len(row.prompt.text) // 4 + len(row.added) + 256 * len(row.prompt.media)
 
 
-def _tokenize_pairs(inputs: Inputs, pairs: Sequence[tuple[MediaText, str]]) -> Iterator[tuple[MediaText, int, Tokens]]:
+def _tokenize_pairs(inputs: Inputs, pairs: Sequence[tuple[Prompt, str]]) -> Iterator[tuple[Prompt, int, Tokens]]:
     """For each pair the prompt without trailing white space, the tokens it loses, and the continuation's tokens."""
     encoder = inputs.encoder
-    moved = [move_whitespace(prompt, continuation) for prompt, continuation in pairs]
+    moved = [move_whitespace(prompt.text, continuation) for prompt, continuation in pairs]
     encoded = encoder.encode(text for context, moved_text in moved for text in (context, context + moved_text))
     for (prompt, _), (context, moved_text) in zip(pairs, moved, strict=True):
         pair = split(encoded[context], encoded[context + moved_text], encoder.prefix_token_id)
         cut = max(0, len(encoded[context]) - pair.start)
-        yield MediaText(context, prompt.media), cut, pair.tokens[pair.start :]
+        yield Prompt(context, prompt.media), cut, pair.tokens[pair.start :]
 
 
 @torch.inference_mode()
@@ -116,12 +117,12 @@ def _score_batch(
     return responses
 
 
-def check_length(length: int, max_length: int, prompt: MediaText) -> None:
+def check_length(length: int, max_length: int, prompt: Prompt) -> None:
     """Refuse a prompt that is too long: truncated at the left, it would lose the placeholders of its images."""
     if length > max_length:
         raise ModelError(
             f"a prompt has {length} tokens with its images and sounds, and the model reads {max_length}",
-            where=shorten(str(prompt)),
+            where=shorten(prompt.text),
             hint="make images smaller (image_max_side, max_pixels), allow fewer (max_images), or lower num_fewshot",
         )
 
@@ -147,12 +148,12 @@ class MediaRequest:
 
     index: int
     request: GenerationRequest
-    prompt: MediaText
+    prompt: Prompt
 
     @property
     def length(self) -> int:
         """The approximate number of tokens in the prompt."""
-        return len(self.prompt) // 4 + 256 * len(self.prompt.media)
+        return len(self.prompt.text) // 4 + 256 * len(self.prompt.media)
 
 
 def generate_with_media(
@@ -169,7 +170,7 @@ def generate_with_media(
     """
 
     def order(request: MediaRequest) -> tuple[str, int, str]:
-        return str(inputs.key(request.prompt)), -request.length, request.prompt
+        return str(inputs.key(request.prompt)), -request.length, request.prompt.text
 
     def run(batch: Sequence[MediaRequest]) -> list[Response[Completion]]:
         return _generate_batch(model, inputs, batch, make_generation)
@@ -268,12 +269,12 @@ class HFMultimodalModel(HFModel):
         self.inputs = Inputs(processor=self.processor, encoder=self.encoder, placeholders=placeholders, options=options)
         self.media_limits = BatchLimits(fixed_rows(batch_size) or _AUTO_ROWS, 10**9)
         settings = {"images": options, "tokens": placeholders, "interleave": interleave, **self._pixels}
-        self.identity = identity(self.name, model=self.identity, kind="hf-multimodal", **settings)
+        self.identity = identity("hf", self.name, model=self.identity, kind="hf-multimodal", **settings)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         prompts = [self._prompt(request) for request in requests]
         plain = [index for index, prompt in enumerate(prompts) if not prompt.media]
-        texts = [LoglikelihoodRequest(str(prompts[index]), requests[index].continuation) for index in plain]
+        texts = [LoglikelihoodRequest(prompts[index], requests[index].continuation) for index in plain]
         for position, output in super().loglikelihood(texts) if texts else ():
             yield plain[position], output
         others = [index for index, prompt in enumerate(prompts) if prompt.media]
@@ -285,7 +286,7 @@ class HFMultimodalModel(HFModel):
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         prompts = [self._prompt(request) for request in requests]
         plain = [index for index, prompt in enumerate(prompts) if not prompt.media]
-        texts = [replace(requests[index], context=str(prompts[index]), media=()) for index in plain]
+        texts = [GenerationRequest(prompts[index], requests[index].options, requests[index].sample) for index in plain]
         for position, output in super().generate(texts) if texts else ():
             yield plain[position], output
         with_media = [
@@ -296,9 +297,9 @@ class HFMultimodalModel(HFModel):
     def plan(self, requests: Sequence[Request]) -> str | None:
         return None  # the number of an image's tokens is known only when it has been processed
 
-    def _prompt(self, request: LoglikelihoodRequest | GenerationRequest) -> MediaText:
+    def _prompt(self, request: LoglikelihoodRequest | GenerationRequest) -> Prompt:
         self.check_media(medium.kind for medium in request.media)
-        return self.inputs.prompt(request.context, request.media)
+        return self.inputs.prompt(request.prompt)
 
     def _placeholder(self, kind: Kind, image_string: str | None, image_token_id: int | None) -> str:
         if kind == "image" and image_string:

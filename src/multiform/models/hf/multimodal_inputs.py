@@ -13,7 +13,8 @@ from torch import Tensor
 from multiform.errors import ModelError
 from multiform.models.tokenizer import Encoder
 from multiform.prompts.chat import apply_bounded, select_template
-from multiform.prompts.media import MARKS, Kind, Media, MediaText
+from multiform.prompts.media import MARKS, Kind, Media
+from multiform.prompts.prompt import Prompt
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,27 +43,27 @@ class Inputs:
     placeholders: Mapping[Kind, str]
     options: ImageOptions
 
-    def prompt(self, context: str, media: Sequence[Media]) -> MediaText:
-        """A request's context with the model's own placeholders in the place of ours.
+    def prompt(self, prompt: Prompt) -> Prompt:
+        """A request's prompt with the model's own placeholders in the place of ours.
 
-        A context from a chat template has them already. Images beyond `max_images` are dropped with their
+        One from a chat template has them already. Images beyond `max_images` are dropped with their
         placeholders.
         """
-        used = self._limit_images(media)
-        for kind in dict.fromkeys(medium.kind for medium in media):
-            total, number = (sum(medium.kind == kind for medium in group) for group in (media, used))
-            context = self._with_placeholders(context, kind, total, number)
-        return MediaText(context, used)
+        text, used = prompt.text, self._limit_images(prompt.media)
+        for kind in dict.fromkeys(medium.kind for medium in prompt.media):
+            total, number = (sum(medium.kind == kind for medium in group) for group in (prompt.media, used))
+            text = self._with_placeholders(text, kind, total, number)
+        return Prompt(text, tuple(used))
 
-    def key(self, prompt: MediaText) -> tuple[bool | None, tuple[Kind, ...]]:
+    def key(self, prompt: Prompt) -> tuple[bool | None, tuple[Kind, ...]]:
         """What prompts must have in common to be processed together."""
         bos = self.encoder.tokenizer.bos_token
-        has_bos = isinstance(bos, str) and prompt.startswith(bos)
+        has_bos = isinstance(bos, str) and prompt.text.startswith(bos)
         kinds = tuple(sorted({medium.kind for medium in prompt.media}))
         # A chat template may have written the first token; the tokenizer must not add another.
         return False if has_bos else self.encoder.add_bos_token, kinds
 
-    def tensors(self, prompts: Sequence[MediaText], model: Any, *, padding_side: str) -> dict[str, Any]:
+    def tensors(self, prompts: Sequence[Prompt], model: Any, *, padding_side: str) -> dict[str, Any]:
         """The model's inputs for prompts with the same `key`, on its device and in its number type."""
         special, _ = self.key(prompts[0])
         options: dict[str, Any] = {} if special is None else {"add_special_tokens": special}
@@ -72,9 +73,9 @@ class Inputs:
         clips = [medium for prompt in prompts for medium in prompt.media if medium.kind == "audio"]
         if clips:
             rate = int(_audio_processor(self.processor).sampling_rate)
-            waveforms = [clip.waveform().resampled(rate).samples for clip in clips]
+            waveforms = [clip.waveform().resample(rate).samples for clip in clips]
             options |= {"audio": waveforms, "sampling_rate": rate}
-        texts = [str(prompt) for prompt in prompts]
+        texts = [prompt.text for prompt in prompts]
         tensors = self.processor(text=texts, padding=True, padding_side=padding_side, return_tensors="pt", **options)
         return dict(tensors.to(model.device, model.dtype))
 

@@ -19,7 +19,7 @@ import transformers
 from huggingface_hub import snapshot_download
 
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.models.arguments import ArgumentRules, Refusal, check_types
+from multiform.models.arguments import ArgumentRules, Refusal, check_types, is_several
 from multiform.models.torch.device import fixed_rows, parse_budget
 
 logger = logging.getLogger("multiform")
@@ -291,11 +291,6 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _is_several(value: object) -> bool:
-    """Whether a number of GPUs or copies asks for more than one."""
-    return value not in (None, 1, "1")
-
-
 #: Other arguments of lm-eval's `hf` model.
 RULES = ArgumentRules(
     without_effect={
@@ -310,14 +305,14 @@ RULES = ArgumentRules(
         "tp_plan": Refusal(hint="give parallelize=True or a device_map"),
         "tensor_parallel_size": Refusal(
             hint="give parallelize=True, which places the layers on all GPUs, or take --model vllm",
-            when=_is_several,
+            when=is_several,
         ),
         "pipeline_parallel_size": Refusal(
-            hint="give parallelize=True, which places the layers on all GPUs", when=_is_several
+            hint="give parallelize=True, which places the layers on all GPUs", when=is_several
         ),
         "data_parallel_size": Refusal(
             hint="add --executor ray --workers N --resources gpu=1 for a copy of the model on each of N GPUs",
-            when=_is_several,
+            when=is_several,
         ),
         "delta": Refusal(hint="add the delta to the weights, save them, and name that folder"),
         "quantization_config": Refusal(

@@ -3,13 +3,11 @@
 server_model        ServerModel and ChatServer: arguments, identity, the client
 protocol            messages, generation arguments and completions
 client              sends requests concurrently, and again after a failure
-schedule            which request is sent next, and how many are in flight
-exchange            one request and its response, within limits of time and size
+exchange            one request and its response, within limits of time and size; which request is sent next
 secrets             keys and passwords, which are never shown
-openai_chat         OpenAIChat: messages in, completions and scores of labels out
+openai_chat         OpenAI's protocol; OpenAIChat: messages in, completions and scores of labels out
 openai_completions  OpenAICompletions: prompts in, completions and log-likelihoods out
-openai_protocol     requests and responses of OpenAI's protocol, and scores from generated tokens
-openai_logprobs     log-likelihoods from the log-probabilities of an echoed prompt
+openai_logprobs     log-likelihoods from the log-probabilities of echoed, listed or generated tokens
 anthropic           Anthropic's messages
 gemini              Google's generateContent
 """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.arguments import ArgumentRules
 from multiform.models.servers import protocol
 from multiform.models.servers.protocol import request_messages, with_media
 from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
@@ -16,12 +16,7 @@ from multiform.requests import Completion, GenerationRequest
 
 #: The version of the interface that requests are written for.
 VERSION = "2023-06-01"
-_RULES = ArgumentRules(
-    renamed=CHAT_RULES.renamed,
-    without_effect={**CHAT_RULES.without_effect, "seed": "the interface has no seed"},
-    ignored=CHAT_RULES.ignored,
-    refused=CHAT_RULES.refused,
-)
+_RULES = replace(CHAT_RULES, without_effect={**CHAT_RULES.without_effect, "seed": "the interface has no seed"})
 
 
 class AnthropicChat(ChatServer):
@@ -99,7 +94,7 @@ def message_part(content: str | Media) -> dict[str, Any]:
     """A part of a message."""
     if isinstance(content, str):
         return {"type": "text", "text": content}
-    media_type, data = content.encoded()
+    media_type, data = content.encode()
     source = {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode()}
     return {"type": "image", "source": source}
 

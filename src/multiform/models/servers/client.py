@@ -19,14 +19,14 @@ from multiform.errors import ModelError, UsageError
 from multiform.models.servers.exchange import (
     ENCODINGS,
     MAX_RESPONSE_BYTES,
-    AttemptLimits,
     FailedAttemptError,
     HTTPClient,
+    Job,
     NoConnectionError,
     RefusedError,
+    Schedule,
     exchange,
 )
-from multiform.models.servers.schedule import Job, Schedule
 from multiform.models.servers.secrets import Redactor, proxy_secrets, shown_url, url_secrets
 from multiform.requests import FailedRequest
 from multiform.stopping import stop_requested
@@ -270,9 +270,8 @@ class Client:
 
     def _exchange(self, http: HTTPClient, content: bytes | None, url: httpx.URL | None = None) -> Any:
         method = "GET" if content is None else "POST"
-        limits = AttemptLimits(seconds=self.timeout, size=MAX_RESPONSE_BYTES)
         try:
-            response = exchange(http, method, url or self.url, content, limits)
+            response = exchange(http, method, url or self.url, content, seconds=self.timeout, size=MAX_RESPONSE_BYTES)
         except NoConnectionError:
             raise
         except (FailedAttemptError, RefusedError):

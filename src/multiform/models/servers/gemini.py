@@ -106,7 +106,7 @@ def message_part(content: str | Media) -> dict[str, Any]:
     """A part of a message."""
     if isinstance(content, str):
         return {"text": content}
-    media_type, data = content.encoded()
+    media_type, data = content.encode()
     return {"inlineData": {"mimeType": media_type, "data": base64.b64encode(data).decode()}}
 
 

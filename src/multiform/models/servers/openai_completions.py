@@ -12,8 +12,18 @@ from typing import Any, TypeVar
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.identity import fingerprint
-from multiform.models.model import Completions, Loglikelihoods, no_loglikelihoods
+from multiform.models.model import Completions, Loglikelihoods, no_chat_template, no_loglikelihoods
+from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import RefusedError
+from multiform.models.servers.openai_chat import (
+    NUMBERS,
+    PROBE_ATTEMPTS,
+    OpenAIProtocol,
+    Scoring,
+    completion_alternatives,
+    generation_payload,
+    score_labels,
+)
 from multiform.models.servers.openai_logprobs import (
     Convention,
     Echo,
@@ -22,20 +32,11 @@ from multiform.models.servers.openai_logprobs import (
     echo_of_ids,
     echo_of_text,
     echoed_logprobs,
-    score_text,
-    token_spellings,
-)
-from multiform.models.servers.openai_protocol import (
-    NUMBERS,
-    PROBE_ATTEMPTS,
-    OpenAIProtocol,
-    Scoring,
-    completion_alternatives,
-    generation_payload,
     only_choice,
     query_arguments,
     query_scores,
-    score_labels,
+    score_text,
+    token_spellings,
 )
 from multiform.models.servers.protocol import completion, finish_reason, stop_strings, token_limit
 from multiform.models.servers.server_model import RULES, ServerModel, at_least, resolve_arguments
@@ -43,6 +44,7 @@ from multiform.models.tokenizer import Encoder, fit, load_encoder, rolling_windo
 from multiform.models.torch.plan import Pair, Tokens
 from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
 from multiform.prompts.chat import apply_tokenizer_template
+from multiform.prompts.prompt import Messages
 from multiform.requests import (
     Completion,
     FailedRequest,
@@ -64,6 +66,77 @@ DEFAULT_MAX_LENGTH = 2048
 _ECHO_PROMPT = "one two three four"
 #: The same end in another context: what a server says about both shows how it counts.
 _OTHER_PROMPT = "one two nine four"
+
+
+class EchoProbe:
+    """What the echoes of known prompts say about a server; `encoder` where prompts are sent as token ids."""
+
+    def __init__(self, client: Client, payload: Callable[[Any], dict[str, Any]], encoder: Encoder | None) -> None:
+        self._client = client
+        self._payload = payload
+        self._encoder = encoder
+
+    @cached_property
+    def convention(self) -> Convention:
+        """How the server echoes prompts, by two known ones; a ModelError where what it says cannot be right.
+
+        Where the server does not respond to them, nothing is known, and each response is checked on its own.
+        """
+        first, second = (self._echo(prompt) for prompt in (_ECHO_PROMPT, _OTHER_PROMPT))
+        if first is None or second is None:
+            message = "%s: the server did not respond when its log-probabilities were checked"
+            logger.warning(message, self._client.shown)
+            return Convention()
+        if problem := compare_echoes(first, second):
+            raise self._error(f"its log-probabilities of two known texts cannot be right: {problem}")
+        return Convention(
+            adds_first=bool(first.added), first_is_null=first.values[0] is None, generated=first.generated
+        )
+
+    @cached_property
+    def has_known_tokens(self) -> bool:
+        """Whether the server's tokens are known to be the tokenizer's; a ModelError where they are others."""
+        ids, spellings = self._tokens(_ECHO_PROMPT)
+
+        def read(choice: Mapping[str, Any]) -> bool:
+            check_tokens(echoed_logprobs(choice).get("tokens"), ids, spellings)
+            return True
+
+        return bool(self._probe(_ECHO_PROMPT, ids, read))
+
+    def _echo(self, prompt: str) -> Echo | None:
+        """The echo of a known prompt; None where the server sends no response."""
+        if self._encoder is None:
+            return self._probe(prompt, prompt, lambda choice: echo_of_text(choice, prompt, Convention()))
+        ids, spellings = self._tokens(prompt)
+        return self._probe(prompt, ids, lambda choice: echo_of_ids(choice, ids, spellings, Convention()))
+
+    def _tokens(self, prompt: str) -> tuple[list[int], dict[int, frozenset[str]]]:
+        """The token ids of a prompt, and how a server may spell them."""
+        assert self._encoder is not None
+        ids = self._encoder.encode([prompt])[prompt].tolist()
+        return ids, token_spellings(self._encoder.tokenizer, ids)
+
+    def _probe(self, prompt: str, sent: Any, read: Callable[[Mapping[str, Any]], T]) -> T | None:
+        """What is read from the echo of a known prompt; None where the server sends no response."""
+        problems: list[str] = []
+
+        def read_response(response: Any) -> T:
+            try:
+                return read(only_choice(response))
+            except (ModelError, RefusedError) as error:
+                problems.append(str(error))
+                raise
+
+        result = self._client.single(self._payload(sent), read_response, attempts=PROBE_ATTEMPTS)
+        if result is None and problems:
+            raise self._error(f"its echo of {prompt!r} cannot be used: {problems[-1]}")
+        return result
+
+    def _error(self, message: str) -> ModelError:
+        advice = "use another server, or a format in which the model writes (@generate, @cot)"
+        hint = None if "; " in message else advice  # a refusal has its own
+        return ModelError(f"the server echoes prompts, and {message}", where=self._client.shown, hint=hint)
 
 
 class OpenAICompletions(OpenAIProtocol, ServerModel):
@@ -152,66 +225,11 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             raise no_loglikelihoods(self.name, form, labels=self.scoring == "first_token")
         # A server that contradicts itself is refused before any data is read; a tokenizer is loaded when it is needed.
         if self.scoring == "echo" and self.tokenizer_name is None:
-            self.convention  # noqa: B018
+            self._echo_probe.convention  # noqa: B018
 
     @cached_property
-    def convention(self) -> Convention:
-        """How the server echoes prompts, by two known ones; a ModelError where what it says cannot be right.
-
-        Where the server does not respond to them, nothing is known, and each response is checked on its own.
-        """
-        first, second = (self._known_echo(prompt) for prompt in (_ECHO_PROMPT, _OTHER_PROMPT))
-        if first is None or second is None:
-            logger.warning("%s: the server did not respond when its log-probabilities were checked", self.client.shown)
-            return Convention()
-        if problem := compare_echoes(first, second):
-            raise self._wrong_echo(f"its log-probabilities of two known texts cannot be right: {problem}")
-        return Convention(
-            adds_first=bool(first.added), first_is_null=first.values[0] is None, generated=first.generated
-        )
-
-    def _known_echo(self, prompt: str) -> Echo | None:
-        """The echo of a known prompt; None where the server sends no response."""
-        if self.tokenizer_name is None:
-            return self._probe_echo(prompt, prompt, lambda choice: echo_of_text(choice, prompt, Convention()))
-        ids = self.encoder.encode([prompt])[prompt].tolist()
-        spellings = token_spellings(self.encoder.tokenizer, ids)
-        return self._probe_echo(prompt, ids, lambda choice: echo_of_ids(choice, ids, spellings, Convention()))
-
-    @cached_property
-    def has_known_tokens(self) -> bool:
-        """Whether the server's tokens are known to be the tokenizer's; a ModelError where they are others."""
-        if self.scoring != "echo":
-            return False
-        ids = self.encoder.encode([_ECHO_PROMPT])[_ECHO_PROMPT].tolist()
-        spellings = token_spellings(self.encoder.tokenizer, ids)
-
-        def read(choice: Mapping[str, Any]) -> bool:
-            check_tokens(echoed_logprobs(choice).get("tokens"), ids, spellings)
-            return True
-
-        return bool(self._probe_echo(_ECHO_PROMPT, ids, read))
-
-    def _probe_echo(self, prompt: str, sent: Any, read: Callable[[Mapping[str, Any]], T]) -> T | None:
-        """What is read from the echo of a known prompt; None where the server sends no response."""
-        problems: list[str] = []
-
-        def read_response(response: Any) -> T:
-            try:
-                return read(only_choice(response))
-            except (ModelError, RefusedError) as error:
-                problems.append(str(error))
-                raise
-
-        result = self.client.single(self._echo_payload(sent), read_response, attempts=PROBE_ATTEMPTS)
-        if result is None and problems:
-            raise self._wrong_echo(f"its echo of {prompt!r} cannot be used: {problems[-1]}")
-        return result
-
-    def _wrong_echo(self, message: str) -> ModelError:
-        advice = "use another server, or a format in which the model writes (@generate, @cot)"
-        hint = None if "; " in message else advice  # a refusal has its own
-        return ModelError(f"the server echoes prompts, and {message}", where=self.client.shown, hint=hint)
+    def _echo_probe(self) -> EchoProbe:
+        return EchoProbe(self.client, self._echo_payload, None if self.tokenizer_name is None else self.encoder)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         if self.scoring == "first_token":
@@ -232,7 +250,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         # The server gets the whole pair and generates one token more.
         fitting = [fit(pair, self.max_length - 2, text) for pair, (_, text) in zip(pairs, texts, strict=True)]
         truncated = {index for index, pair in enumerate(pairs) if fitting[index] is not pair}
-        return self._mark_truncated(self._score_pairs(fitting), truncated)
+        return _mark_truncated(self._score_pairs(fitting), truncated, self.max_length)
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
         self.check_scoring(labels=False, form="a request")
@@ -250,18 +268,20 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         if self.tokenizer_name is None:
             return super().generate(requests)
-        self.has_known_tokens  # noqa: B018  (prompts in the tokens of another model are refused)
+        if self.scoring == "echo":
+            self._echo_probe.has_known_tokens  # noqa: B018  (prompts in the tokens of another model are refused)
         # All at once: tokenizers are not made for several threads.
         encoded = self.encoder.prompts(request.context for request in requests)
         prompts = {request: encoded[request.context].tolist() for request in requests}
         truncated: set[int] = set()
         if self.max_length is not None:
-            full, prompts = prompts, {r: tokens[-self._max_prompt_length(r) :] for r, tokens in prompts.items()}
+            lengths = {request: _max_prompt_length(request, self.max_length) for request in requests}
+            full, prompts = prompts, {request: ids[-lengths[request] :] for request, ids in prompts.items()}
             truncated = {i for i, request in enumerate(requests) if len(prompts[request]) < len(full[request])}
         responses = self.client.ask(
             requests, lambda request: {**self.payload(request), "prompt": prompts[request]}, self.completion
         )
-        return self._mark_truncated(responses, truncated)
+        return _mark_truncated(responses, truncated, self.max_length)
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         return {"model": self.name, "prompt": request.context, **generation_payload(request, self.seed)}
@@ -273,9 +293,9 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             raise ModelError("the response has no text", hint="check that it is a completions endpoint")
         return completion(text, stop_strings(request), finish_reason(choice, "finish_reason"))
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
         if self.tokenizer_name is None:
-            return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+            raise no_chat_template(self.name)
         return apply_tokenizer_template(self.encoder.tokenizer, messages, add_generation_prompt=add_generation_prompt)
 
     def chat_template_name(self) -> str:
@@ -310,7 +330,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def _score_pairs(self, pairs: Sequence[Pair]) -> Loglikelihoods:
         """The score of each pair, requested in the order of their prefix tree."""
         yield from ((index, LLOutput(0.0, True, 0)) for index, pair in enumerate(pairs) if not pair.inputs)
-        convention, queries = self.convention, scoring_queries(pairs, self.abilities)
+        convention, queries = self._echo_probe.convention, scoring_queries(pairs, self.abilities)
         # All at once: tokenizers are not made for several threads.
         echoed = {id for query in queries if query.kind == "prompt" for id in query.prompt}
         spellings = token_spellings(self.encoder.tokenizer, echoed)
@@ -334,24 +354,14 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
     def _score_texts(self, texts: Sequence[tuple[str, int]]) -> Loglikelihoods:
         """The log-likelihood of each text from a character on."""
-        convention = self.convention
-        return self._score_echoes(
-            [item if item[1] < len(item[0]) else None for item in texts],
-            lambda item: item[0],
-            lambda item, choice: score_text(choice, *item, convention),
-        )
-
-    def _score_echoes(
-        self, items: Sequence[T | None], prompt: Callable[[T], Any], score: Callable[[T, Any], LLOutput]
-    ) -> Loglikelihoods:
-        """The score of each item from the server's log-probabilities of its prompt; None has nothing to score."""
-        scored = [(index, item) for index, item in enumerate(items) if item is not None]
-        yield from ((index, LLOutput(0.0, True, 0)) for index, item in enumerate(items) if item is None)
+        convention = self._echo_probe.convention
+        scored = [(index, item) for index, item in enumerate(texts) if item[1] < len(item[0])]
+        yield from ((index, LLOutput(0.0, True, 0)) for index, (text, start) in enumerate(texts) if start >= len(text))
         self.client.probe = self._echo_payload(_ECHO_PROMPT)
         responses = self.client.ask(
             [item for _, item in scored],
-            lambda item: self._echo_payload(prompt(item)),
-            lambda item, response: score(item, only_choice(response)),
+            lambda item: self._echo_payload(item[0]),
+            lambda item, response: score_text(only_choice(response), *item, convention),
         )
         for position, output in responses:
             yield scored[position][0], output
@@ -363,27 +373,27 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def _first_token_payload(self, prompt: str, number: int) -> dict[str, Any]:
         return {**self._echo_payload(prompt), "echo": False, "logprobs": number}
 
-    def _max_prompt_length(self, request: GenerationRequest) -> int:
-        """The most tokens of a prompt that leave room for the completion in `max_length`."""
-        assert self.max_length is not None
-        length = self.max_length - 1 - token_limit(request)
-        if length < 1:
-            message = f"max_gen_toks is {token_limit(request)} and max_length {self.max_length}"
-            raise UsageError(message, where=self.kind, hint="set a smaller max_gen_toks")
-        return length
 
-    def _mark_truncated(
-        self, responses: Iterator[Response[Out | FailedRequest]], truncated: Collection[int]
-    ) -> Iterator[Response[Out | FailedRequest]]:
-        """The responses, those to requests whose context is truncated marked as such."""
-        if truncated:
-            message = "%d contexts lose their beginning: max_length is %s"
-            logger.warning(message, len(truncated), self.max_length)
-        for position, output in responses:
-            if isinstance(output, FailedRequest) or position not in truncated:
-                yield position, output
-            else:
-                yield position, replace(output, context_truncated=True)
+def _max_prompt_length(request: GenerationRequest, max_length: int) -> int:
+    """The most tokens of a prompt that leave room for the completion in `max_length`."""
+    length = max_length - 1 - token_limit(request)
+    if length < 1:
+        message = f"max_gen_toks is {token_limit(request)} and max_length {max_length}"
+        raise UsageError(message, where=OpenAICompletions.kind, hint="set a smaller max_gen_toks")
+    return length
+
+
+def _mark_truncated(
+    responses: Iterator[Response[Out | FailedRequest]], truncated: Collection[int], max_length: int | None
+) -> Iterator[Response[Out | FailedRequest]]:
+    """The responses, those to requests whose context is truncated marked as such."""
+    if truncated:
+        logger.warning("%d contexts lose their beginning: max_length is %s", len(truncated), max_length)
+    for position, output in responses:
+        if isinstance(output, FailedRequest) or position not in truncated:
+            yield position, output
+        else:
+            yield position, replace(output, context_truncated=True)
 
 
 def _check_echo(response: Any) -> bool:

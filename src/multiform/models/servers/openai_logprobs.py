@@ -1,4 +1,9 @@
-"""Log-likelihoods from the log-probabilities of an echoed prompt.
+"""Log-likelihoods from the log-probabilities of an echoed prompt, or of tokens that vLLM's servers list or generate.
+
+vLLM's servers list the log-probabilities of given tokens in one step (`logprob_token_ids`), and generate given tokens
+where they run our logits processor (`--logits-processors`, with `vllm_xargs`), so that their prefix cache is used.
+Servers ignore arguments that they do not know, so support is probed first, with tokens by their ids
+(`return_tokens_as_token_ids`).
 
 A malformed response that may be different next time is a ModelError; one that would be the same again is a
 RefusedError.
@@ -6,6 +11,7 @@ RefusedError.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +19,7 @@ from typing import Any, TypeAlias
 
 from multiform.errors import ModelError, shorten
 from multiform.models.servers.exchange import RefusedError
+from multiform.models.vllm.queries import FORCED_ARGUMENT, Query
 from multiform.requests import LLOutput
 
 #: Marks of tokenizers for white space: a server that writes them does not say how its tokens are spelled.
@@ -25,6 +32,13 @@ _BYTES = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _TOKEN_ID = re.compile(r"token_id:(\d+)")
 #: The most places at which a token may begin.
 _MOST_PLACES = 200
+_GENERATED: Mapping[str, Any] = {
+    "echo": False,
+    "logprobs": 1,
+    "temperature": 0,
+    "ignore_eos": True,
+    "return_tokens_as_token_ids": True,
+}
 #: The first byte of a token in a prompt, and the one after its last.
 Span: TypeAlias = tuple[int, int]
 
@@ -60,6 +74,17 @@ class Echo:
             message = "the server gives no probability for the first token of a text"
             raise RefusedError(f"{message}; name the model's tokenizer, so that one can be put before it")
         return total_score([value for value in scored if value is not None], self.tops[start:] if self.tops else None)
+
+
+def only_choice(response: Any) -> Mapping[str, Any]:
+    """The choice for the only prompt of a request: that of index 0, wherever it is in the list."""
+    choices = response.get("choices") if isinstance(response, Mapping) else None
+    listed = [choice for choice in choices if isinstance(choice, Mapping)] if isinstance(choices, list) else []
+    chosen = next((choice for choice in listed if choice.get("index", 0) == 0), None)
+    if chosen is None:
+        hint = "check that base_url is an OpenAI-compatible endpoint"
+        raise ModelError(f"the response has no choices: {response!r}", hint=hint)
+    return chosen
 
 
 def is_logprob(value: Any) -> bool:
@@ -292,3 +317,45 @@ def compare_echoes(first: Echo, second: Echo) -> str | None:
     if tail and first.values[-tail] == second.values[-tail]:
         return f"that of {shorten(first.tokens[-tail])} is the same in two contexts ({first.values[-tail]})"
     return None
+
+
+def query_arguments(query: Query) -> dict[str, Any]:
+    """The arguments of the completion request for a query of labels or of forced tokens."""
+    tokens = list(query.tokens)
+    if query.kind == "labels":
+        return {**_GENERATED, "max_tokens": 1, "logprob_token_ids": list(dict.fromkeys(tokens))}
+    return {**_GENERATED, "max_tokens": len(tokens), "vllm_xargs": {FORCED_ARGUMENT: tokens}}
+
+
+def query_scores(query: Query, response: Any) -> dict[int, LLOutput]:
+    """The score of each pair of a query by its position; a ModelError where the response does not have them."""
+    logprobs = echoed_logprobs(only_choice(response))
+    names, values = logprobs.get("tokens"), logprobs["token_logprobs"]
+    usage = response.get("usage")
+    number = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
+    if number is not None and number != len(query.prompt):
+        raise ModelError(f"the server read {number} tokens of a prompt of {len(query.prompt)}")
+    if query.kind == "labels":
+        return _label_scores(query, names, logprobs.get("top_logprobs"))
+    if names != [_name(token) for token in query.tokens] or len(values) != len(names):
+        raise ModelError("the server did not generate the tokens of a continuation")
+    tops = logprobs.get("top_logprobs")
+    return {query.pairs[0]: total_score(values, tops if isinstance(tops, list) else None)}
+
+
+def _label_scores(query: Query, names: Any, tops: Any) -> dict[int, LLOutput]:
+    listed = tops[0] if isinstance(tops, list) and tops and isinstance(tops[0], Mapping) else {}
+    scores: dict[int, LLOutput] = {}
+    for position, token in zip(query.pairs, query.tokens, strict=True):
+        value: Any = listed.get(_name(token))
+        if not is_logprob(value) or not isinstance(names, list) or not names:
+            raise ModelError("the response has no log-probabilities of the labels")
+        scores[position] = LLOutput(float(value), is_greedy=names[0] == _name(token), tokens=1)
+    total = sum(math.exp(listed[_name(token)]) for token in set(query.tokens))
+    if total > 1 + ROUNDING:
+        raise ModelError(f"the probabilities of the labels add up to {total:.3g}")
+    return scores
+
+
+def _name(token: int) -> str:
+    return f"token_id:{token}"

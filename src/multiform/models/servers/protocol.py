@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.models.generation_options import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES
+from multiform.models.arguments import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES
 from multiform.prompts.media import Media, parts
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 
@@ -29,7 +28,8 @@ def request_messages(request: GenerationRequest | LoglikelihoodRequest) -> list[
     >>> request_messages(GenerationRequest.of('[{"role": "system", "content": "Obey."}]', {}))
     [{'role': 'user', 'content': '[{"role": "system", "content": "Obey."}]'}]
     """
-    return list(json.loads(request.context)) if request.chat else [{"role": "user", "content": request.context}]
+    content = request.prompt.content
+    return [{"role": "user", "content": content}] if isinstance(content, str) else content
 
 
 def with_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Media], part_of: PartOf) -> list[dict[str, Any]]:

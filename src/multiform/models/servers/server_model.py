@@ -12,6 +12,7 @@ import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
@@ -23,7 +24,8 @@ from multiform.models.arguments import ArgumentRules, Refusal, argument_names
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
 from multiform.models.servers.client import Client
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
-from multiform.requests import ChatText, Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
+from multiform.prompts.prompt import Messages
+from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
 
 logger = logging.getLogger("multiform")
 
@@ -51,9 +53,7 @@ _REFUSED = {
 RULES = ArgumentRules(renamed=_RENAMED, without_effect=_WITHOUT_EFFECT, ignored=LOCAL_ARGUMENTS, refused=_REFUSED)
 #: A chat server counts tokens itself.
 _COUNTED = dict.fromkeys(("tokenizer", "max_length", "tokenized_requests"), "the server counts tokens itself")
-CHAT_RULES = ArgumentRules(
-    renamed=_RENAMED, without_effect={**_WITHOUT_EFFECT, **_COUNTED}, ignored=LOCAL_ARGUMENTS, refused=_REFUSED
-)
+CHAT_RULES = replace(RULES, without_effect={**_WITHOUT_EFFECT, **_COUNTED})
 #: The attempts to list the models of a server.
 _LIST_ATTEMPTS = 3
 #: The question of the probe, whose completion is part of a server's fingerprint.
@@ -263,9 +263,9 @@ class ChatServer(ServerModel):
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
         self._refuse()
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        """The messages as a text, from which they are sent as messages."""
-        return ChatText.of(messages)
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> list[dict[str, Any]]:
+        """The messages, which the server gets as such and writes as one prompt."""
+        return [dict(message) for message in messages]
 
     def _refuse(self) -> NoReturn:
         raise no_loglikelihoods(self.name, "this form")

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import UsageError
-from multiform.models.generation_options import GenerationOptions
+from multiform.models.arguments import GenerationOptions
 from multiform.models.torch.device import device_of
 from multiform.requests import Completion, FailedRequest, GenerationRequest
 

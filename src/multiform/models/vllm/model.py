@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from multiform.models.arguments import argument_names
-from multiform.models.generation_options import GenerationOptions
+from multiform.models.arguments import GenerationOptions, argument_names
 from multiform.models.hf.source import ModelSource
+from multiform.models.identity import identity
 from multiform.models.local import LocalModel
 from multiform.models.tokenizer import fit, rolling_windows
 from multiform.models.torch.device import fixed_rows
@@ -22,7 +22,6 @@ from multiform.models.vllm.arguments import (
     check_generation,
     check_values,
     engine_arguments,
-    identity,
     known_arguments,
     lasting_arguments,
 )
@@ -118,6 +117,7 @@ class VLLMModel(LocalModel):
     def _make_identity(self, passed: Mapping[str, Any]) -> str:
         """The hash of the weights and of every setting that changes outputs."""
         return identity(
+            "vllm",
             self.name,
             sha=self.files.sha,
             vllm=self.engine.version,

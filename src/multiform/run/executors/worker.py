@@ -17,6 +17,7 @@ from multiform.models.model import Completions, Loglikelihoods
 from multiform.models.registry import ModelEntry
 from multiform.models.usage import Usage
 from multiform.prompts.media import Kind
+from multiform.prompts.prompt import Content, Messages
 from multiform.requests import (
     FailedRequest,
     GenerationRequest,
@@ -88,7 +89,7 @@ class Worker:
     def plan(self, requests: Sequence[Request]) -> str | None:
         return self.model.plan(requests)
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool) -> str:
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool) -> Content:
         return self.model.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
 
     def stop(self, run: int) -> None:
@@ -139,8 +140,9 @@ class WorkerModel(FactsModel):
     def _not_here(self) -> RuntimeError:
         return RuntimeError(f"model '{self.name}' is on workers: its executor runs the requests")
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        return str(self._pool.call("apply_chat_template", messages, add_generation_prompt))
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> Content:
+        content: Content = self._pool.call("apply_chat_template", messages, add_generation_prompt)
+        return content
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         planned: str | None = self._pool.call("plan", requests)

@@ -41,7 +41,7 @@ def request_key(request: Request) -> bytes:
 
 def _kind(kind: str, request: LoglikelihoodRequest | GenerationRequest) -> str:
     """The kind of a request; a chat is another one than a text that looks like it."""
-    return f"{kind} in a chat" if request.chat else kind
+    return f"{kind} in a chat" if request.prompt.is_chat else kind
 
 
 def _media(request: LoglikelihoodRequest | GenerationRequest) -> list[str]:

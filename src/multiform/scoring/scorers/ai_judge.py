@@ -24,6 +24,7 @@ from multiform.errors import ConfigError, DataError, ModelError, MultiformError,
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.models import Model, models
 from multiform.models.servers.server_model import ServerModel
+from multiform.prompts.prompt import Content
 from multiform.prompts.template import compile_template, render
 from multiform.requests import FailedRequest, GenerationRequest
 from multiform.scoring.metrics import register_metric
@@ -198,7 +199,7 @@ def _load_judge(spec: JudgeSpec) -> Model:
     return judge
 
 
-def _chat(judge: Model, text: str) -> str:
+def _chat(judge: Model, text: str) -> Content:
     """The text as a user's message in the model's chat template, if it has one."""
     try:
         return judge.apply_chat_template([{"role": "user", "content": text}])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multiform.errors import UsageError
-from multiform.models.generation_options import GenerationOptions, generation_options
+from multiform.models.arguments import GenerationOptions, generation_options
 
 
 def test_nothing_given_is_greedy_with_256_tokens() -> None:

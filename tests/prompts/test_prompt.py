@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import Task, TaskConfig
-from multiform.forms.prompt import (
-    Layout,
-    Message,
+from multiform.prompts.prompt import (
+    Delimiters,
+    Turn,
     chat_messages,
-    delimited,
+    join_delimited,
     needs_delimiter,
     plain_text,
-    query,
-    shot,
-    system_message,
+    query_turns,
+    shot_turns,
+    system_turns,
 )
 
-LAYOUT = Layout(" ", "\n\n")
+BETWEEN = Delimiters(" ", "\n\n")
 
 
 def said(messages):
@@ -46,7 +46,7 @@ JOINED = {
 
 @pytest.mark.parametrize(("before", "after", "joined"), JOINED.values(), ids=JOINED.keys())
 def test_a_delimiter_stands_only_where_two_texts_would_touch(before, after, joined):
-    assert delimited(before, after, " ") == joined
+    assert join_delimited(before, after, " ") == joined
 
 
 @pytest.mark.parametrize(
@@ -58,44 +58,48 @@ def test_two_texts_need_a_delimiter_where_neither_has_white_space(before, after,
 
 
 def test_a_question_is_a_user_message_and_nothing_follows_it():
-    assert said(query("Q?", "", LAYOUT)) == [("user", "Q?", "")]
+    assert said(query_turns("Q?", "", BETWEEN)) == [("user", "Q?", "")]
 
 
 def test_the_beginning_of_an_answer_is_an_assistant_message():
-    assert said(query("Q?", "It is", LAYOUT)) == [("user", "Q?", " "), ("assistant", "It is", "")]
+    assert said(query_turns("Q?", "It is", BETWEEN)) == [("user", "Q?", " "), ("assistant", "It is", "")]
 
 
 def test_the_beginning_of_an_answer_needs_no_delimiter_after_white_space():
-    assert plain_text(query("Q?\n", "It is", LAYOUT)) == "Q?\nIt is"
-    assert plain_text(query("Q?", " It is", LAYOUT)) == "Q? It is"
+    assert plain_text(query_turns("Q?\n", "It is", BETWEEN)) == "Q?\nIt is"
+    assert plain_text(query_turns("Q?", " It is", BETWEEN)) == "Q? It is"
 
 
 def test_an_example_is_a_question_and_its_answer():
-    assert said(shot("Q?", "yes", "", LAYOUT)) == [("user", "Q?", " "), ("assistant", "yes", "\n\n")]
+    assert said(shot_turns("Q?", "yes", "", BETWEEN)) == [("user", "Q?", " "), ("assistant", "yes", "\n\n")]
 
 
 def test_an_example_always_has_the_delimiter_before_its_answer():
-    assert plain_text(shot("Q?\n", "yes", "", LAYOUT)) == "Q?\n yes\n\n"
+    assert plain_text(shot_turns("Q?\n", "yes", "", BETWEEN)) == "Q?\n yes\n\n"
 
 
 def test_the_answer_of_an_example_begins_as_the_question_wants():
-    assert said(shot("Q?", "so", "It is", LAYOUT)) == [("user", "Q?", " "), ("assistant", "It is so", "\n\n")]
-    assert plain_text(shot("Q?", "so", "It is ", LAYOUT)) == "Q? It is so\n\n"
+    assert said(shot_turns("Q?", "so", "It is", BETWEEN)) == [("user", "Q?", " "), ("assistant", "It is so", "\n\n")]
+    assert plain_text(shot_turns("Q?", "so", "It is ", BETWEEN)) == "Q? It is so\n\n"
 
 
 def test_an_example_without_an_answer_is_a_question():
-    assert said(shot("Q?", "", "", LAYOUT)) == said(query("Q?", "", LAYOUT))
+    assert said(shot_turns("Q?", "", "", BETWEEN)) == said(query_turns("Q?", "", BETWEEN))
 
 
 def test_instruction_and_description_are_one_system_message():
-    assert said(system_message("SYS", "DESC", LAYOUT)) == [("system", "SYS\n\nDESC", "")]
-    assert said(system_message("SYS\n", "DESC", LAYOUT)) == [("system", "SYS\nDESC", "")]
-    assert said(system_message(None, "DESC", LAYOUT)) == [("system", "DESC", "")]
-    assert said(system_message("SYS", "", LAYOUT)) == [("system", "SYS", "")]
-    assert system_message(None, "", LAYOUT) == []
+    assert said(system_turns("SYS", "DESC", BETWEEN)) == [("system", "SYS\n\nDESC", "")]
+    assert said(system_turns("SYS\n", "DESC", BETWEEN)) == [("system", "SYS\nDESC", "")]
+    assert said(system_turns(None, "DESC", BETWEEN)) == [("system", "DESC", "")]
+    assert said(system_turns("SYS", "", BETWEEN)) == [("system", "SYS", "")]
+    assert system_turns(None, "", BETWEEN) == []
 
 
-TURNS = [*system_message("SYS", "", LAYOUT), *shot("Q1?", "yes", "", LAYOUT), *query("Q2?", "", LAYOUT)]
+TURNS = [
+    *system_turns("SYS", "", BETWEEN),
+    *shot_turns("Q1?", "yes", "", BETWEEN),
+    *query_turns("Q2?", "", BETWEEN),
+]
 
 
 def test_as_turns_every_message_stands_alone():
@@ -115,7 +119,7 @@ def test_as_one_message_the_examples_are_part_of_the_question():
 
 
 def test_as_one_message_the_beginning_of_the_answer_stays_with_the_assistant():
-    turns = [*shot("Q1?", "yes", "It is", LAYOUT), *query("Q2?", "It is", LAYOUT)]
+    turns = [*shot_turns("Q1?", "yes", "It is", BETWEEN), *query_turns("Q2?", "It is", BETWEEN)]
     assert chat_messages(turns, multiturn=False) == [
         {"role": "user", "content": "Q1? It is yes\n\nQ2?"},
         {"role": "assistant", "content": "It is"},
@@ -124,7 +128,9 @@ def test_as_one_message_the_beginning_of_the_answer_stays_with_the_assistant():
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), max_size=4), st.text(min_size=1), st.text())
 def test_plain_and_single_message_hold_the_same_text(examples, question, prefix):
-    turns = [message for q, a in examples for message in shot(q, a, prefix, LAYOUT)] + query(question, prefix, LAYOUT)
+    turns = [message for q, a in examples for message in shot_turns(q, a, prefix, BETWEEN)] + query_turns(
+        question, prefix, BETWEEN
+    )
     chat = chat_messages(turns, multiturn=False)
     between = turns[-2].after if prefix else ""
     assert between.join(message["content"] for message in chat) == plain_text(turns)
@@ -213,7 +219,7 @@ KINDS = {
     "generation": {"output_type": "generate_until", "doc_to_target": "t"},
     "loglikelihood": {"output_type": "loglikelihood", "doc_to_target": "{{ ' ' + t }}"},
 }
-LAYOUTS = {
+BETWEENS = {
     "plain": {},
     "description": {"description": "Answer these.\n\n"},
     "description without white space": {"description": "Answer these."},
@@ -277,11 +283,11 @@ def arguments_of_ours(config, shots, run):
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", BETWEENS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_requests_are_those_of_lm_eval(kind, layout):
     splits = {"test_split": "test", "fewshot_split": "train"}
-    config = {"task": "t", "doc_to_text": "Q: {{q}}\nA:", **splits, **KINDS[kind], **LAYOUTS[layout]}
+    config = {"task": "t", "doc_to_text": "Q: {{q}}\nA:", **splits, **KINDS[kind], **BETWEENS[layout]}
     theirs = lm_eval_task(config)
     for run in RUNS.values():
         for shots in (0, 2):
@@ -289,4 +295,4 @@ def test_requests_are_those_of_lm_eval(kind, layout):
 
 
 def test_a_message_is_a_value():
-    assert Message("user", "Q?") == Message("user", "Q?", "")
+    assert Turn("user", "Q?") == Turn("user", "Q?", "")
