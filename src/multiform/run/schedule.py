@@ -26,14 +26,14 @@ from multiform.tasks import Group
 logger = logging.getLogger("multiform")
 
 
-class Schedule(Protocol):
+class RunSchedule(Protocol):
     """Says which samples are run when."""
 
     def run(self, run_samples: RunRound, pending: Sequence[PendingSample], progress: Progress) -> RunOutcome:
         """Run the samples, or as many as needed; `run_samples` runs and scores some of them."""
 
 
-def make_schedule(options: RunOptions, forms: Sequence[Form], groups: Sequence[Group]) -> Schedule:
+def make_schedule(options: RunOptions, forms: Sequence[Form], groups: Sequence[Group]) -> RunSchedule:
     """The schedule of a run, checked before a model is loaded."""
     if not options.stops_early:
         return AllDocuments(options)
