@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from multiform import ChoiceOutcome, TaskManager, evaluate, register_aggregation, register_metric
+from multiform import TaskManager, evaluate, register_aggregation, register_metric
+from multiform.scoring.outcome import ChoiceOutcome
 
 TASK = Path(__file__).with_name("capitals.yaml")
 

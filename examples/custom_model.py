@@ -21,11 +21,11 @@ from multiform import (
     LLOutput,
     LoglikelihoodRequest,
     Model,
-    Response,
     RollingRequest,
     evaluate,
     register_model,
 )
+from multiform.requests import Response
 
 TASK = Path(__file__).with_name("capitals.yaml")
 

@@ -1,7 +1,7 @@
 """A scorer of your own: filters, reading and metrics in one class.
 
-Override `score` for one completion, `score_instances` for all documents at once, or `read` of a `ReadingScorer` to say
-what the answer in a completion is. The fields of the class are the `kwargs` that a task gives it.
+Override `score` for one completion, `score_instances` for all documents at once, or `read_answer` of a `ReadingScorer`
+to say what the answer in a completion is. The fields of the class are the `kwargs` that a task gives it.
 
     python examples/custom_scorer.py
 
@@ -16,7 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from multiform import Outcome, Scorer, TaskConfig, TextOutcome, evaluate, register_scorer
+from multiform import Scorer, TaskConfig, evaluate, register_scorer
+from multiform.scoring.outcome import Outcome, TextOutcome
 
 ROWS = [
     {"question": "How many metres high is the Eiffel Tower?", "metres": 330},

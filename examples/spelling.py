@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multiform import Doc, FieldSpec, GenerateTask, Task, TaskManager, evaluate
+from multiform import Doc, GenerateTask, Task, TaskManager, evaluate
+from multiform.fields import FieldSpec
 
 TASK = Path(__file__).with_name("spelling.yaml")
 

@@ -50,19 +50,19 @@ READ = {
 
 @pytest.mark.parametrize(("spec", "value"), READ.values(), ids=READ.keys())
 def test_a_field_reads_its_value(spec, value):
-    assert Field.of(spec).read(DOC) == value
+    assert Field.of(spec).value(DOC) == value
 
 
 @pytest.mark.parametrize("spec", ["choises", "{{ choises }}", "{{ choises.text }}", ["{{ choises }}"]])
 def test_a_missing_column_is_an_error_with_the_nearest_one(spec):
     with pytest.raises(DataError) as caught:
-        Field.of(spec).read(DOC)
+        Field.of(spec).value(DOC)
     assert str(caught.value) == "no column 'choises'; did you mean 'choices'?"
 
 
 def test_a_missing_column_unlike_any_lists_the_columns():
     with pytest.raises(DataError, match="no column 'zzz'; the columns are: answer, question"):
-        Field.of("zzz").read({"question": "", "answer": ""})
+        Field.of("zzz").value({"question": "", "answer": ""})
 
 
 def test_a_template_that_does_not_parse_is_an_error_before_any_document_is_read():
@@ -74,7 +74,7 @@ def test_a_template_that_does_not_parse_is_an_error_before_any_document_is_read(
 
 def test_a_function_that_fails_is_an_error_that_names_it():
     with pytest.raises(DataError) as caught:
-        Field.of(last).read({"xs": []})
+        Field.of(last).value({"xs": []})
     assert str(caught.value) == (
         "function last failed: IndexError: list index out of range; call it on this document to debug it"
     )
@@ -85,20 +85,20 @@ def test_our_own_errors_come_through_a_function_unchanged():
         raise DataError("no such thing", hint="look again")
 
     with pytest.raises(DataError, match=r"^no such thing; look again$"):
-        Field.of(refuse).read(DOC)
+        Field.of(refuse).value(DOC)
 
 
 def test_a_field_is_compiled_once_and_read_many_times():
     field = Field.of("{{ n }} once")
     compiled = compile_template("{{ n }} once")
     assert compile_template("{{ n }} once") is compiled
-    assert [field.read({"n": n}) for n in (1, 2)] == ["1 once", "2 once"]
+    assert [field.value({"n": n}) for n in (1, 2)] == ["1 once", "2 once"]
 
 
 def test_in_a_text_a_word_that_is_no_column_stands_for_itself():
-    assert Field.text("Answer").read(DOC) == "Answer"
-    assert Field.text("question").read(DOC) == "Why?"
-    assert Field.text("{{ n }} words").read(DOC) == "5 words"
+    assert Field.text("Answer").value(DOC) == "Answer"
+    assert Field.text("question").value(DOC) == "Why?"
+    assert Field.text("{{ n }} words").value(DOC) == "5 words"
 
 
 EXPRESSIONS = {
@@ -126,7 +126,7 @@ def test_a_field_that_jinja_cannot_spell_has_no_expression(spec):
 
 
 def test_a_column_named_like_a_word_of_jinja_is_read_as_a_column():
-    assert Field.of("self").read(DOC) == "me"
+    assert Field.of("self").value(DOC) == "me"
 
 
 @given(st.lists(st.text().filter(lambda text: "{" not in text) | st.integers(), max_size=5))

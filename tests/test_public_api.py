@@ -7,6 +7,7 @@ A change of the text is a change that users see, and belongs in the changelog. T
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import re
@@ -14,6 +15,7 @@ import types
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -133,6 +135,16 @@ def public_api() -> str:
 
 def test_the_public_api_is_what_the_golden_file_says() -> None:
     assert public_api() == GOLDEN.read_text(encoding="utf-8"), "if that is meant: make golden"
+
+
+def test_every_public_name_is_the_one_that_its_module_defines_or_exports() -> None:
+    """No module imports a public name by accident, and the table of modules lists every name."""
+    tree = ast.parse(Path(multiform.__file__).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.col_offset]
+    homes = {name.name: str(node.module) for node in imports for name in node.names}
+    assert sorted(homes) == sorted(multiform.__all__)
+    own = {name: home for name, home in homes.items() if home != "multiform"}
+    assert all(getattr(multiform, name) is getattr(import_module(home), name) for name, home in own.items())
 
 
 def test_every_public_class_and_function_says_what_it_is() -> None:

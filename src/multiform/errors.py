@@ -39,7 +39,7 @@ class MultiformError(Exception):
         message = f"{self.where}: {self.what}" if self.where else self.what
         return f"{message}; {self.hint}" if self.hint else message
 
-    def moved(self, where: str | None, *, what: str | None = None) -> Self:
+    def relocate(self, where: str | None, *, what: str | None = None) -> Self:
         """The same error at another place, and with another message where one is given."""
         return type(self)(self.what if what is None else what, where=where, hint=self.hint)
 
@@ -53,11 +53,11 @@ class MultiformError(Exception):
 
     def or_at(self, where: str | None) -> Self:
         """The same error, at this place unless it already names one."""
-        return self if self.where else self.moved(where)
+        return self if self.where else self.relocate(where)
 
     def at(self, where: str) -> Self:
         """The same error with a wider place put in front of the one it has."""
-        return self.moved(f"{where}: {self.where}" if self.where else where)
+        return self.relocate(f"{where}: {self.where}" if self.where else where)
 
 
 class ConfigError(MultiformError):
@@ -187,4 +187,4 @@ class locating:  # noqa: N801  (it reads as a verb: with locating("doc 3"))
 
     def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> None:
         if isinstance(error, DataError | ConfigError):
-            raise error.moved(f"{error.where}: {self.place}" if error.where else self.place) from error
+            raise error.relocate(f"{error.where}: {self.place}" if error.where else self.place) from error

@@ -24,13 +24,13 @@ _WORD = re.compile(r"[^\W\d][\w.-]*")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """A compiled field; `read(doc)` gives its value.
+    """A compiled field; `value(doc)` gives its value.
 
-    >>> Field.of("question").read({"question": "Why?"})
+    >>> Field.of("question").value({"question": "Why?"})
     'Why?'
-    >>> Field.of("{{choices.text}}").read({"choices": {"text": ["a", "b"]}})
+    >>> Field.of("{{choices.text}}").value({"choices": {"text": ["a", "b"]}})
     ['a', 'b']
-    >>> Field.of(["{{a}} it is", "no"]).read({"a": "yes"})
+    >>> Field.of(["{{a}} it is", "no"]).value({"a": "yes"})
     ['yes it is', 'no']
     """
 
@@ -49,7 +49,7 @@ class Field:
             return cls(spec, lambda doc: doc.get(spec, spec))
         return cls.of(spec)
 
-    def read(self, doc: Doc) -> Any:
+    def value(self, doc: Doc) -> Any:
         return self._read(doc)
 
     def expression(self) -> str | None:
@@ -76,7 +76,7 @@ def process_field(doc: Doc, field_spec: FieldSpec, default: Any = None) -> Any:
         return doc.get(field_spec, default)
     if isinstance(field_spec, str) and compile_template(field_spec.strip()).expression:
         field_spec = field_spec.strip()  # white space around a single expression does not make it text
-    return Field.of(field_spec).read(doc)
+    return Field.of(field_spec).value(doc)
 
 
 def _reader(spec: FieldSpec) -> Callable[[Doc], Any]:
@@ -101,25 +101,25 @@ def _reader(spec: FieldSpec) -> Callable[[Doc], Any]:
 def _column_or_text(name: str) -> Callable[[Doc], Any]:
     is_word = _WORD.fullmatch(name) is not None
 
-    def read(doc: Doc) -> Any:
+    def value(doc: Doc) -> Any:
         if name in doc:
             return doc[name]
         if is_word:
             raise MissingColumnError(f"no column '{name}'", hint=nearest(name, doc, listed="the columns are"))
         return name
 
-    return read
+    return value
 
 
 def _calling(function: Callable[[Any], Any]) -> Callable[[Doc], Any]:
     name = getattr(function, "__qualname__", repr(function))
     errors_name_it = running(f"function {name}", hint="call it on this document to debug it")
 
-    def read(doc: Doc) -> Any:
+    def value(doc: Doc) -> Any:
         with errors_name_it:
             return function(doc)
 
-    return read
+    return value
 
 
 def _constant(value: Any) -> Callable[[Doc], Any]:

@@ -166,7 +166,7 @@ def test_formats_explain(folder):
     assert 'What is the capital of France?\nA. Berlin\nB. Paris\nC. London\nAnswer:\n--- " A"' in text
     assert "template:\n  template_type: mcq\n" in text or "template: {template_type: mcq}" in text
     explained = folder.run("formats", "explain", "MCStyle", "--json").json()
-    assert explained["fields"] == FormatConfig.named("MCStyle").to_dict()
+    assert explained["fields"] == FormatConfig.by_name("MCStyle").to_dict()
     assert set(explained["dialects"]) == {"formats", "template", "style"}
     assert folder.run("formats", "explain", "nothing_like_it").code == 2
 

@@ -413,7 +413,7 @@ def test_generate_without_labels_and_choices_scores_the_text_of_the_answer(text,
 
 def test_labels_that_are_scored_have_to_be_there():
     with pytest.raises(ConfigError, match="labels are scored but there are none"):
-        FormatConfig.named("cloze", {"scored": "labels"})
+        FormatConfig.by_name("cloze", {"scored": "labels"})
 
 
 def test_the_examples_of_the_documentation():
@@ -544,6 +544,6 @@ REFUSED = {
 @pytest.mark.parametrize(("override", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_field_that_cannot_be_is_refused_with_what_was_expected(override, message):
     with pytest.raises(ConfigError) as caught:
-        FormatConfig.named("mcqa", override)
+        FormatConfig.by_name("mcqa", override)
     assert message in str(caught.value)
     assert caught.value.hint

@@ -140,9 +140,9 @@ def test_the_words_around_an_examples_answer_can_be_given():
 
 def test_what_is_scored_has_no_words_around_it():
     with pytest.raises(ConfigError, match="an example then shows what is scored and nothing else"):
-        FormatConfig.named("mcqa", {"fewshot_answer": "It is {answer}"})
+        FormatConfig.by_name("mcqa", {"fewshot_answer": "It is {answer}"})
     with pytest.raises(ConfigError, match=r"expected text with \{answer\} in it, or null"):
-        FormatConfig.named("cot", {"fewshot_answer": "It is so"})
+        FormatConfig.by_name("cot", {"fewshot_answer": "It is so"})
 
 
 def test_a_task_without_a_format_shows_its_answers_as_they_are():

@@ -58,13 +58,13 @@ def test_a_format_whose_dataclass_fails_is_not_registered():
     assert not {"broken", "thawed"} & set(formats)
     assert "broken" not in formats
     with pytest.raises(ConfigError, match="format 'broken' is not registered: Broken is no finished dataclass"):
-        FormatConfig.named("broken")
+        FormatConfig.by_name("broken")
 
 
 def test_a_format_that_fails_leaves_the_one_of_its_name_alone():
     define_broken("mcqa")
     assert formats.get("mcqa") is MCQAFormat
-    assert FormatConfig.named("mcqa").choice_labels == "letters"
+    assert FormatConfig.by_name("mcqa").choice_labels == "letters"
 
 
 def test_a_format_that_changes_fields_without_a_decorator_is_refused_instead_of_ignored():
@@ -73,7 +73,7 @@ def test_a_format_that_changes_fields_without_a_decorator_is_refused_instead_of_
         choice_labels = "numbers"
 
     with pytest.raises(ConfigError, match=r"Numbers is no finished dataclass; decorate it with @dataclass\(frozen"):
-        FormatConfig.named("numbers")
+        FormatConfig.by_name("numbers")
 
 
 def test_a_format_that_only_overrides_methods_needs_no_decorator():
@@ -83,7 +83,7 @@ def test_a_format_that_only_overrides_methods_needs_no_decorator():
         def until(self):
             return ["\n"]
 
-    assert FormatConfig.named("stopping").until() == ["\n"]
+    assert FormatConfig.by_name("stopping").until() == ["\n"]
 
 
 def test_a_later_format_takes_the_name_of_an_earlier_one():
@@ -92,4 +92,4 @@ def test_a_later_format_takes_the_name_of_an_earlier_one():
         format_name = "mcqa"
         choice_labels: Literal["numbers"] = "numbers"
 
-    assert FormatConfig.named("mcqa").choice_labels == "numbers"
+    assert FormatConfig.by_name("mcqa").choice_labels == "numbers"

@@ -97,9 +97,9 @@ def test_the_first_of_a_table_is_the_default():
 
 IN_THE_TABLE = {
     "mcqa": MCQAFormat(instruction="Pick the right answer."),
-    "generate": FormatConfig.named("generate"),
+    "generate": FormatConfig.by_name("generate"),
     "short": MCQAFormat(question_prefix="Q) "),
-    "blank": FormatConfig.named("cloze"),
+    "blank": FormatConfig.by_name("cloze"),
 }
 
 
@@ -113,7 +113,7 @@ def test_a_selection_is_looked_up_in_the_tasks_own_table(label, form):
 def test_a_selection_that_is_not_in_the_table_is_a_registered_format():
     selected = selected_format(TABLE, "cloze")
     assert selected.label == "cloze"
-    assert selected.format == FormatConfig.named("cloze")
+    assert selected.format == FormatConfig.by_name("cloze")
 
 
 SPECS = {
@@ -130,7 +130,7 @@ SPECS = {
 def test_a_selection_wins_over_what_the_task_says(spec, name):
     selected = selected_format(spec, name)
     assert selected.label == name
-    assert selected.format == FormatConfig.named(name)
+    assert selected.format == FormatConfig.by_name(name)
 
 
 def test_selecting_the_tasks_own_format_keeps_its_changes():
@@ -179,7 +179,7 @@ def test_an_unknown_format_unlike_any_lists_them_all():
 
 def test_a_format_after_the_name_of_a_task_selects_it():
     made = config(task="t@cloze")
-    assert made.format == FormatConfig.named("cloze")
+    assert made.format == FormatConfig.by_name("cloze")
     assert (made.form_name, made.base_name) == ("t@cloze", "t")
 
 
@@ -191,7 +191,7 @@ def test_without_an_at_sign_the_form_has_the_bare_name():
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
 def test_an_at_sign_wins_over_the_formats_of_the_task(spec):
     made = config(spec, task="t@cloze")
-    assert (made.form_name, made.format) == ("t@cloze", FormatConfig.named("cloze"))
+    assert (made.form_name, made.format) == ("t@cloze", FormatConfig.by_name("cloze"))
 
 
 def test_an_unknown_format_after_an_at_sign_names_the_form():
@@ -208,12 +208,12 @@ TABLE_IN_A_FILE = "formats:\n  mcqa: null\n  generate:\n    instruction: Go.\n"
 )
 def test_an_at_sign_on_the_command_line_wins_over_the_file(load, text):
     (made,) = load(text, "my_task@cloze")
-    assert (made.form_name, made.format) == ("my_task@cloze", FormatConfig.named("cloze"))
+    assert (made.form_name, made.format) == ("my_task@cloze", FormatConfig.by_name("cloze"))
 
 
 def test_an_at_sign_keeps_the_files_changes_to_that_format(load):
     (made,) = load(TABLE_IN_A_FILE, "my_task@generate")
-    assert made.format == FormatConfig.named("generate", {"instruction": "Go."})
+    assert made.format == FormatConfig.by_name("generate", {"instruction": "Go."})
     (made,) = load(TYPE_IN_A_FILE, "my_task@mcqa")
     assert made.format.question_prefix == "Q: "
 
@@ -295,8 +295,8 @@ def test_the_registry_is_clean_again():
 
 
 def test_a_registered_format_may_be_replaced(registry):
-    register_format("mcqa")(FormatConfig.named("cloze").__class__)
-    assert selected_format("mcqa").format == FormatConfig.named("cloze")
+    register_format("mcqa")(FormatConfig.by_name("cloze").__class__)
+    assert selected_format("mcqa").format == FormatConfig.by_name("cloze")
 
 
 # Which formats a task supports
@@ -351,4 +351,4 @@ def test_formats_are_values():
 
 def test_a_format_round_trips_through_plain_values():
     form = MCQAFormat(choice_labels=("I", "II"), metric_list=["acc"])  # type: ignore[arg-type]
-    assert FormatConfig.named("mcqa", form.to_dict()) == form
+    assert FormatConfig.by_name("mcqa", form.to_dict()) == form

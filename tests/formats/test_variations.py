@@ -35,7 +35,7 @@ def label_of(text: str) -> str:
 
 def draw(label: str, number: int, *, seed: int | None = 0, shots: bool = True) -> list[str]:
     base = Variation.parse(label)
-    format = FormatConfig.named(base.label)
+    format = FormatConfig.by_name(base.label)
     return [str(variation) for variation in Grammar().draw([format], base, number, seed=seed, shots=shots)]
 
 

@@ -58,7 +58,7 @@ def test_prompts_are_those_of_a_mapping_by_hand(name: str, form: str, mirror: Pa
     folder, question, choices, answer = TASKS[name]
     [found] = TaskManager([lm_eval_tasks / folder]).load(f"{name}@{form}")
     mapping = {"doc_to_text": question, "doc_to_choice": choices, "doc_to_target": answer}
-    wanted = found.changed(_formats_selection=None, formats=form, **mapping)
+    wanted = found.replace(_formats_selection=None, formats=form, **mapping)
     assert found.recovered is not None
     for shots in (0,) if name in ZERO_SHOT else (0, 2):
         made = [asked(config, mirror, shots) for config in (found, wanted)]
@@ -179,7 +179,7 @@ def test_prompts_by_templates_and_by_code_are_taken_apart(name: str, lm_eval_tas
     folder, row, question, choices, answer = ROWS[name]
     [config] = TaskManager([lm_eval_tasks / folder]).load(f"{name}@mcqa")
     split = config.test_split or config.validation_split
-    task = Task.from_config(config.changed(custom_dataset=lambda **_: {split: [row]}, process_docs=None))
+    task = Task.from_config(config.replace(custom_dataset=lambda **_: {split: [row]}, process_docs=None))
     task.set_config("num_fewshot", 0)
     requests: list[Any] = [instance.request for instance in task.build_all_requests(limit=1)]
     lines = [f"{label}. {choice}" for label, choice in zip("ABCDEFGHIJ", choices, strict=False)]

@@ -34,5 +34,5 @@ def test_requests_are_those_of_lm_eval(pairs: list[library.Pair]):
 
 def test_a_changed_prompt_is_noticed(pairs: list[library.Pair]):
     [pair] = [pair for pair in pairs if pair.lm_eval == "piqa"]
-    changed = pair.config.changed(doc_to_text="Goal: {{goal}}\nAnswer:")
+    changed = pair.config.replace(doc_to_text="Goal: {{goal}}\nAnswer:")
     assert library.compare_pair(library.Pair(changed, "piqa"), 1).unexplained

@@ -56,7 +56,7 @@ def test_requests_are_those_of_lm_eval(name: str, shots: int, mirror: Path, lm_e
     folder = lm_eval_tasks / FOLDERS[name]
     theirs = next(iter(reference.load_tasks([name], mirror, [folder]).values()))
     [config] = TaskManager([folder]).load(name)
-    ours = Task.from_config(config.changed(num_fewshot=shots), dataset_mirror=mirror).build_all_requests(limit=DOCS)
+    ours = Task.from_config(config.replace(num_fewshot=shots), dataset_mirror=mirror).build_all_requests(limit=DOCS)
     assert [arguments(instance.request) for instance in ours] == reference.requests(theirs, shots=shots, limit=DOCS)
 
 
@@ -69,7 +69,7 @@ def test_requests_in_a_chat_are_those_of_lm_eval(name: str, mirror: Path, lm_eva
     theirs = next(iter(reference.load_tasks([name], mirror, [folder]).values()))
     [config] = TaskManager([folder]).load(name)
     shots = max(SHOTS.get(name, USUAL))
-    ours = Task.from_config(config.changed(num_fewshot=shots), dataset_mirror=mirror).build_all_requests(
+    ours = Task.from_config(config.replace(num_fewshot=shots), dataset_mirror=mirror).build_all_requests(
         limit=DOCS, apply_chat_template=True, fewshot_as_multiturn=True, chat_template=chat.our_chat()
     )
     expected = reference.requests(theirs, shots=shots, limit=DOCS, chat=chat.their_chat())

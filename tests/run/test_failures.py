@@ -191,7 +191,7 @@ def test_a_mistake_in_scoring_loses_nothing_that_is_in_flight(tmp_path: Path) ->
     def refuse(doc: Any, results: Any) -> dict[str, float]:
         raise KeyError("points")
 
-    config = TaskManager().load("quiz@mcqa")[0].changed(process_results=refuse)
+    config = TaskManager().load("quiz@mcqa")[0].replace(process_results=refuse)
     path = tmp_path / "answers.db"
     model = Batches()
     with pytest.raises(DataError, match="process_results failed: KeyError: 'points'"):

@@ -115,9 +115,9 @@ class Watching:
     def watch(self, status):
         self.status = status
 
-    def answered(self): ...
+    def on_response(self): ...
 
-    def scored(self, form, metric, running, n):
+    def on_score(self, form, metric, running, n):
         self.seen.append((self.status.completed, self.status.share, self.status.scores))
 
     def end(self):

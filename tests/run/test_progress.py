@@ -242,7 +242,7 @@ def test_a_display_without_watch_is_told_as_before() -> None:
     class Own(Silent):
         answers = 0
 
-        def answered(self) -> None:
+        def on_response(self) -> None:
             self.answers += 1
 
     own = Own()

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from multiform import ConfigError, OutputType, TaskConfig, UsageError
+from multiform import ConfigError, TaskConfig, UsageError
+from multiform.formats import OutputType
 from multiform.scoring.build import build_scoring
 from multiform.scoring.metrics.base import HubMetric
 from multiform.scoring.outcome import TextOutcome

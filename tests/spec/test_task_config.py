@@ -148,7 +148,7 @@ def test_a_run_refuses_choices_that_nothing_ranks_unless_generation_is_said(fiel
     with pytest.raises(ConfigError, match="add output_type: multiple_choice to have the choices ranked"):
         evaluate(tasks=[TaskConfig(**fields)], model="dummy")
     with pytest.raises(ConfigError, match="add output_type: multiple_choice to have the choices ranked"):
-        evaluate(tasks=[TaskConfig(**fields).changed(num_fewshot=1)], model="dummy")
+        evaluate(tasks=[TaskConfig(**fields).replace(num_fewshot=1)], model="dummy")
     written = evaluate(tasks=[TaskConfig(**fields, output_type="generate_until")], model="dummy")
     assert "exact_match,none" in written["facts"]
 
@@ -790,8 +790,8 @@ def test_write_out_shows_the_first_prompt_of_each_form(choosing):
             self.messages.append(text)
 
         def begin(self, requests, docs): ...
-        def answered(self): ...
-        def scored(self, form, metric, running, n): ...
+        def on_response(self): ...
+        def on_score(self, form, metric, running, n): ...
         def end(self): ...
 
     log = Log()

@@ -92,7 +92,7 @@ def test_a_task_that_is_written_in_a_group_is_called_after_it(folder):
 
 def test_two_given_configurations_of_one_name_are_refused(folder):
     first, second = (TaskManager(folder).load("facts")[0] for _ in range(2))
-    second = second.changed(num_fewshot=1)
+    second = second.replace(num_fewshot=1)
     with pytest.raises(multiform.MultiformError, match=r"two different tasks .*are called 'facts'"):
         multiform.evaluate(model="dummy", tasks=[first, second], use_cache=False)
 

@@ -68,7 +68,7 @@ def asks_the_same(ours: str, theirs: str) -> bool:
 
 def rendered(config: TaskConfig) -> list[tuple[str, list[str], list[str]]]:
     """The prompt, the choices, and the texts of the right answers of each document."""
-    task = Task.from_config(config.changed(num_fewshot=0), dataset_mirror=mirror_path(MIRRORS))
+    task = Task.from_config(config.replace(num_fewshot=0), dataset_mirror=mirror_path(MIRRORS))
     documents = []
     for doc_id, doc in task.doc_iterator(limit=DOCS):
         sample = task.sample(doc_id, doc)

@@ -48,8 +48,8 @@ def test_all_leaves_finished_prompts_out():
 
 
 def test_a_later_change_wins_over_the_entry():
-    assert config().changed(num_fewshot=2).num_fewshot == 2
-    assert config("theirs").changed(doc_to_text="other").doc_to_text == "other"
+    assert config().replace(num_fewshot=2).num_fewshot == 2
+    assert config("theirs").replace(doc_to_text="other").doc_to_text == "other"
 
 
 def test_another_draw_of_examples_of_a_finished_prompt():

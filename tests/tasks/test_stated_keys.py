@@ -35,7 +35,7 @@ def test_a_format_replaces_fields_and_not_what_is_stated():
 def test_a_change_is_stated_and_keeps_the_place_of_the_others(tmp_path: Path):
     file = tmp_path / "t.yaml"
     file.write_text("task: t\ndoc_to_text: q\ndoc_to_target: a\n")
-    config = TaskConfig.from_stated(read_yaml(file)).changed(num_fewshot=2)
+    config = TaskConfig.from_stated(read_yaml(file)).replace(num_fewshot=2)
     assert config.stated.data == {"task": "t", "doc_to_text": "q", "doc_to_target": "a", "num_fewshot": 2}
     assert str(config.where("doc_to_target")).endswith("t.yaml:3: doc_to_target")
 

@@ -153,7 +153,7 @@ def _rendered(config: TaskConfig, label: str, row: Mapping[str, Any]) -> str | N
         path.write_text(json.dumps(row) + "\n", encoding="utf-8")
         try:
             data: dict[str, Any] = {"dataset_path": str(path), "dataset_name": None, "dataset_kwargs": {}}
-            changed = config.changed(**data, num_fewshot=0, drop_docs=None, _formats_selection=label)
+            changed = config.replace(**data, num_fewshot=0, drop_docs=None, _formats_selection=label)
             task = Task.from_config(changed)
             sample = task.sample(*next(iter(task.doc_iterator())))
         except (MultiformError, StopIteration):

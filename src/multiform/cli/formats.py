@@ -49,7 +49,7 @@ def _formats(options: argparse.Namespace) -> int:
         return _infer(options)
     from multiform.formats import FormatConfig
 
-    explanations = [_explanation(name, FormatConfig.named(name)) for name in options.names]
+    explanations = [_explanation(name, FormatConfig.by_name(name)) for name in options.names]
     if options.json:
         print(json.dumps(explanations if len(explanations) > 1 else explanations[0], indent=2, ensure_ascii=False))
         return 0
@@ -200,7 +200,7 @@ def _convert(options: argparse.Namespace) -> int:
     converted = []
     for name in options.names:
         if name in formats or name in dialect_names:
-            translation = write_format(FormatConfig.named(name), options.to)
+            translation = write_format(FormatConfig.by_name(name), options.to)
             as_yaml = yaml_text({translation.key: translation.value})
             text = translation.python() if options.language == "python" else as_yaml
             converted.append((name, text.rstrip("\n"), list(translation.differences)))

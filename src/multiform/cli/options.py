@@ -140,7 +140,7 @@ def run_options(flags: argparse.Namespace, **options: Any) -> RunOptions:
         _check_perturbation(run)
     except UsageError as error:
         option = OPTIONS.get(error.where or "")
-        raise error if option is None else error.moved(f"--{option.flag or error.where}") from error
+        raise error if option is None else error.relocate(f"--{option.flag or error.where}") from error
     return run
 
 

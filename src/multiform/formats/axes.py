@@ -139,7 +139,7 @@ def _wrapper(value: str) -> Change:
     return change
 
 
-def _between(value: str) -> Change:
+def _choice_delimiter(value: str) -> Change:
     return lambda format: {"choice_delimiter": _BETWEEN[value]} if format.shows_choices else None
 
 
@@ -182,7 +182,7 @@ BUILTIN = (
     Axis("sections", {name: _section(name) for name in _SECTIONS}),
     Axis("labels", {name: _labels(name) for name in LABEL_KINDS}),
     Axis("wrap", {name: _wrapper(name) for name in _WRAPPERS}),
-    Axis("between", {name: _between(name) for name in _BETWEEN}),
+    Axis("between", {name: _choice_delimiter(name) for name in _BETWEEN}),
 )
 
 #: What each axis changes, in words.

@@ -194,7 +194,7 @@ class FormatConfig:
             try:
                 compile_template(text)
             except ConfigError as error:
-                raise error.moved(name) from error
+                raise error.relocate(name) from error
 
     def _check_labels(self) -> None:
         labels: Any = self.choice_labels
@@ -264,7 +264,7 @@ class FormatConfig:
         return asked_statement(self.instruction, self.answer_instruction, self.answer_prompt)
 
     @classmethod
-    def named(cls, name: str, overrides: Mapping[str, Any] | None = None) -> FormatConfig:
+    def by_name(cls, name: str, overrides: Mapping[str, Any] | None = None) -> FormatConfig:
         """The format of that name, registered or from another dialect, with `overrides` of its fields."""
         overrides = dict(overrides or {})
         if name not in formats and name in dialect_names:

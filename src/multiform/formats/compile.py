@@ -36,7 +36,7 @@ class BoundTemplate:
     fields: Mapping[str, Field] = field(default_factory=dict)
 
     def __call__(self, doc: Doc) -> Any:
-        values = {name: part.read(doc) for name, part in self.fields.items()}
+        values = {name: part.value(doc) for name, part in self.fields.items()}
         return render(compile_template(self.source), {**doc, **values})
 
     def __str__(self) -> str:

@@ -92,7 +92,7 @@ class PerturbedField:
     perturbation: Perturbation
 
     def __call__(self, doc: Doc) -> Any:
-        value = Field.of(self.spec).read(doc)
+        value = Field.of(self.spec).value(doc)
         noisy = self._protecting()
         if isinstance(value, list):
             return [noisy(str(text)) for text in value]

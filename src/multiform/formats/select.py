@@ -80,7 +80,7 @@ def select_format(
     if selection not in formats and selection not in dialect_names:
         known = [*table, *formats, *dialect_names]
         raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
-    return Selected(selection, FormatConfig.named(selection))
+    return Selected(selection, FormatConfig.by_name(selection))
 
 
 def task_overrides(spec: FormatSpec, selection: str | None) -> tuple[str | None, dict[str, Any]]:
@@ -145,7 +145,7 @@ def grammar_of(format: FormatConfig, variations: Mapping[str, Any] | None) -> Gr
     try:
         return Grammar.of(variations, format.variations)
     except ConfigError as error:
-        raise error.moved(f"variations.{error.where}") from error
+        raise error.relocate(f"variations.{error.where}") from error
 
 
 def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:
@@ -191,16 +191,16 @@ def _placed_entry(spec: FormatSpec, label: str, value: Any) -> FormatConfig:
     except ConfigError as error:
         in_table = isinstance(spec, Mapping) and "type" not in spec
         path = [label] * in_table + [error.where] * bool(error.where)
-        raise error.moved(".".join(map(str, path)) or None) from error
+        raise error.relocate(".".join(map(str, path)) or None) from error
 
 
 def _entry(label: str, value: Any) -> FormatConfig:
     if isinstance(value, FormatConfig):
         return value
     if value is None:
-        return FormatConfig.named(label)
+        return FormatConfig.by_name(label)
     if isinstance(value, str):
-        return FormatConfig.named(value)
+        return FormatConfig.by_name(value)
     if not isinstance(value, Mapping):
         raise ConfigError(
             f"expected a mapping of format fields, got {shorten(value)}",
@@ -211,4 +211,4 @@ def _entry(label: str, value: Any) -> FormatConfig:
     if not isinstance(name, str) or (name not in formats and name not in dialect_names):
         hint = nearest(str(name), [*formats, *dialect_names], listed="give it a 'type', one of")
         raise ConfigError(f"unknown format type '{name}'", where="type" if "type" in value else None, hint=hint)
-    return FormatConfig.named(name, overrides)
+    return FormatConfig.by_name(name, overrides)

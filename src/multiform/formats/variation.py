@@ -55,7 +55,7 @@ class Variation:
         """A short hash of the canonical text, the same in every run and on every machine."""
         return short_hash(str(self))
 
-    def changed(self, **choices: str) -> Variation:
+    def replace(self, **choices: str) -> Variation:
         """The variation with other values on some axes."""
         return Variation(self.label, {**self.choices, **choices})
 

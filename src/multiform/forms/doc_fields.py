@@ -43,7 +43,7 @@ class FieldReader:
         self._has_numbers = False
         self._first_digits: str | None = None
 
-    def read(self, spec: FieldSpec, doc: Doc, key: str) -> Any:
+    def value(self, spec: FieldSpec, doc: Doc, key: str) -> Any:
         """The value of a field; `key` is what the task file calls it."""
         if spec is None:
             raise ConfigError(f"the task has no {key}", where=self.config.where(), hint=f"set {key}")
@@ -51,7 +51,7 @@ class FieldReader:
         if compiled is None:
             compiled = self._compiled[id(spec)] = Field.of(spec)
         try:
-            return compiled.read(doc)
+            return compiled.value(doc)
         except MultiformError as error:
             raise self.locate_error(error, doc, key) from error
 
@@ -60,13 +60,13 @@ class FieldReader:
         if spec is None or spec == "":
             return ""
         try:
-            return str(Field.text(spec).read(doc))
+            return str(Field.text(spec).value(doc))
         except MultiformError as error:
-            raise error.moved(self.config.where(key)) from error
+            raise error.relocate(self.config.where(key)) from error
 
     def question(self, spec: FieldSpec, doc: Doc) -> Any:
         """The question as text. Without a format, it may be a list of inputs, or the index of the right one."""
-        value = self.read(spec, doc, "doc_to_text")
+        value = self.value(spec, doc, "doc_to_text")
         if value is None:
             raise self.null_question()
         if self.config.format is not None or not isinstance(value, list | int | str) or isinstance(value, bool):
@@ -80,7 +80,7 @@ class FieldReader:
         """The answer. Without a format, a template may spell out an index or a list; columns and code give values."""
         if self._is_literal(spec, doc):
             return spec
-        value = self.read(spec, doc, "doc_to_target")
+        value = self.value(spec, doc, "doc_to_target")
         if self.config.format is not None:
             return value
         # The index of a template without a format counts from 0 already.
@@ -121,7 +121,7 @@ class FieldReader:
         labels = _label_field(mapping.choices)
         for doc_id, doc in enumerate(self._docs() if mapping.choices is not None else ()):
             try:
-                answer = self.read(mapping.answer, doc, "doc_to_target")
+                answer = self.value(mapping.answer, doc, "doc_to_target")
                 choices = self.choices(mapping.choices, doc) if digit_answers(answer) else []
             except MultiformError:  # it is an error of the document, when that is rendered
                 continue
@@ -143,7 +143,7 @@ class FieldReader:
     def choices(self, spec: FieldSpec, doc: Doc) -> list[str]:
         """The choices as a list of texts; anything else is an error."""
         try:
-            value = choice_list(self.read(spec, doc, "doc_to_choice"))
+            value = choice_list(self.value(spec, doc, "doc_to_choice"))
         except DataError as error:
             raise error if error.where else self._bad_choices(error.what) from error
         if not isinstance(value, list | tuple):
@@ -186,7 +186,7 @@ class FieldReader:
         if self.config.format is not None:
             for name, spec in specs.items():
                 try:
-                    Field.of(spec).read(doc)
+                    Field.of(spec).value(doc)
                 except MultiformError as cause:
                     return self._at(cause, name)
             choices = [] if mapping.choices is None else self.choices(mapping.choices, doc)
@@ -202,7 +202,7 @@ class FieldReader:
             if revision := self.config.dataset_kwargs.get("revision"):
                 hint = f"{error.hint}; if revision {revision} has it by a new name, write rename_columns: {{new: old}}"
                 return MissingColumnError(message, where=self.config.where(*key), hint=hint)
-        return error.moved(self.config.where(*key), what=message)
+        return error.relocate(self.config.where(*key), what=message)
 
 
 def _from_zero(value: Any, base: int) -> Any:
@@ -220,7 +220,7 @@ def _label_field(choices: FieldSpec) -> Field | None:
 
 def _read_labels(field: Field | None, doc: Doc) -> list[Any]:
     try:
-        labels = None if field is None else field.read(doc)
+        labels = None if field is None else field.value(doc)
     except MultiformError:  # there are none
         return []
     return list(labels) if isinstance(labels, list | tuple) else []
@@ -339,7 +339,7 @@ class DocFields:
         """The index of the right choice, or several, in the order of the document; the answer where there are none."""
         compiled = self._fields.format
         assert compiled is not None
-        answer, choices = self.reader.read(compiled.mapping.answer, self.doc, "doc_to_target"), self.raw_choices
+        answer, choices = self.reader.value(compiled.mapping.answer, self.doc, "doc_to_target"), self.raw_choices
         if choices is None:
             return answer
         base = self.reader.base_of(answer)
@@ -375,7 +375,7 @@ class DocFields:
     @_once
     def raw_question(self) -> Any:
         """The question as the task's own field gives it, before a format lays it out."""
-        question = self.reader.read(self._mapping.question, self.doc, "doc_to_text")
+        question = self.reader.value(self._mapping.question, self.doc, "doc_to_text")
         if question is None:
             raise self.reader.null_question()
         return question
@@ -419,7 +419,7 @@ def _format_fault(form: FormatConfig, doc: Doc, choices: list[str]) -> tuple[str
         text = getattr(form, name, None)
         if isinstance(text, str) and has_markup(text):
             try:
-                Field.text(text).read({**doc, **known})
+                Field.text(text).value({**doc, **known})
             except MultiformError as error:
                 return name, error
     return None

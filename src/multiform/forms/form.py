@@ -94,7 +94,7 @@ class Form(FormSpec):
         if settings.perturbation is not None and makes_prompts and "perturbation" not in self.hooks:
             message = f"{type(self.task).__name__} makes its prompts itself, so that no perturbation can change them"
             raise ConfigError(message, where=self.name, hint="run it without a perturbation")
-        return self.config.changed(**settings.overrides) if settings.overrides else self.config, settings
+        return self.config.replace(**settings.overrides) if settings.overrides else self.config, settings
 
     def change_key(self, key: str, value: Any, *, update: bool = False) -> tuple[TaskConfig, RunSettings]:
         """The configuration and settings with another value of a key; with `update`, added to the mapping it has."""
@@ -111,7 +111,7 @@ class Form(FormSpec):
             value = {**current, **value}
         if key == "generation_kwargs" and self.format is not None:  # a run's arguments are over the format's
             return self.config, replace(self.settings, gen_kwargs={**self.settings.gen_kwargs, **value})
-        return self.config.changed(**{key: value}), self.settings
+        return self.config.replace(**{key: value}), self.settings
 
     @property
     def notes(self) -> list[MultiformError]:
@@ -217,7 +217,7 @@ class Form(FormSpec):
             code = [type(self.renderer.examples.sampler)] if self.num_fewshot else []
             classes = code if self.task is None else [type(self.task), *code]
             cache = RequestCache.of(self, docs, shots, classes=classes, folder=cache_folder, template=tokenizer_name)
-        cached = cache.read() if cache is not None and not rewrite_cache else None
+        cached = cache.load() if cache is not None and not rewrite_cache else None
         if cached is None:
             rendered = (self.sample(doc_id, doc, chat_template) for doc_id, doc in docs)
             cached = [instance for sample in rendered for instance in sample.instances]

@@ -77,7 +77,7 @@ class MediaReader:
         try:
             return [None if item is None else media_from(item, kind, self._find) for item in items]
         except MultiformError as error:
-            raise error.moved(self.config.where(FIELDS[kind])) from error
+            raise error.relocate(self.config.where(FIELDS[kind])) from error
 
     def _of(self, doc: Doc, kind: Kind) -> list[Media | None]:
         field = FIELDS[kind]
@@ -90,14 +90,14 @@ class MediaReader:
         if spec is None:
             return None
         if not isinstance(spec, list):
-            value = self.reader.read(spec, doc, field)
+            value = self.reader.value(spec, doc, field)
             listed = parse_literal_list(value) if isinstance(value, str) and has_markup(str(spec)) else None
             return value if listed is None else listed
         if spec and not any(item in doc or has_markup(item) for item in spec):
             message = f"none of the columns {', '.join(spec)} is there"
             hint = nearest(spec[0], doc, listed="the columns are")
             raise DataError(message, where=self.config.where(field), hint=hint)
-        return [self.reader.read(item, doc, field) if item in doc or has_markup(item) else None for item in spec]
+        return [self.reader.value(item, doc, field) if item in doc or has_markup(item) else None for item in spec]
 
     @cached_property
     def _find(self) -> Finder:

@@ -219,7 +219,7 @@ class ChoiceKind(OutputKind):
             index = gold_index(target, choices)
         except DataError as error:
             if not by_question:
-                raise error.moved(self.form.where("doc_to_target")) from error
+                raise error.relocate(self.form.where("doc_to_target")) from error
             message = f"the question is the whole number {shorten(target)}, so it is the index of the right choice, "
             message += f"and there are {len(choices)} choices"
             hint = 'where it is meant as text, write more than the number, e.g. doc_to_text: "Question: {{question}}"'

@@ -194,7 +194,7 @@ class Renderer:
         template, rationale = self.form.config.format.shot_answer(), self.form.fewshot.doc_to_rationale
         text = None
         if "{rationale}" in template and rationale is not None:
-            text = self.reader.read(rationale, fields.doc, "doc_to_rationale")
+            text = self.reader.value(rationale, fields.doc, "doc_to_rationale")
         return written_answer(template, answer, "" if text is None else str(text))
 
     def _requests(self, doc_id: int, fields: DocFields, options: PromptOptions) -> Sequence[Instance]:

@@ -62,7 +62,7 @@ class RequestCache:
         order = [] if config.choice_order is None else [config.choice_order.name]
         return cls(folder, [[stated, config.templates(), drawn, docs], prompts, *order, source_hash(_PACKAGE)])
 
-    def read(self) -> list[Instance] | None:
+    def load(self) -> list[Instance] | None:
         """The requests, or None where there are none; where the file is damaged, a warning says so."""
         try:
             header, _, body = self.path.read_text(encoding="utf-8").partition("\n")

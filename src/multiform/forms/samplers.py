@@ -53,11 +53,11 @@ class Sampler(ABC):
             return drawn
         free = [i for i in range(len(self.pool)) if i not in drawn and differ(self.pool[i], leaked)]
         bad = [index for index in drawn if not differ(self.pool[index], leaked)]
-        self._need(len(drawn), len(drawn) - len(bad) + len(free))
+        self._require(len(drawn), len(drawn) - len(bad) + len(free))
         fresh = dict(zip(bad, random.Random(f"{seed} {_plain_values(leaked)}").sample(free, len(bad)), strict=True))
         return [fresh.get(index, index) for index in drawn]
 
-    def _need(self, n: int, available: int) -> None:
+    def _require(self, n: int, available: int) -> None:
         if n > available:
             raise DataError(
                 f"{n} few-shot examples requested but only {available} documents to draw from",
@@ -71,7 +71,7 @@ class RandomSampler(Sampler):
 
     def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
         if not exclude:
-            self._need(n, len(self.pool))
+            self._require(n, len(self.pool))
             return self.random.sample(range(len(self.pool)), n)
         selected: list[int] = []
         if n < len(self.pool):
@@ -80,7 +80,7 @@ class RandomSampler(Sampler):
             selected = [index for index in drawn if differ(self.pool[index], exclude)][:n]
         if len(selected) < n:
             candidates = [index for index in range(len(self.pool)) if differ(self.pool[index], exclude)]
-            self._need(n, len(candidates))
+            self._require(n, len(candidates))
             selected = self.random.sample(candidates, n)
         return selected
 
@@ -96,7 +96,7 @@ class FirstNSampler(Sampler):
                 break
             if exclude is None or differ(doc, exclude):
                 selected.append(index)
-        self._need(n, len(selected))
+        self._require(n, len(selected))
         return selected
 
     def replace(self, drawn: list[int], leaked: Any, seed: int | None) -> list[int]:
@@ -113,7 +113,7 @@ class BalancedSampler(Sampler):
         for index, doc in enumerate(self.pool):
             if exclude is None or differ(doc, exclude):
                 by_label.setdefault(repr(self.label_of(doc)), []).append(index)
-        self._need(n, sum(map(len, by_label.values())))
+        self._require(n, sum(map(len, by_label.values())))
         for indexes in by_label.values():
             self.random.shuffle(indexes)
         drawn: list[int] = []
@@ -277,4 +277,4 @@ def check_fewshot(form: FormSpec) -> None:
     try:
         check_sampler(form.fewshot.sampler)
     except ConfigError as error:
-        raise error.moved(form.config.where("fewshot_config", "sampler")) from error
+        raise error.relocate(form.config.where("fewshot_config", "sampler")) from error

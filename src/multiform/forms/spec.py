@@ -281,7 +281,7 @@ class FormSpec:
         return not self.scores_itself and not self.bypassed
 
     @property
-    def overridden(self) -> tuple[str, ...]:
+    def overridden_settings(self) -> tuple[str, ...]:
         """The settings of the task that its format overrides."""
         return (*self.config.overridden, *self.scoring.overridden)
 

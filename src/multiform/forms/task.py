@@ -188,7 +188,7 @@ class Task:
         """Open the dataset now instead of when it is first needed, with further arguments."""
         if dataset_kwargs and not dataset_kwargs.items() <= self.config.dataset_kwargs.items():
             self.set_config("dataset_kwargs", dict(dataset_kwargs), update=True)
-        self.form.source.open()
+        self.form.source.open_dataset()
 
     @property
     def dataset(self) -> Any:

@@ -145,7 +145,7 @@ class PackageFinder(MetaPathFinder, Loader):
         if not self.installed:
             if not instead and self.real_folder() is not None:
                 return False
-            self.listen()
+            self.hook_into_imports()
             self.forget()
             self.installed = True
             self.load = load
@@ -163,7 +163,7 @@ class PackageFinder(MetaPathFinder, Loader):
         folders = [folder for spec in specs if spec is not None for folder in spec.submodule_search_locations or ()]
         return Path(folders[0]) if folders else None
 
-    def listen(self) -> None:
+    def hook_into_imports(self) -> None:
         """Have Python ask this finder for modules before it asks others."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
@@ -215,7 +215,7 @@ class LmEvalFinder(PackageFinder):
     @contextmanager
     def during(self, file: Path, load: Load) -> Iterator[None]:
         """Provide lm_eval while a task's file is loaded; what was imported under its name before is restored."""
-        self.listen()
+        self.hook_into_imports()
         before = self.forget()
         if self.installed or self._loading:  # our modules stay the same ones
             sys.modules.update({name: module for name, module in before.items() if is_provided(name)})
@@ -292,7 +292,7 @@ class EvalFrameworkFinder(PackageFinder):
         if self.install(load=load):
             yield
             return
-        self.listen()
+        self.hook_into_imports()
         before = self.forget()
         self.load = load
         self._loading += 1

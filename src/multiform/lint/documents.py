@@ -211,7 +211,7 @@ _PLACEHOLDERS = frozenset({"ns", "n/a", "null", "nan", "none", "todo", "tbd"})
 def _read_choices(field: Field, doc: Doc) -> list[Any]:
     """The choices of a document; none where they cannot be read, which is an error when they are rendered."""
     try:
-        choices = choice_list(field.read(doc))
+        choices = choice_list(field.value(doc))
     except MultiformError:
         return []
     return list(choices) if isinstance(choices, list | tuple) else []

@@ -75,7 +75,7 @@ def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | N
         for metric in form.aggregator.metrics:
             if isinstance(metric.fn, HubMetric):
                 if not confirmed:
-                    raise metric.fn.refusal().moved(form.where("metric_list"))
+                    raise metric.fn.refusal().relocate(form.where("metric_list"))
                 metric.fn.load()
     judged = [(form, scorer) for form in forms for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)]
     if judge and not judged:
@@ -150,4 +150,4 @@ def _errors_at(where: str | None) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        raise error.moved(where) from error
+        raise error.relocate(where) from error

@@ -62,21 +62,21 @@ class Journal:
         self._requests["cached"] += cached
         if not self._begun:
             self._begun = True
-            self._try(self._open)
+            self._try(self._open_files)
         self._write_state("running")
 
-    def responded(self, failed: bool) -> None:
+    def on_response(self, failed: bool) -> None:
         self._requests["failed" if failed else "answered"] += 1
         if time.monotonic() - self._written > _PAUSE:
             self._write_state("running")
 
-    def scored(self, form: str, samples: Sequence[ScoredSample]) -> None:
+    def on_score(self, form: str, samples: Sequence[ScoredSample]) -> None:
         self._forms[form]["scored"] += 1
         if self._samples is not None:
             lines = [json_line({"form": form, **sample_line(sample)}) + "\n" for sample in samples]
             self._try(partial(self._samples.writelines, lines))
 
-    def failed(self, form: str, doc: FailedDoc) -> None:
+    def on_failure(self, form: str, doc: FailedDoc) -> None:
         self._forms[form]["failed"] += 1
 
     def complete(self) -> None:
@@ -101,7 +101,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 file.unlink(missing_ok=True)
 
-    def _open(self) -> None:
+    def _open_files(self) -> None:
         self.state_file.parent.mkdir(parents=True, exist_ok=True)
         self.results_file.unlink(missing_ok=True)
         self.samples_file.unlink(missing_ok=True)

@@ -213,7 +213,7 @@ def form_result(
         format=None if format is None else format.to_dict(),
         format_label=form.format_label,
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
-        overridden=form.overridden,
+        overridden=form.overridden_settings,
         samples=scored,
         cluster=form.cluster,
         failed=failed,

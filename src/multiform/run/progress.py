@@ -67,10 +67,10 @@ class Display(ABC):
     def watch(self, status: RunStatus) -> None:
         self.status = status
 
-    def answered(self) -> None:
+    def on_response(self) -> None:
         return None  # the status has it
 
-    def scored(self, form: str, metric: str, running: float, n: int) -> None:
+    def on_score(self, form: str, metric: str, running: float, n: int) -> None:
         return None  # the status has it
 
     def end(self) -> None:
@@ -251,10 +251,10 @@ class Progress(Protocol):
     def begin(self, requests: int, docs: int) -> None:
         """The run begins: the number of its distinct requests, and of its documents."""
 
-    def answered(self) -> None:
+    def on_response(self) -> None:
         """The response to one request has arrived."""
 
-    def scored(self, form: str, metric: str, running: float, n: int) -> None:
+    def on_score(self, form: str, metric: str, running: float, n: int) -> None:
         """Another document of a form is scored; `running` is the mean of the metric over the `n` documents so far."""
 
     def end(self) -> None:
@@ -276,9 +276,9 @@ class Silent:
 
     def begin(self, requests: int, docs: int) -> None: ...
 
-    def answered(self) -> None: ...
+    def on_response(self) -> None: ...
 
-    def scored(self, form: str, metric: str, running: float, n: int) -> None: ...
+    def on_score(self, form: str, metric: str, running: float, n: int) -> None: ...
 
     def end(self) -> None: ...
 

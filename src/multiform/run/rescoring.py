@@ -78,7 +78,7 @@ def rescore(
     mirror = mirror_path(named)
     with using_sandbox(sandbox), judging_by(judge):
         configs, groups = _configs(recorded, tasks, TaskManager(include_path))
-        changed = [(config.changed(**changes), _settings(recorded, config.form_name)) for config in configs]
+        changed = [(config.replace(**changes), _settings(recorded, config.form_name)) for config in configs]
         forms = [Task.from_config(config, dataset_mirror=mirror).form.under(settings) for config, settings in changed]
         check_consent(forms, confirm_run_unsafe_code, judge)
         store = chosen_store(use_cache)

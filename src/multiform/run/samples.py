@@ -65,13 +65,13 @@ class RunLog(Protocol):
     def begin(self, requests: int, cached: int) -> None:
         """The run begins: the number of its distinct requests, and how many of them are cached."""
 
-    def responded(self, failed: bool) -> None:
+    def on_response(self, failed: bool) -> None:
         """The model has responded to a request, or it has failed."""
 
-    def scored(self, form: str, samples: Sequence[ScoredSample]) -> None:
+    def on_score(self, form: str, samples: Sequence[ScoredSample]) -> None:
         """A document of a form is scored, once by each scorer."""
 
-    def failed(self, form: str, doc: FailedDoc) -> None:
+    def on_failure(self, form: str, doc: FailedDoc) -> None:
         """A document of a form has no scores."""
 
 
@@ -100,12 +100,12 @@ def run_samples(
     if log is not None:
         log.begin(len(run.waiting), len(cached))
     for request, output in cached.items():
-        run.received(request, output)
+        run.record_response(request, output)
     missing = [request for request in run.waiting if request not in cached]
     if not missing:
         return run.outcome("complete")
     executor = executor or LocalExecutor(model)
-    run.executor, run.retried_before = executor, executor.retried
+    run.executor, run.retried_before = executor, executor.retry_count
     stream = responses(executor, missing, identity=model.identity, store=store)
     try:
         try:
@@ -133,7 +133,7 @@ def _receive(
     """
     for request, response in stream:
         try:
-            run.responded(request, response)
+            run.take_response(request, response)
         except MultiformError as error:
             request_stop()
             for late, _ in stream:
@@ -215,18 +215,18 @@ class _Run:
         """The model has responded to a request."""
         if self.status is not None:
             self.status.count(request)
-        self.progress.answered()
+        self.progress.on_response()
 
-    def responded(self, request: Request, response: Output | FailedRequest) -> None:
+    def take_response(self, request: Request, response: Output | FailedRequest) -> None:
         """Take a response that the model has just returned."""
         self.count(request)
         if self.log is not None:
-            self.log.responded(isinstance(response, FailedRequest))
-        self.received(request, response)
+            self.log.on_response(isinstance(response, FailedRequest))
+        self.record_response(request, response)
         if isinstance(self.progress, WatchingProgress) and time.monotonic() >= self._scores_due:
             self._update_scores()
 
-    def received(self, request: Request, response: Output | FailedRequest) -> None:
+    def record_response(self, request: Request, response: Output | FailedRequest) -> None:
         """Take the response to a request, and score the samples for which it was the last one."""
         self._outputs[request] = response
         for entry in self.waiting[request]:
@@ -257,7 +257,7 @@ class _Run:
             error=error,
             requests=len(self.waiting),
             cached=len(self.waiting) if self.status is None else self.status.cached,
-            retried=0 if self.executor is None else self.executor.retried - self.retried_before,
+            retried=0 if self.executor is None else self.executor.retry_count - self.retried_before,
             usage=None if self.status is None else self.status.usage,
         )
 
@@ -289,14 +289,14 @@ class _Run:
             if self.failures <= _LOGGED_FAILURES:
                 logger.warning("%s: doc %d failed: %s", form, failed.doc_id, failed.reason)
             if self.log is not None:
-                self.log.failed(form, failed)
+                self.log.on_failure(form, failed)
             return
         entry.outputs = tuple(output for output in outputs if not isinstance(output, FailedRequest))
         scored = entry.form.score(entry.sample, entry.outputs)
         self._scored[form] += scored
         self._running[form].show(form, scored, self.progress)
         if self.log is not None:
-            self.log.scored(form, scored)
+            self.log.on_score(form, scored)
 
 
 def _doc_id(entry: ScoredSample | FailedDoc) -> int:
@@ -316,4 +316,4 @@ class _RunningMean:
             return
         self.total += float(value)
         self.n += 1
-        progress.scored(form, metric, self.total / self.n, self.n)
+        progress.on_score(form, metric, self.total / self.n, self.n)

@@ -73,12 +73,12 @@ class _CountingProgress(Silent):
     def __init__(self, progress: Progress, status: EvaluationStatus) -> None:
         self._progress, self._status = progress, status
 
-    def answered(self) -> None:
-        self._progress.answered()
+    def on_response(self) -> None:
+        self._progress.on_response()
 
-    def scored(self, form: str, metric: str, running: float, n: int) -> None:
+    def on_score(self, form: str, metric: str, running: float, n: int) -> None:
         self._status.completed += 1
-        self._progress.scored(form, metric, running, n)
+        self._progress.on_score(form, metric, running, n)
 
 
 class RoundOutcomes:

@@ -232,12 +232,12 @@ def relabel(node: Node, **choices: str) -> Node:
     """The task or group under the variation of its format with these choices."""
     if isinstance(node, Group):
         members = tuple(relabel(member, **choices) for member in node.members)
-        label = Variation.parse(node.label or "").changed(**choices)
+        label = Variation.parse(node.label or "").replace(**choices)
         changed = any(new is not old for new, old in zip(members, node.members, strict=True))
         return replace(node, members=members, label=str(label)) if changed else node
     own_template = node.template is not None and node._formats_selection is None
-    label = Variation.parse("" if own_template else node.format_label or "").changed(**choices)
-    varied = node.changed(_formats_selection=str(label))
+    label = Variation.parse("" if own_template else node.format_label or "").replace(**choices)
+    varied = node.replace(_formats_selection=str(label))
     return node if (varied.format, varied.axes) == (node.format, node.axes) else varied
 
 

@@ -73,7 +73,7 @@ class RunStatus:
         self._size_done += _size(request)
 
     @property
-    def elapsed(self) -> float:
+    def elapsed_seconds(self) -> float:
         """The seconds since the run began."""
         return self._clock() - self._started
 
@@ -110,7 +110,7 @@ class RunStatus:
         if usage is None or workload is None:
             if not self._size_done:
                 return None
-            return TimeLeft(seconds=self.elapsed / self._size_done * (self._size - self._size_done))
+            return TimeLeft(seconds=self.elapsed_seconds / self._size_done * (self._size - self._size_done))
         return _time_left(workload, usage)
 
 
@@ -133,7 +133,7 @@ class EvaluationStatus(RunStatus):
         if not self.completed:
             return None
         remaining = max(0, self.requests - self.completed)
-        return TimeLeft(seconds=self.elapsed / self.completed * remaining, bound="at most")
+        return TimeLeft(seconds=self.elapsed_seconds / self.completed * remaining, bound="at most")
 
 
 def _time_left(workload: Workload, usage: Usage) -> TimeLeft | None:
@@ -192,13 +192,13 @@ def time_words(status: RunStatus) -> str:
     """The elapsed time and the remaining time."""
     time_left = status.time_left
     words = "time left not known yet" if time_left is None else f"{time_left.bound} {duration(time_left.seconds)} left"
-    return f"{duration(status.elapsed)} · {words}"
+    return f"{duration(status.elapsed_seconds)} · {words}"
 
 
 def count_words(status: RunStatus) -> list[str]:
     """Requests (or evaluations), tokens and speed."""
     words = [f"{status.completed:,} {status.of} {status.requests:,} {status.unit}"]
-    elapsed = max(status.elapsed, 1e-3)
+    elapsed = max(status.elapsed_seconds, 1e-3)
     if status.tokens is None:
         return [*words, f"{status.completed / elapsed:,.1f} {status.unit}/s"]
     done, total = status.tokens

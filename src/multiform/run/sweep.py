@@ -72,7 +72,7 @@ class Sweep:
                 options.settings  # noqa: B018  (reads the arguments of the model and of generation)
                 models.get(str(options.model))
             except MultiformError as error:
-                raise error.moved(self._place(index, error.where)) from error
+                raise error.relocate(self._place(index, error.where)) from error
             manager = TaskManager(options.include_path, design=options.design, dataset_mirror=options.dataset_mirror)
             try:
                 manager.nodes(self.tasks)

@@ -83,20 +83,20 @@ def number(text: str) -> float:
 def number_reader(is_valid: Callable[[float], bool], expected: str, hint: str) -> Reader:
     """A reader of numbers; `hint` has ``FLAG`` where the name of the flag goes."""
 
-    def read(text: str, flag: str) -> float:
+    def parse(text: str, flag: str) -> float:
         value = number(text)
         if not is_valid(value):
             raise UsageError(f"expected {expected}, got {shorten(text)}", where=flag, hint=hint.replace("FLAG", flag))
         return value
 
-    return read
+    return parse
 
 
 def count(least: int = 0, example: int = 5) -> ValueType:
     """Whole numbers of `least` or more."""
     expected = f"a whole number of {least} or more"
 
-    def read(text: str, flag: str) -> int:
+    def parse(text: str, flag: str) -> int:
         try:
             value = int(text)
         except ValueError:
@@ -106,13 +106,13 @@ def count(least: int = 0, example: int = 5) -> ValueType:
         return value
 
     accepts = lambda value: _is_whole(value) and bool(value >= least)  # noqa: E731
-    return ValueType(accepts=accepts, expected=expected, example=str(example), read=read, metavar="N")
+    return ValueType(accepts=accepts, expected=expected, example=str(example), read=parse, metavar="N")
 
 
 def one_of(names: Sequence[str], *, example: str = "", optional: bool = False, const: Any = True) -> ValueType:
     """One of several names; on the command line in upper or lower case."""
 
-    def read(text: str, flag: str) -> str:
+    def parse(text: str, flag: str) -> str:
         matches = [name for name in names if name.lower() == text.lower()]
         if not matches:
             raise UsageError(f"no '{text}'", where=flag, hint=nearest(text, names, listed="there are"))
@@ -122,7 +122,7 @@ def one_of(names: Sequence[str], *, example: str = "", optional: bool = False, c
         accepts=lambda value: value in names,
         expected=f"one of {', '.join(names)}",
         example=repr(example),
-        read=read,
+        read=parse,
         arity="optional" if optional else "value",
         const=const,
         metavar="|".join(names),

@@ -150,7 +150,7 @@ def _pipeline(
     try:
         return build_pipeline(name, steps) if steps else Pipeline(name, ())
     except MultiformError as error:
-        raise error.moved(config.where(*path)) from error
+        raise error.relocate(config.where(*path)) from error
 
 
 def _scorer_class(config: TaskConfig) -> type[Scorer]:
@@ -208,8 +208,8 @@ def _metric(
     try:
         metric = build_metric(spec, computed=not own_results, notes=ignored if spare else None)
     except MultiformError as error:
-        raise error.moved(config.where(*path)) from error
-    notes += [note.moved(config.where(*path), what=f"{note.what}, and it is ignored") for note in ignored]
+        raise error.relocate(config.where(*path)) from error
+    notes += [note.relocate(config.where(*path), what=f"{note.what}, and it is ignored") for note in ignored]
     return replace(metric, fn=pair, output_types=frozenset([config.output_type])) if paired else metric
 
 

@@ -3,8 +3,9 @@
 A name is imported when it is first used: listing tasks needs none.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from multiform.imports import lazy_names
 
 if TYPE_CHECKING:
     from multiform.tasks.config import TaskConfig
@@ -14,18 +15,6 @@ if TYPE_CHECKING:
     from multiform.tasks.python_tasks import PythonTask, task_classes
     from multiform.tasks.source import Source, StatedKeys
     from multiform.tasks.yaml import read_yaml
-
-#: The module that each name comes from.
-_HOMES = {
-    "config": ("TaskConfig",),
-    "group": ("Group", "GroupConfig", "Node", "node_name"),
-    "keys": ("FewshotConfig", "FilterPipeline", "FilterStep", "MetricConfig", "ScorerConfig"),
-    "manager": ("Design", "TaskManager"),
-    "python_tasks": ("PythonTask", "task_classes"),
-    "source": ("Source", "StatedKeys"),
-    "yaml": ("read_yaml",),
-}
-_MODULES = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Design",
@@ -47,9 +36,16 @@ __all__ = [
     "task_classes",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
-    return value
+#: The module that each name comes from.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "config": ("TaskConfig",),
+        "group": ("Group", "GroupConfig", "Node", "node_name"),
+        "keys": ("FewshotConfig", "FilterPipeline", "FilterStep", "MetricConfig", "ScorerConfig"),
+        "manager": ("Design", "TaskManager"),
+        "python_tasks": ("PythonTask", "task_classes"),
+        "source": ("Source", "StatedKeys"),
+        "yaml": ("read_yaml",),
+    },
+)

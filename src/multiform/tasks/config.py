@@ -166,7 +166,7 @@ class TaskConfig(TaskKeys):
         """The exact templates and delimiters that prompts are rendered with."""
         return {name: plain(getattr(self, name)) for name in _TEMPLATES if getattr(self, name) is not None}
 
-    def changed(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> Self:
         """A copy of the configuration in which some keys are changed."""
         stated = self.stated.with_keys(**changes)
         if "formats" not in changes and "formats" in stated.data:

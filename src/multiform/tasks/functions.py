@@ -171,7 +171,7 @@ def resolve_filter_functions(filter_list: Any, source: Source | None, where: str
         try:
             return FunctionRef(value.removeprefix("!function ").strip(), file.parent, position).resolve()
         except ConfigError as error:
-            raise error.moved(f"{where}: {value}") from error
+            raise error.relocate(f"{where}: {value}") from error
 
     return _convert_values(filter_list, resolve_value)
 

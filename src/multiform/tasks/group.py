@@ -304,7 +304,7 @@ def _rename(node: Node, clashing: set[str], parent: str = "") -> Node:
     """The node, and all nodes in it, with the name of its group before its own where that is needed."""
     is_clashing = bool(parent) and node_name(node) in clashing
     if isinstance(node, TaskConfig):
-        return node.changed(_qualified_name=f"{parent}::{node.form_name}") if is_clashing else node
+        return node.replace(_qualified_name=f"{parent}::{node.form_name}") if is_clashing else node
     group = replace(node, outer=parent) if is_clashing else node
     return replace(group, members=tuple(_rename(member, clashing, group.path) for member in node.members))
 

@@ -169,7 +169,7 @@ class TaskManager:
         assert isinstance(node, TaskConfig)
         if node.format is None or not node.format.shows_choices or "order" in node.axes:
             return label
-        return str(Variation.parse(str(node.format_label)).changed(order="shuffle:0"))
+        return str(Variation.parse(str(node.format_label)).replace(order="shuffle:0"))
 
     def _canonical_label(self, target: Target, label: str) -> str:
         """The label without values that a variation has anyway, and in the order of the axes."""
@@ -193,7 +193,7 @@ class TaskManager:
             message, where = "the task has no format that could be varied", _shorten_name(f"@{label}~{number}")
             raise UsageError(message, where=where, hint=f"name a format, e.g. mcqa~{number}")
         if self.design.choice_order is not None:  # the run decides about the order of the choices
-            base = base.changed(order="original")
+            base = base.replace(order="original")
         shots = any(config.shots(self.design.num_fewshot) for config in configs)
         grammar = Grammar.common(
             [grammar_of(format, config.variations) for format, config in zip(formats_drawn, configs, strict=True)]
@@ -386,4 +386,4 @@ def _labels_supported_by(stated: StatedKeys) -> list[str]:
     try:
         return supported_formats(stated.get("formats"), mapping)
     except ConfigError as error:
-        raise error.moved(stated.where("formats")) from error
+        raise error.relocate(stated.where("formats")) from error

@@ -116,7 +116,7 @@ def _compile_fields(values: Values, where: Where) -> None:
                 message = f"expected one expression in braces, got {shorten(values[name])}"
                 raise ConfigError(message, hint='write e.g. drop_docs: "{{label == -1}}"')
         except ConfigError as error:
-            raise error.moved(where(name)) from error
+            raise error.relocate(where(name)) from error
 
 
 def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
@@ -136,7 +136,7 @@ def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
     except UnknownFormatError as error:
         if selection is None:
             raise _at_key(error, "formats", where) from error
-        raise error.moved(f"{values['task'].partition('@')[0]}@{selection}") from error
+        raise error.relocate(f"{values['task'].partition('@')[0]}@{selection}") from error
     except ConfigError as error:
         root = "variations" if (error.where or "").startswith("variations") else "formats"
         raise _at_key(error, root, where) from error
@@ -182,7 +182,7 @@ def _draw(selection: str, values: Values, where: Where) -> Values:
     try:
         draw = fewshot_draw(selection)
     except ConfigError as error:
-        raise error.moved(f"{values['task']}@{selection}") from error
+        raise error.relocate(f"{values['task']}@{selection}") from error
     replaced = {} if values["template"] is None else _template(values, where)
     axes = {"draw": str(draw)} if draw else {}
     return {**replaced, "format_label": selection, "axes": axes, "fewshot_draw": draw}
@@ -297,7 +297,9 @@ def _generation(values: Values, where: Where) -> Values:
     except ConfigError as error:
         if format is None or format.generation_kwargs is None:
             raise _at_key(error, "generation_kwargs", where) from error
-        raise error.moved(where(*format_key(values["formats"], values["format_label"], "generation_kwargs"))) from error
+        raise error.relocate(
+            where(*format_key(values["formats"], values["format_label"], "generation_kwargs"))
+        ) from error
     return {"generation_kwargs": kwargs}
 
 
@@ -359,4 +361,4 @@ def _at_key(error: ConfigError, root: str, where: Where) -> ConfigError:
     """The error, whose place is a path of keys below `root`, at the file and line of the deepest key."""
     inner = (error.where or "").removeprefix(root).split(".")
     keys = [int(part) if part.isdigit() else part for part in inner if part]
-    return error.moved(where(root, *keys))
+    return error.relocate(where(root, *keys))

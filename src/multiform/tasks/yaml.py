@@ -218,7 +218,7 @@ class _Choices:
         self.field = Field.text(source)
 
     def __call__(self, doc: Doc) -> list[str]:
-        return [choice.strip() for choice in str(self.field.read(doc)).split("|||")]
+        return [choice.strip() for choice in str(self.field.value(doc)).split("|||")]
 
 
 def _templates_folder() -> Path:

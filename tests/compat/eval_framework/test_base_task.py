@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from multiform import BaseTask, BPBStyle, ClozeStyle, ConfigError, MCCompletionStyle, MCStyle, TaskManager
+from multiform import BaseTask, BPBStyle, ClozeStyle, ConfigError, MCStyle, TaskManager
 from multiform import evaluate as run
 from multiform.formats.dialects.metric_classes import AccuracyLoglikelihood, BitsPerByteLoglikelihood
-from multiform.formats.dialects.styler import ResponseType, TaskStyler
+from multiform.formats.dialects.styler import MCCompletionStyle, ResponseType, TaskStyler
 from multiform.forms import Task
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from multiform.tasks import Group, task_classes

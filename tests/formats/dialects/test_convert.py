@@ -53,13 +53,13 @@ def generated(draw):
     some = draw(st.sets(st.sampled_from(sorted(values))))
     needed = {"scored", "choice_labels", "choice_format", "answer_as"}
     values = {key: value for key, value in values.items() if key in some | needed}
-    return FormatConfig(**values) if kind is None else FormatConfig.named(kind, values)
+    return FormatConfig(**values) if kind is None else FormatConfig.by_name(kind, values)
 
 
 def rendered(config: TaskConfig) -> dict[str, Any]:
     """All that a prompt and its answers are made of."""
-    read = {name: Field.of(getattr(config, name)).read(DOC) for name in ("doc_to_text", "doc_to_target")}
-    scored = Field.of(config.doc_to_choice).read(DOC)
+    read = {name: Field.of(getattr(config, name)).value(DOC) for name in ("doc_to_text", "doc_to_target")}
+    scored = Field.of(config.doc_to_choice).value(DOC)
     layout = {name: getattr(config, name) for name in ("target_delimiter", "fewshot_delimiter", "gen_prefix",
                                                        "output_type", "generation_kwargs", "scorer")}  # fmt: skip
     assert config.format is not None
@@ -104,7 +104,7 @@ def test_a_format_comes_back_from_every_dialect_and_renders_the_same(form):
     assert lost == []
     assert styler.to_format() == form
     named = write_format(form, "style").value
-    assert FormatConfig.named(named["type"], {k: v for k, v in named.items() if k != "type"}) == form
+    assert FormatConfig.by_name(named["type"], {k: v for k, v in named.items() if k != "type"}) == form
     as_format = write_format(form, "formats")
     assert as_format.differences == ()
 
@@ -123,7 +123,7 @@ def test_a_format_comes_back_from_every_dialect_and_renders_the_same(form):
 
 @pytest.mark.parametrize("name", [*formats, *dialect_names])
 def test_every_name_comes_back(name):
-    form = FormatConfig.named(name)
+    form = FormatConfig.by_name(name)
     assert template_from(form)[0].to_format() == form
     assert style_from(form)[0].to_format() == form
     assert write_format(form, "formats").differences == ()

@@ -12,7 +12,6 @@ from multiform import (
     DataError,
     FormatConfig,
     Language,
-    MCCompletionStyle,
     MCStyle,
     MultiformError,
     evaluate,
@@ -24,6 +23,7 @@ from multiform.formats.dialects.metric_classes import (
     BitsPerByteLoglikelihood,
 )
 from multiform.formats.dialects.styler import (
+    MCCompletionStyle,
     ResponseType,
     TaskStyle,
     TaskStyler,
@@ -166,7 +166,9 @@ def test_an_unknown_language_is_an_error():
 
 
 def test_styles_take_their_arguments_in_formats():
-    form = FormatConfig.named("MCStyle", {"language": "DEU", "space_prefixed_labels": True, "fewshot_delimiter": "\n"})
+    form = FormatConfig.by_name(
+        "MCStyle", {"language": "DEU", "space_prefixed_labels": True, "fewshot_delimiter": "\n"}
+    )
     assert (form.question_prefix, form.choice_format, form.fewshot_delimiter) == (
         "Frage: ",
         " {label}. {choice}",
@@ -185,7 +187,7 @@ def test_styles_take_their_arguments_in_formats():
 )
 def test_unknown_styles_and_arguments_are_one_clear_error(name, changes, message):
     with pytest.raises(ConfigError) as error:
-        FormatConfig.named(name, changes)
+        FormatConfig.by_name(name, changes)
     assert str(error.value).startswith(message)
 
 

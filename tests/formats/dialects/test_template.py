@@ -377,6 +377,6 @@ def test_a_template_may_be_given_as_template_config():
     assert config.doc_to_text({"question": "Why?", "choices": ["x", "y"]}) == "Why?\nA. x\nB. y\nReply:"
     assert config.template_config == template
     assert config.to_dict() == TaskConfig(**fields, template=template).to_dict()
-    assert config.changed(num_fewshot=1).template_config == template
+    assert config.replace(num_fewshot=1).template_config == template
     with pytest.raises(ConfigError, match="template and template_config are two different templates"):
         TaskConfig(**fields, template="mcq", template_config=template)

@@ -94,7 +94,7 @@ def local(requests: Sequence[Request] = REQUESTS) -> dict[Request, object]:
 def test_a_pool_gives_the_responses_of_one_model(size: int) -> None:
     executor = PoolExecutor(FakePool(size))
     assert dict(responses(executor, REQUESTS)) == local()
-    assert executor.retried == 0
+    assert executor.retry_count == 0
     assert executor.usage == Usage(prefill=len(REQUESTS))
 
 
@@ -117,8 +117,8 @@ def test_only_the_missing_requests_of_a_dead_worker_are_run_again() -> None:
     stream = list(responses(executor, REQUESTS))
     assert dict(stream) == local()
     assert len(stream) == len(REQUESTS)
-    assert executor.retried == fails.failed - 5
-    assert sum(len(unit) for _, unit in pool.asked) == len(REQUESTS) + executor.retried
+    assert executor.retry_count == fails.failed - 5
+    assert sum(len(unit) for _, unit in pool.asked) == len(REQUESTS) + executor.retry_count
     assert executor.usage == Usage(prefill=len(REQUESTS))  # with what the dead worker had computed
 
 
@@ -189,7 +189,7 @@ def test_requests_that_a_worker_leaves_without_a_response_are_asked_again() -> N
 
     executor = PoolExecutor(Forgetful(2))
     assert dict(responses(executor, REQUESTS)) == local()
-    assert executor.retried == 1
+    assert executor.retry_count == 1
 
 
 def test_a_driver_that_died_asks_nothing_twice(tmp_path) -> None:

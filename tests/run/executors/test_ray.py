@@ -105,7 +105,7 @@ def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: P
             assert (output.is_greedy, output.tokens) == (expected[request].is_greedy, expected[request].tokens)
         else:
             assert output == expected[request]
-    assert executor.retried == 0
+    assert executor.retry_count == 0
     usage = local.usage()
     assert usage is not None
     assert executor.usage.computed_tokens <= 1.05 * usage.computed_tokens
@@ -180,8 +180,8 @@ def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str
     assert outputs == dict(responses(LocalExecutor(DummyModel()), requests))
     assert store.known("m", requests) == outputs
     times = len(asked.read_text().splitlines())
-    assert 0 < executor.retried < len(requests) / 3
-    assert len(requests) <= times <= len(requests) + executor.retried
+    assert 0 < executor.retry_count < len(requests) / 3
+    assert len(requests) <= times <= len(requests) + executor.retry_count
 
 
 def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
@@ -210,7 +210,7 @@ def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
     for request, output in outputs.items():
         assert output.loglikelihood == pytest.approx(expected[request].loglikelihood, abs=1e-4)
         assert (output.is_greedy, output.tokens) == (expected[request].is_greedy, expected[request].tokens)
-    assert 0 < executor.retried < len(requests) / 6
+    assert 0 < executor.retry_count < len(requests) / 6
     assert planned is not None
     assert executor.usage.computed_tokens <= 1.05 * planned.prefill
 
@@ -281,7 +281,7 @@ def test_workers_of_a_stopped_run_serve_the_next_one(slow: str, tmp_path: Path) 
         executor.close()
     assert 0 < len(answered) < len(requests)
     assert again == dict(responses(LocalExecutor(DummyModel()), requests))
-    assert executor.retried == 0
+    assert executor.retry_count == 0
 
 
 def test_workers_are_in_the_folder_of_the_driver_and_as_important_as_it(

@@ -150,7 +150,7 @@ def test_all_documents_are_one_batch_and_equal_prompts_are_asked_once(recording:
 
 def test_several_forms_share_a_judge(recording: type[Recording]) -> None:
     one = config(kwargs={"judge_model": "recording"})
-    two = config(kwargs={"judge_model": "recording"}, num_fewshot=0).changed(task="others")
+    two = config(kwargs={"judge_model": "recording"}, num_fewshot=0).replace(task="others")
     evaluate(model="dummy", tasks=[one, two])
     assert recording.made == 1
 

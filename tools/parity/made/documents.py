@@ -120,7 +120,7 @@ def _fit(key: str, shape: Any, config: TaskConfig) -> None:
 
 def _prompt(config: TaskConfig, doc: dict[str, Any]) -> str:
     """The context of the first request that Multiform makes of the document."""
-    task = Task.from_config(config.changed(num_fewshot=0))
+    task = Task.from_config(config.replace(num_fewshot=0))
     task.form.source._dataset = Dataset(
         "a made document", {"train": lambda: [dict(doc) for _ in range(ROWS)]}, any_split=True
     )

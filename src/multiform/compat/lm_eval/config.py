@@ -46,7 +46,7 @@ class TaskConfig(OurConfig):
             object.__setattr__(self, "stated", self.stated.with_keys(**{key: value}))
             on_change = self.__dict__.get("_on_change")
             if on_change is not None:
-                on_change(self.changed())
+                on_change(self.replace())
 
     def __contains__(self, key: object) -> bool:
         return key in self.keys()
@@ -177,7 +177,7 @@ def load_yaml(path: str | Path, *, resolve_func: bool = True, recursive: bool = 
         try:
             data = (read_yaml if recursive else read_own)(file).data
         except IncludeCycleError as error:  # lm-eval's message begins with a capital
-            raise error.moved(error.where, what=f"I{error.what[1:]}") from error
+            raise error.relocate(error.where, what=f"I{error.what[1:]}") from error
         resolved = resolve_functions(data) if resolve_func else _name_functions(data)
     assert isinstance(resolved, dict)
     return resolved

@@ -395,7 +395,7 @@ class TaskManager:
             class_keys = {**keys, "metadata": {**(keys.get("metadata") or {}), **self.metadata}}
             stated = replace(config.stated.with_keys(metadata=metadata), class_keys=class_keys)
             return Task.from_config(TaskConfig.from_stated(stated), dataset_mirror=build_context().mirror)
-        return ConfigurableTask(config=config.changed(metadata=metadata) if self.metadata else config)
+        return ConfigurableTask(config=config.replace(metadata=metadata) if self.metadata else config)
 
     def _with_metadata(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         return {**spec, "metadata": {**(spec.get("metadata") or {}), **self.metadata, "config_source": "inline"}}

@@ -53,7 +53,7 @@ class Task(OurTask):
             data_dir, config = None, data_dir
         task_config = _with_items(config) if isinstance(config, OurConfig) else self._configuration(config or {})
         if self.VERSION is not None and "version" not in task_config.metadata:
-            task_config = task_config.changed(metadata={**task_config.metadata, "version": self.VERSION})
+            task_config = task_config.replace(metadata={**task_config.metadata, "version": self.VERSION})
         super().__init__(task_config, dataset_mirror=build_context().mirror)
         self.DATASET_PATH, self.DATASET_NAME = task_config.dataset_path, task_config.dataset_name
         self.VERSION = task_config.metadata.get("version")  # type: ignore[misc]
@@ -91,7 +91,7 @@ class Task(OurTask):
             task = cls(config=dict(config.stated.class_keys)) if _takes_config(cls) else cls()
         names = {"task": config.task, "_qualified_name": config._qualified_name}
         if any(getattr(task.config, key) != name for key, name in names.items()):
-            task._configure(task.config.changed(**names), task.form.settings)
+            task._configure(task.config.replace(**names), task.form.settings)
         return task
 
     @classmethod

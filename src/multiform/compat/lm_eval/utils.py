@@ -124,7 +124,7 @@ def apply_template(template: str, doc: Mapping[str, Any]) -> str:
     >>> apply_template("Q: {{q}}", {"q": "Why?"})
     'Q: Why?'
     """
-    return str(Field.text(template).read(doc))
+    return str(Field.text(template).value(doc))
 
 
 def process_field(doc: Mapping[str, Any], field_spec: Any) -> Any:

@@ -27,7 +27,7 @@ def overlay_fields(dialect_fields: Mapping[str, Any], format_fields: Mapping[str
     except ConfigError as error:
         if error.where not in changes:
             raise
-        raise error.moved(f"format.{error.where}") from error
+        raise error.relocate(f"format.{error.where}") from error
 
 
 def unexpressed_fields(

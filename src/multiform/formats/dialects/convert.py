@@ -32,7 +32,7 @@ class WrittenFormat:
     def python(self) -> str:
         """The Python expression that constructs it.
 
-        >>> write_format(FormatConfig.named("mcqa", {"question_prefix": "Q: "}), "formats").python()
+        >>> write_format(FormatConfig.by_name("mcqa", {"question_prefix": "Q: "}), "formats").python()
         "MCQAFormat(question_prefix='Q: ')"
         """
         return f"{self.kind}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"

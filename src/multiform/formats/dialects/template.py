@@ -38,7 +38,7 @@ class LabelTemplate(BoundTemplate):
     labels: tuple[str, ...] = field(kw_only=True)
 
     def __call__(self, doc: Doc) -> Any:
-        return BoundTemplate.__call__(self, doc) if _is_choice_list(self.choices.read(doc)) else list(self.labels)
+        return BoundTemplate.__call__(self, doc) if _is_choice_list(self.choices.value(doc)) else list(self.labels)
 
 
 @dataclass
@@ -78,11 +78,11 @@ class TemplateConfig(ABC):
     ) -> Callable[[Doc], str]:
         """A function from a document to its prompt, given the fields of the question and the choices."""
 
-        def wrapped(doc: Doc) -> str:
+        def prompt(doc: Doc) -> str:
             shown = process_field(doc, original_doc_to_choice) if self._should_show_choices() else None
             return self.format_prompt(process_field(doc, original_doc_to_text, ""), shown)
 
-        return wrapped
+        return prompt
 
     def _should_show_choices(self) -> bool:
         """Whether `format_prompt` gets the choices; override it to leave them out of prompts."""
@@ -94,14 +94,14 @@ class TemplateConfig(ABC):
         Where a document's choices are no list, all labels are scored.
         """
 
-        def wrapped(doc: Doc) -> list[str]:
+        def scored_choices(doc: Doc) -> list[str]:
             choices = process_field(doc, original_doc_to_choice, [])
             labels = getattr(self, "choice_labels", None)
             if not labels:
                 return [str(choice) for choice in choices]
             return label_list(len(choices), label_spec(labels)) if isinstance(choices, list | tuple) else list(labels)
 
-        return wrapped
+        return scored_choices
 
 
 @dataclass

@@ -209,21 +209,21 @@ class _FromPrompt:
     text: FieldSpec
     choices: FieldSpec
 
-    def _read(self, doc: Doc) -> ReadPrompt:
-        text = Field.of(self.text).read(doc)
+    def _read_prompt(self, doc: Doc) -> ReadPrompt:
+        text = Field.of(self.text).value(doc)
         if not isinstance(text, str):
             message = f"doc_to_text gives {shorten(text, 40)}, not a question"
             raise DataError(message, hint=f"run the task without a format, or {ADD_CHOICES}")
         if self.choices is None:
             return read_shown(text, doc)
-        return read_prompt(text, choice_list(Field.of(self.choices).read(doc)), doc)
+        return read_prompt(text, choice_list(Field.of(self.choices).value(doc)), doc)
 
 
 class PromptQuestion(_FromPrompt):
     """The question in the prompt of a document."""
 
     def __call__(self, doc: Doc) -> str:
-        return self._read(doc).question
+        return self._read_prompt(doc).question
 
     def __str__(self) -> str:
         return f"the question in {_name(self.text)}"
@@ -233,7 +233,7 @@ class PromptChoices(_FromPrompt):
     """The choices in the prompt of a document."""
 
     def __call__(self, doc: Doc) -> list[str]:
-        return list(self._read(doc).choices)
+        return list(self._read_prompt(doc).choices)
 
     def __str__(self) -> str:
         return f"the choices in {_name(self.text)}" + (f", or {_name(self.choices)}" if self.choices else "")
@@ -249,9 +249,9 @@ class PromptAnswer:
     base: int | None = None
 
     def __call__(self, doc: Doc) -> int | list[int]:
-        value = Field.of(self.target).read(doc)
+        value = Field.of(self.target).value(doc)
         listed = parse_literal_list(value) if isinstance(value, str) else None
-        names = label_list(_MOST) if self.choices is None else choice_list(Field.of(self.choices).read(doc))
+        names = label_list(_MOST) if self.choices is None else choice_list(Field.of(self.choices).value(doc))
         return index_among(value if listed is None else listed, names, digits=self.digits, base=self.base)
 
     def __str__(self) -> str:

@@ -103,12 +103,12 @@ class _Spread:
     index: int
 
     def _order(self, doc: Doc) -> tuple[list[str], int]:
-        choices = [str(choice) for choice in choice_list(Field.of(self.choices).read(doc))]
+        choices = [str(choice) for choice in choice_list(Field.of(self.choices).value(doc))]
         if not 0 <= self.index < len(choices):
             message = f"doc_to_target is {self.index}, and there are {len(choices)} choices"
             raise DataError(message, hint="check doc_to_target")
         others = [choice for place, choice in enumerate(choices) if place != self.index]
-        seed = str(Field.of(self.question).read(doc))
+        seed = str(Field.of(self.question).value(doc))
         return shuffle_correct_with_distractors(choices[self.index], others, seed)
 
     def __str__(self) -> str:

@@ -34,7 +34,7 @@ class Executor(UnitRunner, Protocol):
     """Loads the model of a run and runs its requests; it keeps the model, so that several runs load it once."""
 
     @property
-    def retried(self) -> int:
+    def retry_count(self) -> int:
         """Requests that were run more than once so far, because a worker failed on their unit."""
 
     def load(
@@ -81,7 +81,7 @@ def _forget(request: Request, output: Output) -> None:
 class LocalExecutor:
     """Runs one unit after the other on the model, in this process."""
 
-    retried = 0
+    retry_count = 0
 
     def __init__(self, model: Model | None = None) -> None:
         self._model = model
@@ -154,7 +154,7 @@ class LocalExecutor:
 class CachedExecutor:
     """Runs nothing: a run uses cached responses only, and fails where it needs others."""
 
-    retried = 0
+    retry_count = 0
 
     def load(
         self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None

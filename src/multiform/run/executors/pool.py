@@ -107,7 +107,7 @@ class PoolExecutor:
         self.pool = pool
         #: What the workers have computed, as far as their model counts tokens and they lived to report it.
         self.usage = Usage()
-        self.retried = 0
+        self.retry_count = 0
         self._free: list[int] = []
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
@@ -173,7 +173,7 @@ class PoolExecutor:
         if len(missing) == 1 and failed >= ATTEMPTS:
             yield missing[0], FailedRequest(reason=reason, retried=failed - 1)
             return
-        self.retried += len(missing)
+        self.retry_count += len(missing)
         logger.warning("a worker failed, %d requests of its unit are run again: %s", len(missing), reason)
         units = [missing] if failed + 1 < ATTEMPTS or len(missing) == 1 else [part.requests for part in halves(missing)]
         waiting.extendleft(_Task(requests, failed) for requests in reversed(units))

@@ -50,8 +50,8 @@ class RayExecutor:
         self.workers: PoolExecutor | None = None
 
     @property
-    def retried(self) -> int:
-        return 0 if self.workers is None else self.workers.retried
+    def retry_count(self) -> int:
+        return 0 if self.workers is None else self.workers.retry_count
 
     @property
     def usage(self) -> Usage:

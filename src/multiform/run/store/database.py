@@ -202,7 +202,7 @@ class BackgroundWriter:
         self._thread = Thread(target=self._work, name="multiform-store", daemon=True)
         self._thread.start()
 
-    def put(self, row: Row) -> None:
+    def add(self, row: Row) -> None:
         self._rows.put(row)
 
     def close(self) -> None:

@@ -158,7 +158,7 @@ class Store:
     def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
         requests = list(requests)
-        cached = self._read(lambda connection: _look_up(connection, identity, requests))
+        cached = self._query(lambda connection: _look_up(connection, identity, requests))
         if cached is None:
             return CachedResponses()
         if cached.damaged:
@@ -170,7 +170,7 @@ class Store:
     def facts(self, signature: str) -> dict[str, Any] | None:
         """The stored facts about a model, by a signature that is known without loading it."""
 
-        def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
+        def read_facts(connection: sqlite3.Connection) -> dict[str, Any] | None:
             query = database.adapt_query(connection, "SELECT facts, checksum FROM facts WHERE signature = ?")
             row = connection.execute(query, (signature,)).fetchone()
             if row and row[1] not in (None, checksum(signature, str(row[0]))):
@@ -179,7 +179,7 @@ class Store:
                 return None
             return dict(json.loads(row[0])) if row else None
 
-        return self._read(read)
+        return self._query(read_facts)
 
     def remember(self, signature: str, facts: Mapping[str, Any]) -> None:
         """Store the facts about a model; where that fails, the model is loaded again in the next run."""
@@ -199,11 +199,11 @@ class Store:
         """A context manager that gives a function which stores responses of this model."""
         writer = BackgroundWriter(_Recorder(self, identity).write)
         try:
-            yield lambda request, output: writer.put((request_key(request), output_line(output)))
+            yield lambda request, output: writer.add((request_key(request), output_line(output)))
         finally:
             writer.close()
 
-    def _read(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
+    def _query(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
         """The result of `use` on the open file; None where there is no file, or reading fails."""
         attempts = _READ_ATTEMPTS if self._readable else 0
         for attempt in range(attempts):

@@ -382,7 +382,7 @@ class AIJudge(Scorer):
     def judge_prompt(self, outcome: TextOutcome, doc: Doc) -> str:
         """The judge's prompt for one completion."""
         prompt = getattr(outcome, "prompt", "")
-        question = self._question.read(doc) if self._question is not None else _question(doc) or prompt or dict(doc)
+        question = self._question.value(doc) if self._question is not None else _question(doc) or prompt or dict(doc)
         names: dict[str, Any] = {
             "question": question,
             "prompt": prompt or question,

@@ -47,13 +47,13 @@ class FinalAnswer(ReadingScorer):
         patterns = [self.patterns] if isinstance(self.patterns, str) else self.patterns
         self._markers = (*(compile_pattern(pattern, "patterns") for pattern in patterns), *_MARKERS)
 
-    def read(self, outcome: TextOutcome) -> str | None:
+    def read_answer(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
         return read_final_answer(outcome.prediction, self._markers)
 
     def reading(self, outcome: TextOutcome) -> TextOutcome:
         """Compare as numbers when the reference is one, as words otherwise."""
-        answer = self.read(outcome) if outcome.prediction is not None else None
+        answer = self.read_answer(outcome) if outcome.prediction is not None else None
         references = tuple(canonical_answer(split_solution(reference)[1]) for reference in outcome.references)
         prediction = None if answer is None else _best_reading(answer, references)
         return replace(outcome, prediction=prediction, references=references)
@@ -73,7 +73,7 @@ class MathVerify(FinalAnswer):
         if outcome.prediction is None or found.prediction in found.references:
             return found
         references = [split_solution(reference)[1] for reference in outcome.references]
-        answer, end = self.read(outcome), outcome.prediction[-_SEARCHED:]
+        answer, end = self.read_answer(outcome), outcome.prediction[-_SEARCHED:]
         texts = [end] * ("\\boxed" in end) + [f"${answer}$"] * (answer is not None)
         for reference, canonical in zip(references, found.references, strict=True):
             if any(_is_equal(reference, text) for text in texts):
@@ -179,7 +179,7 @@ class FirstToken(ReadingScorer):
     Where a reference has several words, as many words of the completion are compared.
     """
 
-    def read(self, outcome: TextOutcome) -> str | None:
+    def read_answer(self, outcome: TextOutcome) -> str | None:
         return next(iter(tokens(outcome.prediction)), None)
 
     def reading(self, outcome: TextOutcome) -> TextOutcome:
@@ -224,7 +224,7 @@ class Regex(ReadingScorer):
         if self.regex_pattern is not None or not self.pipeline.steps:
             self._pattern = compile_pattern(self.regex_pattern or DEFAULT_PATTERN, "regex_pattern")
 
-    def read(self, outcome: TextOutcome) -> str | None:
+    def read_answer(self, outcome: TextOutcome) -> str | None:
         if outcome.prediction == INVALID:
             return None
         return self._find(outcome.prediction) if self._pattern else str(outcome.prediction)

@@ -157,7 +157,7 @@ class ReadingScorer(Scorer, ABC):
     default_metric_cfg: ClassVar[Sequence[str | Mapping[str, Any]]] = ("exact_match", "invalid", "truncated")
 
     @abstractmethod
-    def read(self, outcome: TextOutcome) -> str | None:
+    def read_answer(self, outcome: TextOutcome) -> str | None:
         """The prediction in a completion, or None."""
 
     def canonical(self, text: str) -> str:
@@ -166,7 +166,7 @@ class ReadingScorer(Scorer, ABC):
 
     def reading(self, outcome: TextOutcome) -> TextOutcome:
         """The outcome with the completion replaced by the prediction extracted from it."""
-        answer = self.read(outcome) if outcome.prediction is not None else None
+        answer = self.read_answer(outcome) if outcome.prediction is not None else None
         return replace(
             outcome,
             prediction=None if answer is None else self.canonical(answer),

@@ -38,7 +38,7 @@ class ChoiceMatch(ReadingScorer):
             message = f"expected a list, 'letters' or 'numbers', got {shorten(self.labels)}"
             raise ConfigError(message, where="scorer.kwargs.labels", hint="write labels: [A, B, C, D]")
 
-    def read(self, outcome: TextOutcome) -> str | None:
+    def read_answer(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
         if not outcome.labels:
             return _plain(outcome.prediction) or None
@@ -190,12 +190,12 @@ class ChoiceText(ChoiceMatch):
     Without labels, the first line of the completion is compared.
     """
 
-    def read(self, outcome: TextOutcome) -> str | None:
+    def read_answer(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
         first_line = _canonical(outcome.prediction.partition("\n")[0])
         if not outcome.labels or first_line in map(_canonical, outcome.choices):
             return first_line or None
-        label = super().read(outcome)
+        label = super().read_answer(outcome)
         return None if label is None else str(outcome.choices[list(outcome.labels).index(label)])
 
     def reading(self, outcome: TextOutcome) -> TextOutcome:

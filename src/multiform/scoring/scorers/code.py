@@ -126,10 +126,10 @@ class Code(Scorer):
         code = text if not blocks else blocks[0 if self.block == "first" else -1]
         if self._program is not None:
             return str(render(self._program, {**doc, "code": code}))
-        tests = [test for field in self._tests for test in read_tests(field.read(doc))]
+        tests = [test for field in self._tests for test in read_tests(field.value(doc))]
         if not tests:
             raise DataError("a document has no tests", where="scorer.kwargs.tests", hint="name the column with them")
-        name = "" if self._function is None else self._function.read(doc) or ""
+        name = "" if self._function is None else self._function.value(doc) or ""
         return f"{_TESTED}\n_run({code!r}, {tests!r}, {name!r})"
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:

@@ -320,11 +320,11 @@ class Instructions(Scorer):
 
     def _values(self, outcome: Outcome, doc: Doc) -> dict[str, Any]:
         completion = as_completion(outcome, "instructions")
-        names, arguments = _parse(self._rules.read(doc)), _parse(self._arguments.read(doc))
+        names, arguments = _parse(self._rules.value(doc)), _parse(self._arguments.value(doc))
         if not isinstance(names, list) or not isinstance(arguments, list) or len(names) != len(arguments):
             message = f"expected as many arguments as rules, got {shorten(names)} and {shorten(arguments)}"
             raise DataError(message, where="scorer.kwargs", hint="name the columns with rules: and arguments:")
-        text, prompt = completion.primed + str(completion.prediction or ""), str(self._prompt.read(doc))
+        text, prompt = completion.primed + str(completion.prediction or ""), str(self._prompt.value(doc))
         texts = loose_texts(text)
         pairs = [(str(name), _parse(options)) for name, options in zip(names, arguments, strict=True)]
         strict = [follows(name, text, options, prompt) for name, options in pairs]

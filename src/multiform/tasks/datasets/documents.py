@@ -105,7 +105,7 @@ class DocSource:
     def _load(self) -> Dataset:
         return load_dataset(self.config, self.mirror, self.arguments)
 
-    def open(self) -> Dataset:
+    def open_dataset(self) -> Dataset:
         """Open the dataset again."""
         self._splits.clear()
         self._dataset, self._tables = self._load(), None
@@ -207,7 +207,7 @@ class DocSource:
             samples = config.get_docs(self.dataset) if config.samples is not None else None
         except ConfigError as error:
             place = self.config.where("fewshot_config", "samples")
-            raise error.moved(place) from error
+            raise error.relocate(place) from error
         if samples is not None:
             return list(samples)
         for kind in _KINDS:
@@ -222,7 +222,7 @@ class DocSource:
                 rows = self.dataset[name]
             except DataError as error:
                 place = error.where or self.config.where(_split_key(self.config, name))
-                raise error.moved(place) from error
+                raise error.relocate(place) from error
             read = prepare_rows(rows, self.config)
             docs = read if process is None else _process(process, read, self.config)
             transform = self.hooks.get("process_doc")
@@ -283,7 +283,7 @@ def prepare_rows(rows: Docs, config: TaskConfig) -> Docs:
         return rows
     drops = Field.of(condition)
     try:
-        return [row for row in rows if not drops.read(row)]
+        return [row for row in rows if not drops.value(row)]
     except MultiformError as error:
         raise DataError(error.what, where=config.where("drop_docs"), hint=error.hint) from error
 

@@ -273,23 +273,23 @@ def slice_splits(dataset: Dataset, split: Any, place: str | None) -> Dataset:
         hint = "write the name of a split, or a part of one as in train[:100] or test[50%:]"
         raise DataError(f"not a split: {reason(error)}", where=place, hint=hint) from error
 
-    def read() -> Rows:
+    def read_rows() -> Rows:
         return [row for part in slices for row in dataset[part.splitname][part.from_ : part.to]]
 
-    return Dataset(f"{dataset.name} ({split})", {str(split): read}, any_split=True)
+    return Dataset(f"{dataset.name} ({split})", {str(split): read_rows}, any_split=True)
 
 
 def listing(rows: Any, place: str | None) -> Callable[[], Rows]:
     """Reads rows of any kind, such as a `datasets.Dataset`, into a list of dicts."""
 
-    def read() -> Rows:
+    def read_rows() -> Rows:
         try:
             return [dict(row) for row in without_decoding(rows)]
         except (TypeError, ValueError) as error:
             message = f"the rows are not mappings of columns: {error}"
             raise DataError(message, where=place, hint="give a list of dicts for each split") from error
 
-    return read
+    return read_rows
 
 
 def splits_of(loaded: Any, name: str, place: str | None) -> Dataset:

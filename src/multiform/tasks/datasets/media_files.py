@@ -55,7 +55,7 @@ def _from_text(text: str, kind: Kind, find: Finder) -> Media:
     try:
         media = _from_bytes(read_file(path), kind)
     except DataError as error:
-        raise error.moved(None, what=f"{display(path)}: {error.what}") from error
+        raise error.relocate(None, what=f"{display(path)}: {error.what}") from error
     except OSError as error:
         raise DataError(f"{display(path)} cannot be read: {error.strerror}", hint="check the file") from error
     # The path instead of the content: a dataset of large images need not be in memory.
