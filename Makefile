@@ -121,6 +121,7 @@ test-wheel: $(BIN)/.dev
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py
 	$(BIN)/python tests/test_golden_tables.py
+	$(BIN)/python -m tests.forms.test_identities
 	$(BIN)/python -m tests.formats.test_variations
 
 bench: $(BIN)/.dev

@@ -1,0 +1,51 @@
+"""The identities of forms, pinned in `golden/identities.txt`: one line per benchmark of the library and form of the quiz.
+
+Results and requests are known by the identity of their form. A changed line means that cached prompts and earlier
+results of that form no longer match: change one only on purpose, say so in the changelog, and write the file again::
+
+    make golden
+"""
+
+from __future__ import annotations
+
+from multiform import Form, RunSettings, TaskConfig, TaskManager
+from multiform.hashing import short_hash
+from multiform.tasks import Group
+from tests.conftest import ROOT
+
+GOLDEN = ROOT / "tests" / "golden" / "identities.txt"
+
+
+def identity(config: TaskConfig) -> str:
+    return Form(config, RunSettings()).identity(None)
+
+
+def identities() -> dict[str, str]:
+    """By the name of a form: its identity; by that of a group: how many forms it has, and a hash of their identities."""
+    manager = TaskManager()
+    found = {config.form_name: identity(config) for config in manager.load("quiz@all")}
+    for name in sorted(entry.name for entry in manager.index.entries.values() if entry.family is None):
+        for node in manager.nodes(name):
+            if isinstance(node, Group):
+                forms = {config.form_name: identity(config) for config in node.tasks()}
+                found[name] = f"{short_hash(forms)} of {len(forms)} forms"
+            else:
+                found[node.form_name] = identity(node)
+    return found
+
+
+def lines(found: dict[str, str]) -> list[str]:
+    width = max(map(len, found))
+    return [f"{name:<{width}}  {value}" for name, value in found.items()]
+
+
+def test_the_identities_of_forms_do_not_change() -> None:
+    pinned = dict(line.split(maxsplit=1) for line in GOLDEN.read_text(encoding="utf-8").splitlines())
+    found = identities()
+    changed = {name: f"{pinned[name]} -> {value}" for name, value in found.items() if pinned.get(name, value) != value}
+    assert not changed, "cached prompts and results of these forms would no longer match; if that is meant: make golden"
+    assert sorted(found) == sorted(pinned), "forms were added or removed; if that is meant: make golden"
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text("\n".join(lines(identities())) + "\n", encoding="utf-8")
