@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import sys
@@ -32,6 +33,21 @@ def _functions(step: str) -> list[str]:
     """The functions that a step names, as `module:qualified.name`."""
     pairs = re.findall(r"`([\w/]+)\.py` `([\w.]+)`", step)
     return [f"multiform.{module.replace('/', '.')}:{name}" for module, name in pairs]
+
+
+@pytest.mark.parametrize("addition", ["a flag", "a lint rule", "a metric", "a server protocol", "a chart"])
+def test_what_is_often_added_touches_files_that_exist(addition: str) -> None:
+    section = PAGE.partition(f"## Add {addition}\n")[2].partition("\n## ")[0]
+    named = re.findall(r"`((?:[\w]+/)+[\w]+\.(?:py|js))`", section)
+    assert named
+    assert [name for name in named if not (ROOT / "src" / "multiform" / name).is_file()] == []
+
+
+@pytest.mark.parametrize("package", ["formats", "tasks", "forms", "run"])
+def test_a_package_says_in_its_docstring_what_this_page_says(package: str) -> None:
+    [sentence] = re.findall(rf"^\* `{package}/`: (.*)$", PAGE, re.MULTILINE)
+    docstring = importlib.import_module(f"multiform.{package}").__doc__ or ""
+    assert docstring.splitlines()[0].partition(": ")[2] == sentence
 
 
 def test_the_map_has_every_package_with_its_size() -> None:

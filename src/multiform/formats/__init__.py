@@ -1,4 +1,4 @@
-"""Formats: how documents become prompts and are scored; the built-in formats, their dialects and variations."""
+"""Formats: how a document becomes a prompt and is scored, whatever its task."""
 
 from multiform.formats.base import FormatConfig, OutputType, Scored, dialect_names, formats, register_format
 from multiform.formats.builtin import BPBFormat, ClozeFormat, COTGenFormat, GenerateFormat, HybridFormat, MCQAFormat

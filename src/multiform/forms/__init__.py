@@ -1,4 +1,4 @@
-"""Forms: one task under one format with the settings of a run, from documents to samples to scores."""
+"""Forms: a task under one format with the settings of a run; its documents become samples, and responses scores."""
 
 from multiform.forms.form import Form
 from multiform.forms.sample import Responses, Sample, ScoredSample

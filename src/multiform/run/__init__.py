@@ -1,1 +1,1 @@
-"""Runs: options, the store of responses, executors, schedules, and the way from a command to its results."""
+"""Runs: a model evaluates forms, as the options say, with a schedule, an executor and the store of responses."""

@@ -1,4 +1,4 @@
-"""Tasks: what a task file states, and where; configurations, groups, datasets and the library.
+"""Tasks: what a task file states, the `TaskConfig` that follows from it, and its dataset; nothing is rendered here.
 
 A name is imported when it is first used: listing tasks needs none.
 """
