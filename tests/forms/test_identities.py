@@ -1,4 +1,4 @@
-"""The identities of forms, pinned in `golden/identities.txt`: one line per benchmark of the library and form of the quiz.
+"""The identities of forms, pinned in `golden/identities.txt`: a line per benchmark of the library and form of the quiz.
 
 Results and requests are known by the identity of their form. A changed line means that cached prompts and earlier
 results of that form no longer match: change one only on purpose, say so in the changelog, and write the file again::
@@ -21,7 +21,7 @@ def identity(config: TaskConfig) -> str:
 
 
 def identities() -> dict[str, str]:
-    """By the name of a form: its identity; by that of a group: how many forms it has, and a hash of their identities."""
+    """The identity of each form; of each group, a hash of the identities of its forms, and how many it has."""
     manager = TaskManager()
     found = {config.form_name: identity(config) for config in manager.load("quiz@all")}
     for name in sorted(entry.name for entry in manager.index.entries.values() if entry.family is None):

@@ -14,7 +14,7 @@ import pytest
 
 from multiform import evaluate
 from multiform.models.dummy import DummyModel
-from multiform.models.usage import Usage, Workload
+from multiform.models.model import Usage, Workload
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Response
 from multiform.run.progress import PlainProgress, Silent, TerminalProgress, chosen_progress
 from multiform.run.status import RunningScore, RunStatus, score_lines

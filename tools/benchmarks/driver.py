@@ -28,7 +28,7 @@ def measure(setting: Setting) -> Iterator[Row]:
     from multiform.models.dummy import DummyModel
     from multiform.requests import LoglikelihoodRequest
     from multiform.run.executors import units
-    from multiform.run.executors.subtrees import subtrees
+    from multiform.run.executors.pool import subtrees
     from multiform.run.pending import pending_samples
     from multiform.run.progress import Silent
     from multiform.run.samples import run_samples

@@ -127,7 +127,7 @@ def _register_models() -> None:
     from multiform.models import register_model
     from multiform.models.dummy import DummyModel
     from multiform.models.hf.model import HFModel
-    from multiform.models.usage import Usage
+    from multiform.models.model import Usage
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

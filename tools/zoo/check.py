@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from multiform.models.hf.backend import Seq2SeqBackend
+from multiform.models.model import Counters
 from multiform.models.tokenizer import fit
 from multiform.models.torch import device
 from multiform.models.torch.engine import generate, score
@@ -27,7 +28,6 @@ from multiform.models.torch.sampling import Generation, Sampling
 from multiform.models.torch.seq2seq import decoder_tokens
 from multiform.models.torch.structure import accepted_options, rope_kinds
 from multiform.models.torch.transformers_loop import greedy_config, prompt_inputs
-from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput
 from tools.zoo.configs import POSITIONS, TOKENS, VOCABULARY
 from tools.zoo.peer import PeerScores, lm_eval_scores

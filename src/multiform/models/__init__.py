@@ -1,7 +1,6 @@
 """Models: one small interface, and what implements it.
 
-model               Model, the interface
-usage               the tokens that requests take, and those that a model has computed
+model               Model, the interface; Usage, the tokens that a model has computed
 registry            the models by name
 arguments           checks of the arguments of models and of generations
 identity            the identity of a model on this machine, and hashes of its files

@@ -89,8 +89,8 @@ _VLLM = replace(
     _HF,
     factory="multiform.models.vllm.model:VLLMModel",
     about="any causal model that vLLM loads, in this process (pretrained=...)",
-    signature_from="multiform.models.vllm.arguments:signature",
-    generation_check="multiform.models.vllm.arguments:check_generation",
+    signature_from="multiform.models.vllm.model:signature",
+    generation_check="multiform.models.vllm.model:check_generation",
 )
 _OPENAI_CHAT = ModelEntry(
     factory="multiform.models.servers.openai_chat:OpenAIChat",

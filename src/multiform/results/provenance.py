@@ -19,7 +19,7 @@ from typing import Any
 from multiform.forms import Form
 from multiform.hashing import sha256
 from multiform.models import Model
-from multiform.models.usage import Usage
+from multiform.models.model import Usage
 from multiform.paths import safe_name
 from multiform.tasks.keys import FewshotConfig, plain
 from multiform.tasks.source import display

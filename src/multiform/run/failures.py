@@ -18,15 +18,6 @@ ON_ERROR: tuple[OnError, ...] = ("stop", "skip", "count")
 _NAMED = 5
 
 
-def is_limit(value: float) -> bool:
-    """Whether a value limits failures: a whole number of documents, or a share below 1.
-
-    >>> [is_limit(value) for value in (0, 3, 0.05, 1.5, -1)]
-    [True, True, True, False, False]
-    """
-    return 0 <= value < 1 or (value >= 1 and float(value).is_integer())
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorPolicy:
     """What a run does about documents whose requests failed for good.

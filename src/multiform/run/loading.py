@@ -16,9 +16,8 @@ from multiform.errors import ModelError, UsageError, reason
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
-from multiform.models.model import Completions, Loglikelihoods
+from multiform.models.model import Completions, Loglikelihoods, Usage, Workload
 from multiform.models.registry import ChatFormatter
-from multiform.models.usage import Usage, Workload
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest

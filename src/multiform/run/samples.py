@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from multiform.errors import ModelError, MultiformError
 from multiform.forms import ScoredSample
 from multiform.models import Model
-from multiform.models.usage import Usage, Workload
+from multiform.models.model import Usage, Workload
 from multiform.requests import FailedRequest, Output, Request
 from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc

@@ -13,7 +13,7 @@ import numpy as np
 
 from multiform.errors import UsageError, shorten
 from multiform.forms import Form, ScoredSample
-from multiform.models.usage import Usage
+from multiform.models.model import Usage
 from multiform.results.groups import FormStop, TaskStops
 from multiform.results.values import FailedDoc
 from multiform.run.failures import ErrorPolicy

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from multiform.models.usage import Usage, Workload
+from multiform.models.model import Usage, Workload
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request
 from multiform.statistics.estimates import Estimate
 from multiform.terminal import duration, visible

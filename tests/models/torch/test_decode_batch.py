@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from multiform.models.hf.model import HFModel
+from multiform.models.model import Counters
 from multiform.models.torch.decode_batch import SharedPrefixBatch
 from multiform.models.torch.planner import Decoding
-from multiform.models.usage import Counters
 from multiform.requests import GenerationRequest
 
 FIRST = "Question: what is it?\nAnswer: yes, the cat sat on the mat.\n\n"

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from multiform.errors import UsageError
 from multiform.models.hf.model import HFModel
+from multiform.models.model import Counters
 from multiform.models.torch.decode_batch import PaddedBatch
 from multiform.models.torch.device import BUDGET_SHARE
 from multiform.models.torch.planner import Decoding
 from multiform.models.torch.sampling import Sampling, next_token
-from multiform.models.usage import Counters
 from multiform.requests import GenerationRequest
 
 PROMPTS = [

@@ -14,12 +14,12 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from multiform.models.hf.model import HFModel
+from multiform.models.model import Counters
 from multiform.models.torch.attention import TreeAttention, apply_window, attention_mask
 from multiform.models.torch.device import PASS_TOKENS, prefix_budget
 from multiform.models.torch.forward import Forward, Mode
 from multiform.models.torch.plan import BatchLimits, Pair, plan
 from multiform.models.torch.scoring import ENOUGH, score_by_batch, score_by_plan, scoring_plan
-from multiform.models.usage import Counters
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
 
 SHOTS = "Question: what is it?\nAnswer: yes, the cat.\n\n" * 2

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from multiform.models.model import Counters
 from multiform.models.torch import scoring
 from multiform.models.torch.attention import ModelState
 from multiform.models.torch.engine import score, scoring_cost
@@ -18,7 +19,6 @@ from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.scoring import Grouping, Resume
 from multiform.models.torch.trial import loglikelihood_alone, state_trial
-from multiform.models.usage import Counters
 from tools.zoo.models import CUSTOM, zoo_model
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.long]

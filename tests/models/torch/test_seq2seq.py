@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from multiform.models.hf.backend import Seq2SeqBackend
 from multiform.models.hf.load import max_length
+from multiform.models.model import Counters
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.seq2seq import (
     ALONE,
@@ -26,7 +27,6 @@ from multiform.models.torch.seq2seq import (
     plain_row_logits,
     scores_together,
 )
-from multiform.models.usage import Counters
 from tests.tiny_models import make_tokenizer
 from tools.zoo.models import WITH_ENCODER, scaled, zoo_model
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from multiform.models.model import Counters
 from multiform.models.torch import structure
 from multiform.models.torch.engine import score
 from multiform.models.torch.forward import LMHead
@@ -19,7 +20,6 @@ from multiform.models.torch.scoring import Grouping
 from multiform.models.torch.seq2seq import PLAIN, scores_together
 from multiform.models.torch.structure import in_float32
 from multiform.models.torch.trial import loglikelihood_alone
-from multiform.models.usage import Counters
 from tools.zoo.models import CUSTOM, zoo_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
+from multiform.models.model import Counters
 from multiform.models.torch.engine import generate
 from multiform.models.torch.forward import LMHead
 from multiform.models.torch.plan import BatchLimits
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.sampling import Generation, Sampling
 from multiform.models.torch.transformers_loop import greedy_config, prompt_inputs
-from multiform.models.usage import Counters
 from tools.zoo.check import NumberTokenizer
 from tools.zoo.models import zoo_model
 

@@ -17,6 +17,7 @@ import torch
 import transformers
 
 from multiform.models.hf.model import HFModel
+from multiform.models.model import Counters
 from multiform.models.torch import planner as planner_module
 from multiform.models.torch.engine import score, scoring_cost
 from multiform.models.torch.forward import LMHead, Mode
@@ -33,7 +34,6 @@ from multiform.models.torch.trial import (
     trial_length,
     trial_pairs,
 )
-from multiform.models.usage import Counters
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from tests.tiny_models import llama_config, make_tokenizer
 from tools.zoo import custom

@@ -8,7 +8,7 @@ import pytest
 
 from multiform.errors import ModelError
 from multiform.models.dummy import DummyModel
-from multiform.models.usage import Usage
+from multiform.models.model import Usage
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, Response
 from multiform.run.executors import LocalExecutor, Unit, responses
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded

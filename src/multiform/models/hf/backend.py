@@ -9,6 +9,7 @@ from typing import Protocol
 
 from transformers import PreTrainedModel
 
+from multiform.models.model import Counters
 from multiform.models.tokenizer import (
     Encoder,
     after_prefix,
@@ -36,7 +37,6 @@ from multiform.models.torch.seq2seq import (
 )
 from multiform.models.torch.transformers_loop import beam_search
 from multiform.models.torch.trial import trial_length
-from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput, Response
 
 logger = logging.getLogger("multiform")

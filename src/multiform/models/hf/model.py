@@ -23,13 +23,13 @@ from multiform.models.hf.load import max_length as context_length
 from multiform.models.hf.source import RULES, WEIGHT_OPTIONS, ModelSource, WeightOptions, check_values
 from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
 from multiform.models.local import LocalModel
+from multiform.models.model import Workload
 from multiform.models.tokenizer import rolling_windows
 from multiform.models.torch.device import generation_limits, hold_memory, scoring_limits
 from multiform.models.torch.forward import LMHead
 from multiform.models.torch.plan import Pair, Tokens
 from multiform.models.torch.planner import Planner
 from multiform.models.torch.sampling import check_config, in_force, num_beams
-from multiform.models.usage import Workload
 from multiform.prompts.chat import template_variables
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 

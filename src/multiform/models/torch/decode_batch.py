@@ -14,12 +14,12 @@ from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from multiform.models.model import Counters
 from multiform.models.torch.attention import KVCache
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.forward import Forward, plain_logits
 from multiform.models.torch.plan import Chunk, Span, Tokens, plan
 from multiform.models.torch.structure import accepted_options
-from multiform.models.usage import Counters
 
 #: Positions are allocated in steps of this many, so that few tokens need more memory.
 ALLOCATION = 64

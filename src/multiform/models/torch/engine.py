@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from multiform.models.model import Counters
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch, UncachedBatch
 from multiform.models.torch.device import PREFILL_TOKENS, halve_limits, run_in_memory
 from multiform.models.torch.forward import Forward, Mode
@@ -33,7 +34,6 @@ from multiform.models.torch.scoring import (
     state_plan,
 )
 from multiform.models.torch.transformers_loop import generate_alone
-from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput, Response
 from multiform.stopping import stop_requested
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
+from multiform.models.model import Counters
 from multiform.models.torch.attention import KVCache, ModelState
 from multiform.models.torch.device import device_of, halve_limits, halve_pass, run_batches, run_in_memory, to_device
 from multiform.models.torch.forward import (
@@ -30,7 +31,6 @@ from multiform.models.torch.forward import (
 )
 from multiform.models.torch.plan import BatchLimits, Pair, Pass, Plan, Tokens, plan
 from multiform.models.torch.state_plan import LEAST_SAVED, StateBatch, StatePlan, plan_states
-from multiform.models.usage import Counters
 from multiform.requests import LLOutput, Response
 from multiform.stopping import stop_requested
 

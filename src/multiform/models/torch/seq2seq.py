@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
+from multiform.models.model import Counters
 from multiform.models.torch.device import device_of, run_batches
 from multiform.models.torch.forward import LoglikelihoodSums, Targets
 from multiform.models.torch.plan import BatchLimits, Pair
@@ -25,7 +26,6 @@ from multiform.models.torch.sampling import Generation, end_tokens
 from multiform.models.torch.structure import in_float32
 from multiform.models.torch.transformers_loop import SamplingProcessor, StoppingCriterion, greedy_config
 from multiform.models.torch.trial import FEW, attempt, is_close, trial_tokens
-from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput, Response
 
 #: Logits that are in memory at once: 1 GiB in float32.

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from multiform.models.model import Counters
 from multiform.models.torch.attention import ModelState
 from multiform.models.torch.device import device_of, run_batches
 from multiform.models.torch.forward import reset_positions
 from multiform.models.torch.plan import BatchLimits
 from multiform.models.torch.sampling import Generation, end_tokens, next_token
 from multiform.models.torch.structure import accepted_options, parameters
-from multiform.models.usage import Counters
 from multiform.requests import Completion, Response
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
+from multiform.models.model import Counters
 from multiform.models.torch.attention import ModelState, is_available
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch
 from multiform.models.torch.device import PREFILL_TOKENS, device_of, is_out_of_memory
@@ -26,7 +27,6 @@ from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.scoring import Grouping, Resume, score_by_batch, score_by_plan, score_by_state
 from multiform.models.torch.structure import accepted_options, bytes_per_token, in_float32, is_known, judge_each
 from multiform.models.torch.transformers_loop import PrefixState, greedy_config, prompt_inputs
-from multiform.models.usage import Counters
 from multiform.requests import LLOutput, Response
 
 #: The inputs of the longest sequence, for a model that is the same at every length: enough for attention in two parts.

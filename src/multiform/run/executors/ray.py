@@ -17,7 +17,7 @@ from typing import Any
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason
 from multiform.models import Model, models
-from multiform.models.usage import Usage
+from multiform.models.model import Usage
 from multiform.requests import FailedRequest, Output, Request
 from multiform.run.executors.cluster import ClusterOptions, check_address, no_cluster, resources_text
 from multiform.run.executors.local import Unit, model_key

@@ -13,9 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol, TypeAlias
 
 from multiform.models import Model, models
-from multiform.models.model import Completions, Loglikelihoods
+from multiform.models.model import Completions, Loglikelihoods, Usage
 from multiform.models.registry import ModelEntry
-from multiform.models.usage import Usage
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
 from multiform.requests import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.run.executors import Unit
-from multiform.run.executors.subtrees import MAX_OVERHEAD, Subtree, halves, subtrees
+from multiform.run.executors.pool import MAX_OVERHEAD, Subtree, halves, subtrees
 
 
 def few_shot(task: str, docs: int, *, prefix: int = 200, choices: int = 4) -> list[Request]:
