@@ -3,9 +3,9 @@
 A worker that dies is replaced, and the requests of its unit without a response are run again. A unit that fails twice
 is halved, and halved again, until the requests that make workers fail are alone; these are reported as failed.
 
-Requests in the order of their texts are a walk through the prefix tree, as in `models.torch.plan`, and a section
-of that walk is a sub-tree. A cut costs the prefix that the requests on both of its sides share, which is then computed twice.
-Lengths are estimated from the texts, so that the driver needs neither the tokenizer nor torch.
+Requests in the order of their texts are a walk through the prefix tree, as in `models.torch.plan`, and a section of
+that walk is a sub-tree. A cut costs the prefix that the requests on both of its sides share, which is then computed
+twice. Lengths are estimated from the texts, so that the driver needs neither the tokenizer nor torch.
 """
 
 from __future__ import annotations
