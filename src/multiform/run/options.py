@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
@@ -205,6 +205,16 @@ class RunOptions(BaseModel):
             recorded=True,
         ),
     ] = None
+
+    ci_of: Annotated[
+        Literal["questions", "dataset"],
+        _docs(
+            "the interval of --until_ci: that of all such questions, or that of what the whole dataset would score, "
+            "which needs fewer documents (default: questions)",
+            one_of(("questions", "dataset")),
+            recorded=True,
+        ),
+    ] = "questions"
 
     confirm_run_unsafe_code: Annotated[
         bool,
