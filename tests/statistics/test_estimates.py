@@ -18,7 +18,7 @@ from multiform.statistics.estimates import (
     mean_estimate,
     normal_estimate,
     ratio_estimate,
-    t_interval,
+    skewed_interval,
     wilson_interval,
 )
 
@@ -90,9 +90,9 @@ def test_skewed_ratios_are_covered(n):
 
 @pytest.mark.parametrize("n", [2, 3, 10, 1000])
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
-def test_the_interval_of_a_mean_is_students(n, level):
+def test_the_interval_of_a_mean_without_skew_is_students(n, level):
     reference = scipy.stats.t.interval(level, n - 1, loc=0.3, scale=0.02)
-    assert t_interval(0.3, 0.02, n, level) == pytest.approx(reference)
+    assert skewed_interval(0.3, 0.02, n, 0.0, level) == pytest.approx(reference)
 
 
 def test_the_mean_of_rights_and_wrongs_has_wilsons_interval_and_the_sample_standard_error():

@@ -139,14 +139,6 @@ def exact_bounds(rate: float, n: float, tail: float) -> tuple[float, float]:
     return low, high
 
 
-def t_interval(value: float, stderr: float, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Student's interval around a mean of n values."""
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * stderr
-    return value - half, value + half
-
-
 def skewness(values: Sequence[float]) -> float:
     """The sample skewness, corrected for its bias; 0 for fewer than three values and for equal ones."""
     n = len(values)
