@@ -118,8 +118,10 @@ def _foreign_files(folder: Path) -> list[Path]:
     for file in sorted(files, key=lambda file: (_modification_time(file), file.name)):
         try:
             log = _foreign_log(file)
-        except (*MALFORMED, MultiformError):
-            continue
+        except MultiformError:  # an archive that cannot be read, which whoever opens it is told
+            log = {}
+        except MALFORMED:
+            log = None
         if log is not None:
             by_run[(file.parent, (log.get("eval") or {}).get("run_id") or file.name)] = file
     return list(by_run.values())

@@ -117,7 +117,9 @@ def _result(form: FormResult, key: str, saved: Mapping[str, Any]) -> dict[str, A
                 "form": form.name,
                 "identity": form.identity,
                 "num_fewshot": str(form.num_fewshot),
+                "version": str(form.version),
                 "form_entry": json.dumps(saved["forms"][form.name], default=str),
+                "config": json.dumps(without_secrets(dict(form.config)), default=str),
             },
         },
     }
@@ -213,8 +215,9 @@ def read_every_eval(record: Mapping[str, Any], file: Path) -> ForeignRun:
         form["higher_is_better"][metric] = not config["lower_is_better"]
         form["n"] = max(form["n"], int(uncertainty.get("num_samples") or 0))
         form["config"] = {"task": name, "dataset_path": (result.get("source_data") or {}).get("dataset_name")}
-        if "form_entry" in extra:
-            form["about"] = json.loads(extra["form_entry"])
+        if "form_entry" in extra and "config" in extra:  # written by Multiform
+            form |= {"about": json.loads(extra["form_entry"]), "config": json.loads(extra["config"])}
+            form["version"] = form["config"].get("metadata", {}).get("version", extra.get("version"))
         if re.fullmatch(r"\d+", str(extra.get("num_fewshot"))):
             form["num_fewshot"] = int(extra["num_fewshot"])
     lines: dict[str, list[dict[str, Any]]] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,8 @@ def is_inspect_log(value: Any) -> bool:
 
 def read_eval_file(file: Path) -> dict[str, Any]:
     """An ``.eval`` file of Inspect, with its samples, as the JSON document that it stands for."""
+    with suppress(ImportError):  # teaches zipfile the compression of newer logs; inspect-ai brings it
+        import zipfile_zstd  # noqa: F401
     try:
         with open_file(file) as stream, zipfile.ZipFile(stream) as archive:
             names = archive.namelist()
@@ -150,7 +153,7 @@ def read_eval_file(file: Path) -> dict[str, Any]:
             samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
             log["samples"] = [json.loads(archive.read(name)) for name in samples]
     except NotImplementedError as error:  # a compression that this Python does not have
-        hint = "convert it: inspect log convert FILE --to json --output-dir DIR"
+        hint = "pip install zipfile-zstd, or convert it: inspect log convert FILE --to json --output-dir DIR"
         raise DataError("the log is compressed with zstandard", where=str(file), hint=hint) from error
     except zipfile.BadZipFile as error:
         raise DataError("is no log of Inspect: it is no archive", where=str(file), hint="name a whole log") from error
