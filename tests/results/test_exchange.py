@@ -29,8 +29,9 @@ class Failing(DummyModel):
     """Fails on one request."""
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+        failed: Any = FailedRequest(reason="HTTP 400: no", retried=2)
         for position, output in super().loglikelihood(requests):
-            yield position, FailedRequest(reason="HTTP 400: no", retried=2) if position == 14 else output
+            yield position, failed if position == 14 else output
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ def test_a_log_that_inspect_wrote_is_read(tmp_path: Path) -> None:
     from inspect_ai.scorer import match
     from inspect_ai.solver import solver
 
-    @solver
+    @solver  # type: ignore[untyped-decorator]
     def fixed() -> Any:
         async def solve(state: Any, generate: Any) -> Any:
             state.output = ModelOutput.from_content("mockllm/model", "Default answer")

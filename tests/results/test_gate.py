@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -43,7 +44,7 @@ def policy(tmp_path: Path):
     return write
 
 
-def gate_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict]:
+def gate_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
     code = main(["gate", *arguments, "--json"])
     return code, json.loads(capsys.readouterr().out)
 
@@ -175,7 +176,7 @@ def simulated_verdicts(*, gain: float, limit: float, forms: int, n: int, draws: 
     """The verdicts of gates on pairs of runs whose forms all gain `gain` in truth; a tenth of the documents flips."""
     generator, verdicts = np.random.default_rng(7), []
     for _ in range(draws):
-        found = set()
+        found: set[str] = set()
         for _ in range(forms):
             draw = generator.random(n)
             base = generator.random(n) < 0.6

@@ -136,7 +136,7 @@ def junit(report: GateReport) -> str:
         "skipped": verdicts.count("INCONCLUSIVE"),
         "errors": 0,
     }
-    suite = ElementTree.Element("testsuite", name="multiform gate", **{key: str(n) for key, n in counts.items()})
+    suite = ElementTree.Element("testsuite", {"name": "multiform gate", **{key: str(n) for key, n in counts.items()}})
     for condition in report.conditions:
         case = _case(suite, condition.name, f"{condition.metric} {condition.kind} {condition.limit:g}")
         word = {"FAIL": "failure", "INCONCLUSIVE": "skipped"}.get(condition.verdict)

@@ -180,7 +180,7 @@ def _reference_form(entry: Any, where: str, num_fewshot: Any, limit: Any) -> For
         raise ConfigError(message, where=where, hint="write e.g. {name: gsm8k, metrics: [{name: acc, value: 0.7}]}")
     estimates = {}
     for metric in metrics:
-        value = metric.get("value") if isinstance(metric, dict) else None
+        value: Any = metric.get("value") if isinstance(metric, dict) else None
         if not _is_number(value) or not isinstance(metric.get("name"), str):
             message = f"{name}: expected the name and the value of a metric, got {shorten(metric)}"
             raise ConfigError(message, where=where, hint='write e.g. {name: "acc,none", value: 0.7}')

@@ -91,7 +91,9 @@ def _score(form: FormResult, key: str) -> dict[str, Any]:
     estimate = form.estimates[key]
     metric, _, scorer = key.partition(",")
     values = {"mean": estimate.value, "stderr": estimate.stderr, "low": estimate.low, "high": estimate.high}
-    metrics = {name: {"name": name, "value": value, "params": {}} for name, value in values.items() if is_number(value)}
+    metrics: dict[str, Any] = {
+        name: {"name": name, "value": value, "params": {}} for name, value in values.items() if is_number(value)
+    }
     return {"name": metric, "scorer": scorer or "none", "scored_samples": estimate.n, "params": {}, "metrics": metrics}
 
 
@@ -257,7 +259,7 @@ def _lines(log: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _values(name: str, samples: list[Mapping[str, Any]]) -> list[float]:
     values = [((sample.get("scores") or {}).get(name) or {}).get("value") for sample in samples]
-    numbers = [_GRADES.get(value, value) if isinstance(value, str) else value for value in values]
+    numbers: list[Any] = [_GRADES.get(value, value) if isinstance(value, str) else value for value in values]
     return [float(value) for value in numbers if is_number(value)]
 
 
