@@ -240,7 +240,8 @@ def test_the_example_runs(block: Block, folder: Path, request: pytest.FixtureReq
     if re.search(r"path/to/model|pretrained=\.\.\.", block.text):
         Path("path/to").mkdir(parents=True, exist_ok=True)
         Path("path/to/model").symlink_to(request.getfixturevalue("model"))
-    if re.search(r"(report|view|compare|plot|advise) results", block.text):
+    Path("policy.yaml").write_text("default: {max_loss: 1}\n")
+    if re.search(r"(report|view|compare|plot|advise|export|policy.yaml) results", block.text):
         for name in ("base", "tuned"):
             evaluate(model="dummy", tasks="quiz@mcqa+cloze", limit=20, output_path=f"results/{name}", log_samples=True)
     {"yaml": _validate, "shell": _run, "python": _execute}[block.language](block)

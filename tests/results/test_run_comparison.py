@@ -11,7 +11,8 @@ import pytest
 from multiform import Results, evaluate, read_results
 from multiform.cli.main import main
 from multiform.errors import DataError, UsageError
-from multiform.results.run_comparison import FormChange, compare_runs, compare_wordings, gate
+from multiform.results.gate import gate
+from multiform.results.run_comparison import FormChange, compare_runs, compare_wordings
 from multiform.statistics.means import document_scores
 from multiform.statistics.paired import paired_difference
 

@@ -17,7 +17,8 @@ from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
-    from multiform.results.run_comparison import FormChange, Gate, WordingChange
+    from multiform.results.gate import Gate
+    from multiform.results.run_comparison import FormChange, WordingChange
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
 _CORRECTED = "intervals and p values hold for all {} rows at once (Bonferroni)"
@@ -61,8 +62,9 @@ def _difference(text: str) -> float:
 def _execute(options: argparse.Namespace) -> int:
     """Print the differences; the exit code is 1 where one is below the limit."""
     from multiform.results.export import plain_json
+    from multiform.results.gate import gate
     from multiform.results.read import read_results
-    from multiform.results.run_comparison import compare_groups, compare_runs, compare_wordings, gate, only_in
+    from multiform.results.run_comparison import compare_groups, compare_runs, compare_wordings, only_in
 
     if options.fail_below is None and (options.strict or options.allow_missing):
         flag = "--strict" if options.strict else "--allow_missing"

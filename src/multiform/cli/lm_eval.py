@@ -26,9 +26,6 @@ INSTEAD = {
 #: Flags that have no effect, and why.
 NOTES = {
     "check_integrity": "every prompt is rendered and checked before the model runs, with or without --check_integrity",
-    "wandb_args": "nothing is sent to Weights & Biases; log the file that --output_path writes",
-    "wandb_config_args": "nothing is sent to Weights & Biases; log the file that --output_path writes",
-    "trackio_args": "nothing is sent to Trackio; log the file that --output_path writes",
     "hf_hub_log_args": "nothing is sent to the hub; upload the folder that --output_path writes",
 }
 
@@ -37,8 +34,9 @@ def add_accepted(parser: argparse.ArgumentParser) -> None:
     """Add the flags of lm-eval that have no effect."""
     group = parser.add_argument_group("accepted for lm-eval's sake, with a note")
     group.add_argument("--check_integrity", action="store_true", help="tasks are checked in any case")
-    for name in ("wandb_args", "wandb_config_args", "trackio_args", "hf_hub_log_args"):
-        group.add_argument(f"--{name}", nargs="+", action=Arguments, metavar="K=V", help="nothing is sent anywhere")
+    group.add_argument(
+        "--hf_hub_log_args", nargs="+", action=Arguments, metavar="K=V", help="nothing is sent to the hub"
+    )
 
 
 def note_accepted(options: argparse.Namespace) -> None:

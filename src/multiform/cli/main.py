@@ -17,7 +17,9 @@ from multiform.cli import (
     compare,
     docs,
     doctor,
+    export,
     formats,
+    gate,
     lint,
     ls,
     new,
@@ -43,6 +45,7 @@ examples:
   multiform report results                             a page of a run's scores and samples
   multiform view results                               all runs of a folder, live, in the browser
   multiform compare results/base results/tuned         what changed between two runs
+  multiform gate policy.yaml results/base results/tuned   PASS, FAIL or INCONCLUSIVE, for continuous integration
   multiform advise pilot --half_width 0.02             how many documents and wordings an interval needs
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
   multiform ls formats                                 the formats, with their descriptions
@@ -64,8 +67,10 @@ _COMMANDS = {
     "report": report.REPORT,
     "view": report.VIEW,
     "compare": compare.COMMAND,
+    "gate": gate.COMMAND,
     "advise": advise.COMMAND,
     "plot": report.PLOT,
+    "export": export.COMMAND,
     "score": score.COMMAND,
     "show": show.COMMAND,
     "ls": ls.COMMAND,

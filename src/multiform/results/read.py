@@ -1,17 +1,17 @@
-"""Read results back from files: those of Multiform, and those of lm-eval."""
+"""Read results back from files: those of Multiform and lm-eval, Inspect's logs and records of Every Eval Ever."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
-from multiform.errors import DataError, UsageError, nearest, reason, shorten
+from multiform.errors import DataError, MultiformError, UsageError, nearest, reason, shorten
 from multiform.forms import Sample, ScoredSample
 from multiform.paths import open_file, read_file, safe_name
 from multiform.results.results import Results
@@ -41,6 +41,8 @@ _ENTRIES: Mapping[str, tuple[type, ...]] = {
     "weight_by_size": (bool,),
 }
 _STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d[.\d]*)\.json$")
+#: The names of Inspect's logs, which begin with a date, and of records of Every Eval Ever, which are UUIDs.
+_FOREIGN = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.json$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class RecordedRun:
 
     file: Path
     results: Mapping[str, Any]
+    #: The lines of samples by form, where the run is another tool's and its files are not lm-eval's.
+    lines: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
 
     @property
     def forms(self) -> list[str]:
@@ -62,6 +66,8 @@ class RecordedRun:
 
     def samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T] | None:
         """The result of `read` for each line of a form's samples file; None where the run did not log samples."""
+        if self.lines is not None:
+            return map(read, self.lines[form]) if self.lines.get(form) else None
         file = self._samples_file(form)
         return None if file is None else self._samples(form, file, read)
 
@@ -102,7 +108,51 @@ def results_files(path: Path) -> list[Path]:
         return [path]
     files = [(_STAMP.search(file.name), file) for file in path.rglob("*.json")]
     dated = sorted((match.group(1), str(file), file) for match, file in files if match)
-    return [file for _, _, file in dated] or partial_results_files(path)
+    return [file for _, _, file in dated] or partial_results_files(path) or _foreign_files(path)
+
+
+def _foreign_files(folder: Path) -> list[Path]:
+    """Inspect's logs and records of Every Eval Ever, the newest last; of the logs of one run, the last."""
+    files = [file for file in folder.rglob("*") if file.suffix in (".json", ".eval") and _FOREIGN.match(file.name)]
+    by_run: dict[Any, Path] = {}
+    for file in sorted(files, key=lambda file: (_modification_time(file), file.name)):
+        try:
+            log = _foreign_log(file)
+        except MultiformError:  # an archive that cannot be read, which whoever opens it is told
+            log = {}
+        except MALFORMED:
+            log = None
+        if log is not None:
+            by_run[(file.parent, (log.get("eval") or {}).get("run_id") or file.name)] = file
+    return list(by_run.values())
+
+
+def _foreign_log(file: Path) -> dict[str, Any] | None:
+    """The document in a log or record of another tool; None for any other file."""
+    from multiform.results.exchange.every_eval import is_every_eval
+    from multiform.results.exchange.inspect_log import is_inspect_log, read_eval_file
+
+    log = read_eval_file(file) if file.suffix == ".eval" else read_json(file)
+    return log if is_inspect_log(log) or is_every_eval(log) else None
+
+
+def _foreign_run(log: dict[str, Any], file: Path) -> RecordedRun:
+    """The run that a log or record belongs to; the logs of one run of Inspect are beside each other."""
+    from multiform.results.exchange.every_eval import is_every_eval, read_every_eval
+    from multiform.results.exchange.inspect_log import read_inspect_logs
+
+    if is_every_eval(log):
+        run = read_every_eval(log, file)
+    else:
+        logs = []
+        for sibling in sorted(file.parent.iterdir()):
+            if sibling.suffix in (".json", ".eval") and _FOREIGN.match(sibling.name) and sibling != file:
+                other = _foreign_log(sibling) or {}
+                run_id = (other.get("eval") or {}).get("run_id")
+                if run_id is not None and run_id == log["eval"].get("run_id"):
+                    logs.append(other)
+        run = read_inspect_logs([*logs, log])
+    return RecordedRun(file, run.results, run.lines)
 
 
 def partial_results_files(folder: Path) -> list[Path]:
@@ -143,6 +193,8 @@ def recorded_run(file: Path) -> RecordedRun:
     """The run of a results file."""
     hint = "name a results_<date>.json of Multiform or of lm-eval"
     try:
+        if (log := _foreign_log(file)) is not None:
+            return _foreign_run(log, file)
         results = read_json(file)
     except MALFORMED as error:
         raise DataError(f"is no results file: {reason(error)}", where=str(file), hint=hint) from error

@@ -12,7 +12,7 @@ from multiform.errors import DataError, MultiformError, UsageError
 from multiform.forms import ScoredSample
 from multiform.results.compare import can_be_compared, clusters_of, document_values, is_mean, metric_family
 from multiform.results.values import FormResult, GroupResult, ResultsData
-from multiform.statistics.estimates import ALPHA, Estimate, normal_estimate
+from multiform.statistics.estimates import LEVEL, Estimate, normal_estimate
 from multiform.statistics.means import DocumentScores, document_scores, form_means, pool_subjects
 from multiform.statistics.paired import holm, paired_difference, simultaneous_bounds
 from multiform.statistics.wordings import MIN_WORDINGS, WordingPopulation, wording_population
@@ -59,9 +59,9 @@ class FormChange:
         """The p value that belongs to the simultaneous bounds."""
         return None if self.p is None else min(1.0, self.p * self.comparisons)
 
-    def gain_bounds(self) -> tuple[float, float]:
-        """One-sided 95 % bounds of the gain, for all comparisons at once: the least and the most that it is."""
-        low, high = simultaneous_bounds(self.difference, self.comparisons, level=1 - 2 * ALPHA)
+    def gain_bounds(self, confidence: float = LEVEL) -> tuple[float, float]:
+        """One-sided bounds of the gain, for all comparisons at once: the least and the most that it is."""
+        low, high = simultaneous_bounds(self.difference, self.comparisons, level=2 * confidence - 1)
         return (low, high) if self.higher_is_better else (-high, -low)
 
     @property
@@ -76,7 +76,7 @@ def compare_runs(first: ResultsData, second: ResultsData, *, metric: str | None 
     Scores are compared document by document. A document that differs between the runs is refused, as its scores do not
     belong together, and so are metrics of which a difference means nothing.
     """
-    return _correct([compare_form(form, counterpart, metric) for form, counterpart in _pairs(first, second)])
+    return _correct([compare_form(form, counterpart, metric) for form, counterpart in form_pairs(first, second)])
 
 
 def compare_all_runs(runs: Sequence[ResultsData]) -> list[tuple[int, int, FormChange]]:
@@ -122,35 +122,6 @@ def _correct(changes: Sequence[FormChange]) -> list[FormChange]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """What `--fail_below` finds: the forms that are worse than the limit, and those of which that cannot be told."""
-
-    failed: tuple[FormChange, ...]
-    #: The forms whose loss may be beyond the limit, although that is not shown.
-    open: tuple[FormChange, ...]
-    #: The baseline's forms that the other run lacks, and forms with documents that only the baseline has.
-    missing: tuple[str, ...]
-
-
-def gate(changes: Sequence[FormChange], limit: float, *, missing: Sequence[str] = ()) -> Gate:
-    """Test each form against a limit of its gain, such as -0.02, with an error of 5 % for all forms together.
-
-    A form fails if its gain is below the limit with 95 % confidence. A score without an interval fails if it is below.
-    """
-    failed, undecided = [], []
-    for change in (replace(change, comparisons=len(changes)) for change in changes):
-        lowest, highest = change.gain_bounds()
-        if math.isnan(highest):
-            lowest = highest = change.gain
-        if not highest >= limit:  # also a score that is not a number
-            failed.append(change)
-        elif lowest < limit:
-            undecided.append(change)
-    partial = [change.name for change in changes if change.left_out[0]]
-    return Gate(failed=tuple(failed), open=tuple(undecided), missing=(*missing, *partial))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WordingChange:
     """Two runs over the same wordings of one format: the second minus the first, over the population of wordings."""
 
@@ -164,7 +135,7 @@ class WordingChange:
 def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[WordingChange]:
     """The difference between two runs over the wordings of each format of which both have three or more."""
     by_format: dict[tuple[str, str], list[tuple[FormResult, FormResult]]] = {}
-    for form, counterpart in _pairs(first, second):
+    for form, counterpart in form_pairs(first, second):
         label = (form.format_label or "").partition("[")[0]
         by_format.setdefault((form.task, label), []).append((form, counterpart))
     changes = []
@@ -198,11 +169,12 @@ def _wording_differences(pairs: Sequence[tuple[FormResult, FormResult]], metric:
 
 def only_in(first: ResultsData, second: ResultsData) -> list[str]:
     """The forms of the first run that have no counterpart in the second."""
-    paired = {form.name for form, _ in _pairs(first, second)}
+    paired = {form.name for form, _ in form_pairs(first, second)}
     return [form.name for form in first.forms if form.name not in paired]
 
 
-def _pairs(first: ResultsData, second: ResultsData) -> list[tuple[FormResult, FormResult]]:
+def form_pairs(first: ResultsData, second: ResultsData) -> list[tuple[FormResult, FormResult]]:
+    """The forms of two runs that belong together, by name; two single forms by their task."""
     named = {form.name: form for form in second.forms}
     pairs = [(form, named[form.name]) for form in first.forms if form.name in named]
     if pairs:

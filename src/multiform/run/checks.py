@@ -40,6 +40,7 @@ def check_options(options: RunOptions) -> None:
         raise UsageError(message, where="predict_only", hint="leave it out, or leave budget and until_ci out")
     options.cluster  # noqa: B018  (refuses what is wrong about it)
     options.judge  # noqa: B018
+    options.trackers  # noqa: B018
     if options.output_path is not None and not str(options.output_path):
         hint = "give e.g. output_path='results'"
         raise UsageError("the name of the folder is empty", where="output_path", hint=hint)

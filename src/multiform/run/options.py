@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
@@ -40,7 +40,12 @@ from multiform.scoring.scorers.ai_judge import JudgeChoice
 from multiform.tasks import Design, Group, PythonTask, TaskConfig
 from multiform.tasks.keys import generation_overrides
 
+if TYPE_CHECKING:
+    from multiform.results.exchange.trackers import Tracker
+
 DEFAULT_MODEL = "bundled"
+#: The experiment trackers that have names, each of them a package.
+TRACKERS = ("wandb", "trackio", "mlflow")
 #: A task by its name, as a configuration, as an object or as a class.
 TaskLike: TypeAlias = str | TaskConfig | Task | Group | PythonTask | type[PythonTask]
 
@@ -315,6 +320,21 @@ class RunOptions(BaseModel):
     predict_only: Annotated[bool, _output("collect responses and compute no scores", short="-x", recorded=True)] = False
     write_out: Annotated[bool, _output("log the first prompt of each form", short="-w")] = False
     bootstrap_iters: Annotated[int, _output("resamples of bootstrapped standard errors", COUNT)] = DEFAULT_ITERATIONS
+    wandb_args: Annotated[
+        Arguments | None,
+        _output("track the run with Weights & Biases: arguments of its init", ARGUMENTS, several=True),
+    ] = None
+    wandb_config_args: Annotated[
+        Arguments | None, _output("more of the configuration that it gets", ARGUMENTS, several=True)
+    ] = None
+    trackio_args: Annotated[
+        Arguments | None, _output("track the run with Trackio: arguments of its init", ARGUMENTS, several=True)
+    ] = None
+    mlflow_args: Annotated[
+        Arguments | None,
+        _output("track the run with MLflow: tracking_uri, experiment, run_name", ARGUMENTS, several=True),
+    ] = None
+    track: Annotated[Any, Option("trackers: names, or objects with start, log and finish", ANYTHING, flag="")] = None
     progress: Annotated[Progress | bool | None, Option("where progress is shown", ANYTHING, flag="")] = None
 
     @field_validator("*", mode="plain")
@@ -371,6 +391,17 @@ class RunOptions(BaseModel):
     def judge(self) -> JudgeChoice:
         """The judge that the user chose for tasks that have one."""
         return JudgeChoice.of(self.judge_model, self.judge_args)
+
+    @cached_property
+    def trackers(self) -> list[Tracker]:
+        """The experiment trackers of the run; one whose library is missing is refused."""
+        given = {name: parse_arguments(getattr(self, f"{name}_args"), where=f"{name}_args") for name in TRACKERS}
+        config = parse_arguments(self.wandb_config_args, where="wandb_config_args")
+        if self.track is None and not any(given.values()) and not config:
+            return []
+        from multiform.results.exchange.trackers import chosen_trackers
+
+        return chosen_trackers(self.track, given, config)
 
     @property
     def policy(self) -> ErrorPolicy:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
 from multiform.forms import Form
@@ -29,6 +29,7 @@ from multiform.tasks import Group
 from multiform.tasks.keys import plain
 
 if TYPE_CHECKING:
+    from multiform.results.exchange.trackers import Tracking
     from multiform.results.form_comparison import FormComparison
 
 
@@ -53,9 +54,17 @@ class RunResults:
     journal: Journal | None
     #: When the run began, by the monotonic clock.
     started: float
+    #: The trackers that are told of the run; None where there are none.
+    tracking: Tracking | None = None
 
     def finish(self, outcome: RunOutcome) -> Results:
         """The results, written to `output_path` if there is one; those of a run that did not end well say why."""
+        results = self._finish(outcome)
+        if self.tracking is not None:  # only now, as nothing that they do may cost the results
+            self.tracking.finish(results, outcome.state)
+        return results
+
+    def _finish(self, outcome: RunOutcome) -> Results:
         problem = _problem(self.options, outcome, self.store)
         if problem is None:
             return self._write(self._results(outcome))
@@ -244,6 +253,7 @@ def open_results(
 ) -> Iterator[RunResults]:
     """The results of a run that begins; where the block raises, its journal says so, and an interrupt how to go on."""
     journal = _open_journal(options, model, pending)
+    tracking = _open_tracking(options, model)
     with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)):
         try:
             yield RunResults(
@@ -255,11 +265,23 @@ def open_results(
                 contaminated=contaminated,
                 journal=journal,
                 started=started,
+                tracking=tracking,
             )
         except BaseException as error:
+            state: Literal["stopped", "failed"] = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
             if journal is not None:
-                journal.end("stopped" if isinstance(error, KeyboardInterrupt) else "failed")
+                journal.end(state)
+            if tracking is not None:
+                tracking.finish(None, state)
             raise
+
+
+def _open_tracking(options: RunOptions, model: Model) -> Tracking | None:
+    if not options.trackers:
+        return None
+    from multiform.results.exchange.trackers import Tracking
+
+    return Tracking(options.trackers, _config_entry(options, model))
 
 
 def _open_journal(options: RunOptions, model: Model, pending: Sequence[PendingSample]) -> Journal | None:

@@ -1,0 +1,66 @@
+"""What files of other tools become when they are read: a results file in lm-eval's layout, and lines of samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Parts of the names of arguments whose values are never passed on.
+_SECRET = ("key", "token", "secret", "password", "authorization", "header", "cookie", "credential")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRun:
+    """A run of another tool: its results file as lm-eval would have written it, and the samples of each form."""
+
+    results: dict[str, Any]
+    lines: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+def results_file(
+    forms: Mapping[str, Mapping[str, Any]], *, model: str, date: str, source: str, **about: Any
+) -> dict[str, Any]:
+    """A results file with the scores of each form: those of ``scores``, over ``n`` documents, with its ``failures``."""
+    return {
+        "results": {name: {"alias": name, **form["scores"]} for name, form in forms.items()},
+        "configs": {name: dict(form.get("config") or {"task": name}) for name, form in forms.items()},
+        "n-shot": {name: form.get("num_fewshot") for name, form in forms.items()},
+        "versions": {name: form.get("version") for name, form in forms.items()},
+        "higher_is_better": {name: dict(form.get("higher_is_better") or {}) for name, form in forms.items()},
+        "n-samples": {name: {"original": form["n"], "effective": form["n"]} for name, form in forms.items()},
+        "intervals": {name: dict(form.get("intervals") or {}) for name, form in forms.items()},
+        "forms": {name: dict(form.get("about") or {}) for name, form in forms.items()},
+        "failures": {name: form["failures"] for name, form in forms.items() if form.get("failures")},
+        "config": {"model": model, "model_args": {}},
+        "model_name": model,
+        "date_iso": date,
+        "source": source,
+        **about,
+    }
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number; a truth value is one."""
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def without_secrets(value: Any) -> Any:
+    """A value without the entries whose names look like those of secrets.
+
+    >>> without_secrets({"model": "m", "api_key": "sk-1", "extra": {"auth_token": "t", "top_k": 1}})
+    {'model': 'm', 'extra': {'top_k': 1}}
+    """
+    if isinstance(value, Mapping):
+        return {key: without_secrets(item) for key, item in value.items() if not _is_secret(str(key))}
+    return [without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _is_secret(name: str) -> bool:
+    return name not in ("tokenizer", "max_tokens") and any(part in name.lower() for part in _SECRET)
+
+
+def texts(values: Iterable[Any]) -> list[str]:
+    """All values as text."""
+    return [value if isinstance(value, str) else str(value) for value in values]

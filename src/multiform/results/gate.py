@@ -1,0 +1,237 @@
+"""The gate: PASS, FAIL or INCONCLUSIVE for two runs under a policy, from the intervals of `run_comparison`.
+
+A condition is "the gain is at least this" or "the score is at least this". It passes if the lower one-sided bound keeps
+the limit, fails if the upper bound misses it, and is open otherwise. The bounds hold for all conditions at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from multiform.errors import UsageError, nearest
+from multiform.results.gate_policy import Policy, Rule, listed_patterns
+from multiform.results.run_comparison import FormChange, compare_form, compare_groups, form_pairs, only_in
+from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.statistics.estimates import Estimate
+from multiform.statistics.paired import simultaneous_bounds
+
+Verdict: TypeAlias = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+#: The exit codes of the verdicts.
+EXIT_CODES: dict[Verdict, int] = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One limit of a policy for one form or group, with what is known of the gain or score that it is about."""
+
+    name: str
+    metric: str
+    #: Which key of the rule it is: max_loss, min_gain, min_score or max_score.
+    kind: str
+    #: The limit as the rule states it.
+    limit: float
+    #: The gain or score, and its one-sided bounds; not numbers where there is no interval.
+    value: float
+    low: float
+    high: float
+    n: int
+    verdict: Verdict
+    #: How many more documents would decide if the value stays as it is; None where no number can be given.
+    more: int | None = None
+    #: How many documents the whole dataset has; 0 where that is not known.
+    total: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """All conditions of a policy, and the baseline's forms that the candidate lacks, in whole or in part."""
+
+    conditions: tuple[Condition, ...]
+    missing: tuple[str, ...]
+    confidence: float
+    #: What beside the model differs between the runs.
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """FAIL if a condition fails or something is missing, INCONCLUSIVE if a condition is open, else PASS."""
+        verdicts = {condition.verdict for condition in self.conditions}
+        if self.missing or "FAIL" in verdicts:
+            return "FAIL"
+        return "INCONCLUSIVE" if "INCONCLUSIVE" in verdicts or not verdicts else "PASS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What `compare --fail_below` finds: the forms that are worse than the limit, and those that are open."""
+
+    failed: tuple[FormChange, ...]
+    #: The forms whose loss may be beyond the limit, although that is not shown.
+    open: tuple[FormChange, ...]
+    #: The baseline's forms that the other run lacks, and forms with documents that only the baseline has.
+    missing: tuple[str, ...]
+
+
+def judge(low: float, high: float, value: float, limit: float) -> Verdict:
+    """The verdict on "the value is at least the limit" from its bounds; without bounds, a value below it fails.
+
+    >>> judge(-0.01, 0.03, 0.01, -0.02), judge(-0.05, -0.03, -0.04, -0.02), judge(-0.05, 0.01, -0.02, -0.02)
+    ('PASS', 'FAIL', 'INCONCLUSIVE')
+    """
+    if math.isnan(high):
+        return "INCONCLUSIVE" if value >= limit else "FAIL"  # FAIL also for a score that is not a number
+    if not high >= limit:
+        return "FAIL"
+    return "PASS" if low >= limit else "INCONCLUSIVE"
+
+
+def gate(changes: Sequence[FormChange], limit: float, *, missing: Sequence[str] = ()) -> Gate:
+    """Test each form against a limit of its gain, such as -0.02, with an error of 5 % for all forms together.
+
+    A form fails if its gain is below the limit with 95 % confidence. A score without an interval fails if it is below,
+    and is not open otherwise.
+    """
+    verdicts: dict[Verdict, list[FormChange]] = {"PASS": [], "FAIL": [], "INCONCLUSIVE": []}
+    for change in (replace(change, comparisons=len(changes)) for change in changes):
+        low, high = change.gain_bounds()
+        verdict = judge(low, high, change.gain, limit)
+        verdicts["PASS" if verdict == "INCONCLUSIVE" and math.isnan(high) else verdict].append(change)
+    partial = [change.name for change in changes if change.left_out[0]]
+    return Gate(failed=tuple(verdicts["FAIL"]), open=tuple(verdicts["INCONCLUSIVE"]), missing=(*missing, *partial))
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A form or group under a rule: its change from the baseline, and the candidate's own score."""
+
+    rule: Rule
+    change: FormChange
+    score: Estimate
+    total: int
+
+
+def check_policy(policy: Policy, base: ResultsData, candidate: ResultsData) -> GateReport:
+    """Check every condition of a policy on the forms and groups that both runs have.
+
+    Forms and documents that only the baseline has are missing, unless the policy allows that.
+    """
+    names = [(entry.name, _task(entry)) for run in (base, candidate) for entry in run.entries]
+    if unknown := listed_patterns(policy, names):
+        hint = nearest(unknown[0], dict.fromkeys(name for name, _ in names), listed="the runs have")
+        raise UsageError(f"no form, task or group of the runs is called '{unknown[0]}'", where="policy", hint=hint)
+    subjects = [*_groups(policy, base, candidate), *_forms(policy, base, candidate)]
+    if not subjects:
+        message = "no form or group that both runs have falls under a rule"
+        raise UsageError(message, where="policy", hint="add a 'default' rule, or name forms of the runs under 'tasks'")
+    number = sum(len(subject.rule.limits) for subject in subjects)
+    conditions = [
+        _condition(subject, kind, limit, number, policy.confidence)
+        for subject in subjects
+        for kind, limit in subject.rule.limits.items()
+    ]
+    missing = []
+    if not policy.allow_missing:
+        tasks = {form.name: form.task for form in base.forms}
+        lacking = [name for name in only_in(base, candidate) if policy.rule(name, tasks[name]) is not None]
+        missing = [*lacking, *dict.fromkeys(s.change.name for s in subjects if s.change.left_out[0])]
+    cautions = [f"{s.change.name}: not the same in both runs: {', '.join(s.change.settings)}" for s in subjects
+                if s.change.settings]  # fmt: skip
+    return GateReport(
+        conditions=tuple(conditions),
+        missing=tuple(missing),
+        confidence=policy.confidence,
+        cautions=tuple(dict.fromkeys([*cautions, *_reference_cautions(base, subjects)])),
+    )
+
+
+def _task(entry: FormResult | GroupResult) -> str:
+    return entry.task if isinstance(entry, FormResult) else entry.path or entry.name
+
+
+def _forms(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterator[_Subject]:
+    for form, counterpart in form_pairs(base, candidate):
+        rule = policy.rule(form.name, form.task)
+        if rule is None:
+            continue
+        # Scores of a file are compared by their whole names: its first may not be the first of the candidate.
+        metrics = [rule.metric] if rule.metric or not _is_reference(form) else list(form.estimates)
+        for metric in metrics:
+            change = compare_form(form, counterpart, metric)
+            yield _Subject(rule, change, change.second, counterpart.total_docs)
+
+
+def _groups(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterator[_Subject]:
+    for group in base.groups:
+        rule = policy.rule(group.name, _task(group))
+        if rule is None:
+            continue
+        alone = replace(base, groups=[group])
+        for change in compare_groups(alone, candidate, metric=rule.metric):
+            yield _Subject(rule, change, change.second, 0)
+
+
+def _is_reference(form: FormResult) -> bool:
+    """Whether the scores of a form are stated ones, without documents or errors."""
+    return not form.samples and all(estimate.stderr == 0.0 for estimate in form.estimates.values())
+
+
+def _reference_cautions(base: ResultsData, subjects: Sequence[_Subject]) -> Iterator[str]:
+    limits = {form.name: form.total_docs for form in base.forms if _is_reference(form) and form.total_docs}
+    for subject in subjects:
+        limit = limits.get(subject.change.name.partition(" → ")[0])
+        if limit is not None and limit != subject.score.n:
+            counts = f"the baseline is over {limit:,} documents, the candidate over {subject.score.n:,}"
+            yield f"{subject.change.name}: {counts}"
+
+
+def _condition(subject: _Subject, kind: str, limit: float, number: int, confidence: float) -> Condition:
+    """One condition; its bounds are those of `number` conditions at once."""
+    change = subject.change
+    if kind in ("max_loss", "min_gain"):
+        value, n = change.gain, change.difference.n
+        low, high = replace(change, comparisons=number).gain_bounds(confidence)
+        at_least = -limit if kind == "max_loss" else limit
+    else:
+        value, n = subject.score.value, subject.score.n
+        low, high = simultaneous_bounds(subject.score, number, level=2 * confidence - 1)
+        at_least = limit
+    # At most the limit is the same as at least, with all signs turned.
+    turned = kind == "max_score"
+    verdict = judge(-high, -low, -value, -limit) if turned else judge(low, high, value, at_least)
+    note = "there is no interval: log samples of both runs" if math.isnan(high) else ""
+    more = _more_documents(value, at_least, (high - low) / 2, n) if verdict == "INCONCLUSIVE" else None
+    if n < subject.rule.min_n:
+        verdict, note = "INCONCLUSIVE", f"fewer than min_n = {subject.rule.min_n:,} documents"
+        more = max(subject.rule.min_n - n, more or 0)
+    return Condition(
+        name=change.name,
+        metric=change.metric,
+        kind=kind,
+        limit=limit,
+        value=value,
+        low=low,
+        high=high,
+        n=n,
+        verdict=verdict,
+        more=more,
+        total=subject.total,
+        note=note,
+    )
+
+
+def _more_documents(value: float, limit: float, half: float, n: int) -> int | None:
+    """How many more documents make the interval narrow enough, if the value stays; None where it is at the limit.
+
+    The half-width shrinks with the square root of the number of documents.
+
+    >>> _more_documents(0.01, -0.01, 0.04, 100)
+    300
+    """
+    distance = abs(value - limit)
+    if not n or math.isnan(half) or distance < 1e-9:
+        return None
+    return max(1, math.ceil(n * (half / distance) ** 2) - n)
