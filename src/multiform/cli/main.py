@@ -157,6 +157,7 @@ def _command(arguments: list[str]) -> int:
     _escape_on_stdout(as_json=getattr(options, "json", False))
     visible_stdout = contextlib.redirect_stdout(VisibleStream(sys.stdout))
     with quiet_libraries(), visible_stdout, sigterm_interrupts(), _code(refused=getattr(options, "no_code", False)):
+        flags.import_named(options)
         code: int = options.execute(options)
     return code
 

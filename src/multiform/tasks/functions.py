@@ -39,6 +39,11 @@ def code_refused() -> Iterator[None]:
         _refused.reset(token)
 
 
+def is_code_refused() -> bool:
+    """Whether code that tasks bring along, or that `--import` names, is refused."""
+    return _refused.get()
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionRef:
     """A function that is named but not yet imported."""
@@ -49,7 +54,7 @@ class FunctionRef:
 
     def resolve(self) -> Callable[..., Any]:
         """Import the function: from ``module.py`` beside the file, else from an importable module."""
-        if _refused.get():
+        if is_code_refused():
             raise self._error("the task brings code, which --no_code refuses", "look at it, and leave the flag out")
         module_name, _, attribute = self.name.rpartition(".")
         file = self.folder.joinpath(*module_name.split(".")).with_suffix(".py")
@@ -147,7 +152,7 @@ def _not_provided(error: BaseException) -> str:
     name = original_name(getattr(error, "name", None) or "")
     if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
         return ""
-    return f"docs/lm-eval.md says what of {name} is provided; 'pip install lm-eval' adds the rest"
+    return f"'multiform docs lm-eval' says what of {name} is provided; 'pip install lm-eval' adds the rest"
 
 
 def _advice(error: BaseException, file: Path) -> str:
