@@ -49,7 +49,10 @@ class MyModel(Model):
 def command(*arguments, cwd, path=()):
     """Run the command line in a process of its own, with folders on its path."""
     source = Path(multiform.__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (source, *path)))}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (source, *path, os.environ.get("PYTHONPATH", "")))),
+    }
     words = [sys.executable, "-m", "multiform", *map(str, arguments)]
     return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
