@@ -109,11 +109,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _execute(options: argparse.Namespace) -> int:
     """Print the code that the shell evaluates when it starts."""
     try:
-        import argcomplete
+        from argcomplete.shell_integration import shellcode
     except ImportError as error:
         message = "completion needs the package argcomplete"
         raise UsageError(message, where="completion", hint="pip install 'multiform[completion]'") from error
-    print(argcomplete.shellcode(["multiform"], shell=options.shell))
+    print(shellcode(["multiform"], shell=options.shell))
     return 0
 
 

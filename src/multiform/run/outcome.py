@@ -53,6 +53,8 @@ class RunResults:
     journal: Journal | None
     #: When the run began, by the monotonic clock.
     started: float
+    #: The tokens that a server had counted when the run began: several runs may share a model.
+    tokens_before: Mapping[str, int]
 
     def finish(self, outcome: RunOutcome) -> Results:
         """The results, written to `output_path` if there is one; those of a run that did not end well say why."""
@@ -86,6 +88,9 @@ class RunResults:
         """
         options, model, stops = self.options, self.model, outcome.stops
         described_run = _config_entry(options, model)
+        tokens = {name: count - self.tokens_before.get(name, 0) for name, count in model.server_tokens().items()}
+        if any(tokens.values()):
+            described_run["server_tokens"] = tokens
         if stops:
             described_run["budget"] = [asdict(stop) for stop in stops]
         complete = outcome.state == "complete"
@@ -255,6 +260,7 @@ def open_results(
                 contaminated=contaminated,
                 journal=journal,
                 started=started,
+                tokens_before=model.server_tokens(),
             )
         except BaseException as error:
             if journal is not None:

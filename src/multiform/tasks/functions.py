@@ -8,7 +8,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -37,6 +37,21 @@ def code_refused() -> Iterator[None]:
         yield
     finally:
         _refused.reset(token)
+
+
+_scoring_kept: ContextVar[bool] = ContextVar("unusable_scoring_kept", default=False)
+#: Keys of a task that only scores depend on.
+_SCORING_KEYS = ("metric_list", "process_results")
+
+
+@contextmanager
+def unusable_scoring_kept() -> Iterator[None]:
+    """Keep metrics whose code cannot be imported, such as for want of a package: they fail when they are called."""
+    token = _scoring_kept.set(True)
+    try:
+        yield
+    finally:
+        _scoring_kept.reset(token)
 
 
 def is_code_refused() -> bool:
@@ -158,6 +173,30 @@ def _not_provided(error: BaseException) -> str:
 def _advice(error: BaseException, file: Path) -> str:
     place = f"{file.name}{_line(error, file)}"
     return f"install what {place} imports" if isinstance(error, ModuleNotFoundError) else f"fix {place}"
+
+
+def resolve_task_functions(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a task with each function reference replaced by the imported function."""
+
+    def resolve_scoring(value: Any) -> Any:
+        try:
+            return value.resolve() if isinstance(value, FunctionRef) else value
+        except ConfigError as error:
+            if not _scoring_kept.get() or is_code_refused():
+                raise
+            return _failing_function(error)
+
+    return {
+        key: _convert_values(value, resolve_scoring) if key in _SCORING_KEYS else resolve_functions(value)
+        for key, value in keys.items()
+    }
+
+
+def _failing_function(error: ConfigError) -> Callable[..., Any]:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise error
+
+    return fail
 
 
 def resolve_functions(value: Any) -> Any:
