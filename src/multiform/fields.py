@@ -6,6 +6,7 @@ or number. It is compiled once and then read from any number of documents.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -98,6 +99,20 @@ def _reader(spec: FieldSpec) -> Callable[[Doc], Any]:
     return _column_or_text(spec)
 
 
+def _column_hint(name: str, doc: Doc) -> str:
+    """The nearest column; for choices, those that are in a column each (A, B, ... or choice1, choice2, ...)."""
+    hint = nearest(name, doc, listed="the columns are")
+    if not name.lower().startswith(("choice", "option", "answers")):
+        return hint
+    for first in ("A", "a", "option_a", "choice1", "choice_1", "option1", "option_1"):
+        columns = [f"{first[:-1]}{chr(ord(first[-1]) + step)}" for step in range(8)]
+        columns = list(itertools.takewhile(lambda column: column in doc, columns))
+        if len(columns) > 1:
+            listed = ", ".join(f'"{{{{{column}}}}}"' for column in columns)
+            return f"for choices in columns of their own, write [{listed}]"
+    return hint
+
+
 def _column_or_text(name: str) -> Callable[[Doc], Any]:
     is_word = _WORD.fullmatch(name) is not None
 
@@ -105,7 +120,7 @@ def _column_or_text(name: str) -> Callable[[Doc], Any]:
         if name in doc:
             return doc[name]
         if is_word:
-            raise MissingColumnError(f"no column '{name}'", hint=nearest(name, doc, listed="the columns are"))
+            raise MissingColumnError(f"no column '{name}'", hint=_column_hint(name, doc))
         return name
 
     return value

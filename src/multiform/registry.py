@@ -1,26 +1,37 @@
 """One registry class for formats, models, metrics, filters, scorers and samplers.
 
 An entry is an object, or a ``"module:attribute"`` string that is imported when it is first
-asked for, so that listing what there is loads nothing heavy.
+asked for, so that listing what there is loads nothing heavy. Installed packages add names by entry points.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from multiform.errors import UsageError, nearest
+from multiform.plugins import entry_points_of, load_plugin, package_of
 
 T = TypeVar("T")
 
+logger = logging.getLogger("multiform")
+
 
 class Registry(Generic[T]):
-    """Names of one kind of thing, in the order in which they were registered."""
+    """Names of one kind of thing, in the order in which they were registered.
 
-    def __init__(self, kind: str, lazy: Mapping[str, T | str] | None = None) -> None:
+    `group` is the group of entry points in which installed packages name more of them.
+    """
+
+    def __init__(self, kind: str, lazy: Mapping[str, T | str] | None = None, *, group: str | None = None) -> None:
         self.kind = kind
+        self.group = group
         self._entries: dict[str, T | str] = dict(lazy or {})
+        #: Plug-ins whose import was tried.
+        self._tried: set[str] = set()
 
     def register(self, *names: str) -> Callable[[T], T]:
         """A decorator that registers under one or more names; the last registration wins."""
@@ -36,6 +47,8 @@ class Registry(Generic[T]):
         if name not in self:
             hint = nearest(name, self, listed=f"{self.kind}s")
             raise UsageError(f"unknown {self.kind} '{name}'", hint=hint)
+        if name not in self._entries:
+            self._load_plugin(name)
         entry = self._entries[name]
         if isinstance(entry, str):
             entry = cast(T, import_attribute(entry))
@@ -43,13 +56,44 @@ class Registry(Generic[T]):
         return entry
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        return name in self._entries or (self.group is not None and name in entry_points_of(self.group))
 
     def __iter__(self) -> Iterator[str]:
+        self._load_plugins()
         return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(list(iter(self)))
+
+    def _load_plugins(self) -> None:
+        """Import all plug-ins; one that fails is left out, with a warning."""
+        for name, point in entry_points_of(self.group).items() if self.group else ():
+            if name in self._tried:
+                continue
+            try:
+                if name not in self._entries:
+                    self._load_plugin(name)
+                elif not _defines(point.module, self._entries[name]):
+                    logger.warning(
+                        "plug-in '%s' (%s) of %s is not used: there is a %s of that name",
+                        *(name, self.group, package_of(point), self.kind),
+                    )
+            except UsageError as error:
+                logger.warning("%s", error)
+            self._tried.add(name)
+
+    def _load_plugin(self, name: str) -> None:
+        """Import the plug-in of that name, which registers itself."""
+        point = entry_points_of(self.group or "")[name]
+        load_plugin(point)
+        if name not in self._entries:
+            message = f"plug-in '{name}' of {package_of(point)}: {point.module} registers no {self.kind} of that name"
+            raise UsageError(message, hint="see 'Add it to a package' in CONTRIBUTING.md")
+
+
+def _defines(module: str, entry: Any) -> bool:
+    """Whether a module, if it was imported, may have registered the entry."""
+    return module in sys.modules and not isinstance(entry, str)
 
 
 def import_attribute(path: str) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+import multiform
 from multiform.cli.docs import find_pages
 from multiform.cli.main import main
 
@@ -31,3 +34,23 @@ def test_a_page_is_found_by_its_name_or_path(topic, capsys):
 def test_an_unknown_page_names_the_nearest(capsys):
     assert main(["docs", "tuor"]) == 2
     assert "no page 'tuor'; did you mean 'tour'?" in capsys.readouterr().err
+
+
+def test_messages_name_pages_by_the_command_that_shows_them():
+    """Users of the wheel have no folder docs/."""
+    pages = set(find_pages())
+    source = Path(multiform.__file__).parent
+    for file in source.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        descriptions = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in descriptions:
+                assert not re.search(r"docs/[a-z-]+\.md", node.value), f"{file.name}: {node.value}"
+                named = re.findall(r"(?:see |\(|')multiform docs ([a-z-]+)", node.value)
+                assert pages.issuperset(named), f"{file.name}: {node.value}"

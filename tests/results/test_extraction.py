@@ -11,7 +11,7 @@ import pytest
 
 from multiform import Completion, Model, Results, evaluate
 from multiform.results.export import to_json
-from multiform.results.notes import extraction_of
+from multiform.results.notes import extraction_of, form_notes
 from tests.task_files import extracting
 
 ANSWERS = [" B. blue", " C", "red or blue? rather blue", "who knows"]
@@ -114,3 +114,35 @@ def test_ranked_choices_have_no_extraction() -> None:
     assert extraction_of(results.forms[0]) is None
     assert "steps" not in results.samples("quiz@mcqa")[0]
     assert "extraction" not in to_json(results)["forms"]["quiz@mcqa"]
+
+
+class Ended(Writer):
+    """A writer on a server that counts tokens, whose completions may be cut off."""
+
+    def __init__(self, answers: Sequence[str], *, truncated: bool) -> None:
+        super().__init__(answers)
+        self.truncated, self.tokens = truncated, 0
+
+    def generate(self, requests: Sequence[Any]) -> Iterator[Any]:
+        for position, completion in super().generate(requests):
+            self.tokens += 10
+            yield position, Completion(completion.text, truncated=self.truncated)
+
+    def server_tokens(self) -> dict[str, int]:
+        return {"prompt": 2 * self.tokens, "completion": self.tokens}
+
+
+@pytest.mark.parametrize("truncated", [True, False])
+def test_truncation_is_named_as_the_cause(colours: Results, tmp_path: Path, truncated: bool) -> None:
+    model = Ended(["I think", "well", "so", "hm"], truncated=truncated)
+    results = evaluate(model=model, tasks=f"{tmp_path}/colours.yaml@generate", progress=False)
+    cause = "4 of the 4 without an answer were cut off at the limit of tokens: raise it, e.g. --gen_kwargs max_gen_toks"
+    assert (cause in " ".join(form_notes(results))) == truncated
+
+
+def test_tokens_that_a_server_counts_are_those_of_the_run(colours: Results, tmp_path: Path) -> None:
+    model = Ended(ANSWERS, truncated=False)
+    for _ in range(2):  # runs may share a model
+        results = evaluate(model=model, tasks=f"{tmp_path}/colours.yaml@generate", progress=False)
+        assert to_json(results)["config"]["server_tokens"] == {"prompt": 80, "completion": 40}
+        assert "the server counted 80 tokens of prompts and 40 of completions" in str(results)

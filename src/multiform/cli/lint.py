@@ -63,11 +63,13 @@ def _execute(options: argparse.Namespace) -> int:
 def _lint(name: str, options: argparse.Namespace, tokenizer: Tokenizer | None) -> tuple[list[FormFindings], list[str]]:
     """The findings about the forms of a name; an error in one does not hide the others."""
     from multiform.lint import lint_form
+    from multiform.run.checks import check_output_types
     from multiform.run.setup import load_forms
 
     run = flags.run_options(options, tasks=name, limit=None)
     try:
         tasks, _ = load_forms(run)
+        check_output_types(tasks)
     except MultiformError as error:
         return [], [str(error)]
     forms, errors = [], []

@@ -15,6 +15,7 @@ from typing import TextIO
 from multiform.cli import (
     advise,
     compare,
+    completion,
     docs,
     doctor,
     export,
@@ -57,6 +58,7 @@ examples:
   multiform score results --metrics acc,brier_score    other metrics of a run whose samples were logged
   multiform store ls                                   the responses that are stored, by model
   multiform docs tour                                  a page of the documentation, in the terminal
+  multiform completion bash                            what bash needs to complete commands, tasks and formats
   multiform doctor                                     what is installed, what is missing, and whether it works
 
 'multiform COMMAND --help' explains a command.
@@ -82,6 +84,7 @@ _COMMANDS = {
     "store": store.COMMAND,
     "docs": docs.COMMAND,
     "doctor": doctor.COMMAND,
+    "completion": completion.COMMAND,
 }
 
 logger = logging.getLogger("multiform")
@@ -110,6 +113,7 @@ def parser(only: str | None = None) -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input), 130 (interrupted) or 143 (terminated)."""
     _open_closed_streams()
+    completion.complete(parser)
     if argv is None:
         _leave_working_folder()
     try:
@@ -162,6 +166,7 @@ def _command(arguments: list[str]) -> int:
     _escape_on_stdout(as_json=getattr(options, "json", False))
     visible_stdout = contextlib.redirect_stdout(VisibleStream(sys.stdout))
     with quiet_libraries(), visible_stdout, sigterm_interrupts(), _code(refused=getattr(options, "no_code", False)):
+        flags.import_named(options)
         code: int = options.execute(options)
     return code
 

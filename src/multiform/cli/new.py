@@ -85,7 +85,7 @@ def task_text(
     if "doc_to_text" not in guess.keys or "doc_to_target" not in guess.keys:
         part = "question" if "doc_to_text" not in guess.keys else "answer"
         columns = ", ".join(splits[evaluated][0])
-        hint = f"write the task file yourself (docs/tasks.md); the columns are {columns}"
+        hint = f"write the task file yourself (multiform docs tasks); the columns are {columns}"
         raise UsageError(f"no column looks like the {part}", where=dataset, hint=hint)
     shots = next((split for split in _SHOTS if split in list(splits) and split != evaluated), None)
     task = re.sub(r"\W+", "_", f"{Path(dataset).stem if is_local else dataset.rpartition('/')[2]}_{name or ''}")

@@ -230,7 +230,16 @@ def with_config(options: argparse.Namespace) -> argparse.Namespace:
     # The values of the file become defaults, which the command line overrides.
     options.parser.set_defaults(**values)
     merged_options: argparse.Namespace = options.parser.parse_args(options.arguments)
+    import_named(merged_options)
     return merged_options
+
+
+def import_named(options: argparse.Namespace) -> None:
+    """Import what `--import` names, before names are looked up."""
+    if getattr(options, "imports", None):
+        from multiform.tasks.plugins import import_plugins
+
+        import_plugins(options.imports)
 
 
 def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:

@@ -36,7 +36,32 @@ class Parser(argparse.ArgumentParser):
     """Raises a UsageError where argparse would print its usage and exit; keeps the lines of examples as they are."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **kwargs)
+        super().__init__(
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, add_help=False, **kwargs
+        )
+        self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="all", help="show this help and exit")
+        #: The flags that `--help` lists, by their names without dashes; None lists all.
+        self.common: frozenset[str] | None = None
+
+    def format_common_help(self) -> str:
+        """The help on common flags, with the number of those that ``--help all`` adds."""
+        if self.common is None:
+            return self.format_help()
+        others = [action for action in self._actions if action.option_strings and not self._is_common(action)]
+        texts = {id(action): action.help for action in others}
+        epilog = self.epilog
+        self.epilog = f"{self.prog} --help all lists {len(others)} more flags.\n\n{epilog or ''}"
+        try:
+            for action in others:
+                action.help = argparse.SUPPRESS
+            return self.format_help()
+        finally:
+            self.epilog = epilog
+            for action in others:
+                action.help = texts[id(action)]
+
+    def _is_common(self, action: argparse.Action) -> bool:
+        return any(flag.lstrip("-") in (self.common or ()) for flag in action.option_strings)
 
     def error(self, message: str) -> NoReturn:
         about = re.match(r"argument (?P<names>[^:]+): (?P<what>.*)", message, re.DOTALL)
@@ -52,6 +77,21 @@ class Parser(argparse.ArgumentParser):
         if name.startswith("--") or name in flags:
             raise UsageError(f"no flag {name}", where=self.prog, hint=nearest(name, flags, listed="flags"))
         raise UsageError(f"'{unknown[0]}' belongs to no flag", where=self.prog, hint=f"see {self.prog} --help")
+
+
+class _Help(argparse.Action):
+    """``--help`` prints the common flags, ``--help all`` every flag."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        is_short = values != "all" and isinstance(parser, Parser)
+        print(parser.format_common_help() if is_short else parser.format_help(), end="")  # type: ignore[attr-defined]
+        parser.exit()
 
 
 class Gather(argparse.Action):

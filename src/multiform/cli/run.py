@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from multiform.cli import lm_eval
 from multiform.cli import options as flags
-from multiform.cli.parser import Command
+from multiform.cli.parser import Command, Parser
 from multiform.run.values import SOURCES, one_of
 from multiform.terminal import visible
 
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 _GROUPS = (
     *(None, "model", "prompts", SOURCES, "documents", "programs and judges", "failed requests", "many workers"),
     *("stored responses", "output"),
+)
+#: The flags of `--help`; `--help all` has every flag.
+_COMMON = frozenset(
+    (
+        *("help", "tasks", "model", "model_args", "batch_size", "device", "num_fewshot", "apply_chat_template"),
+        *("gen_kwargs", "include_path", "import", "dataset_mirror", "limit", "output_path", "log_samples", "report"),
+        *("json", "config", "plan", "no_code"),
+    )
 )
 #: How many files of samples are listed one by one.
 _LISTED_FILES = 6
@@ -37,6 +45,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_output(groups["output"])
     lm_eval.add_accepted(parser)
     flags.add_code(parser)
+    if isinstance(parser, Parser):
+        parser.common = _COMMON
 
 
 def _add_output(output: argparse._ActionsContainer) -> None:
@@ -66,7 +76,11 @@ def _execute(options: argparse.Namespace) -> int:
     logging.getLogger("multiform").setLevel(options.verbosity)
     tasks = _tasks(options)
     if not tasks:
-        raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
+        raise UsageError(
+            "no tasks named",
+            where="--tasks",
+            hint="type e.g. multiform run quiz@all --limit 20; multiform ls tasks lists them",
+        )
     flags.model_name(options)
     lm_eval.note_accepted(options)
     flags.check_files(options.decontamination_corpus, "--decontamination_corpus")

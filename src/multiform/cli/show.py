@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("tasks", nargs="+", metavar="T[@F]", help="a task with a format, as for run --tasks")
-    parser.add_argument("--doc", default="0", metavar="N|A:B|all", help="which documents (default: 0)")
+    parser.add_argument("--doc", metavar="N|A:B|all", help="which documents (default: 0)")
+    flags.add_flag(parser, "limit", default=None, help="the first N documents, or a fraction below 1: --doc 0:N")
     parser.add_argument("--jinja", action="store_true", help="the templates instead of the prompts")
     parser.add_argument("--json", action="store_true", help="one JSON object per line and document")
     flags.add_flags(parser, "prompts", "model", SOURCES)
@@ -29,25 +31,39 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _execute(options: argparse.Namespace) -> int:
     """Print prompts, templates or JSON lines."""
+    from multiform.run.checks import check_output_types
     from multiform.run.loading import load_model
     from multiform.run.progress import Silent
     from multiform.run.setup import load_forms
+    from multiform.tasks.functions import unusable_scoring_kept
 
-    run = flags.run_options(options, tasks=",".join(options.tasks))
-    forms, _ = load_forms(run)
+    run = flags.run_options(options, tasks=",".join(options.tasks), limit=None)
+    with unusable_scoring_kept():  # prompts need no metrics
+        forms, _ = load_forms(run)
+    check_output_types(forms)
     model = load_model(run.model, run.model_arguments, Silent()) if run.apply_chat_template else None
     template = None if model is None else model.apply_chat_template
     for form in forms:
         if options.jinja:
             _print_templates(form, as_json=options.json)
             continue
-        indexes = _range(options.doc, len(form.eval_docs))
+        indexes = _chosen(options, len(form.eval_docs))
         # Few-shot examples are drawn for every document in order, so that a document has the same ones as in a run.
         for doc_id, doc in form.docs(limit=max(indexes) + 1):
             sample = form.sample(doc_id, doc, template)
             if doc_id in indexes:
                 _print_sample(form, sample, as_json=options.json)
     return 0
+
+
+def _chosen(options: argparse.Namespace, total: int) -> range:
+    """The documents that `--doc` or `--limit` names."""
+    if options.limit is None:
+        return _range(options.doc or "0", total)
+    if options.doc is not None:
+        raise UsageError("--doc names the documents already", where="--limit", hint="leave one of them out")
+    number = math.ceil(total * options.limit) if options.limit < 1 else int(options.limit)
+    return range(min(number, total))
 
 
 def _range(text: str, total: int) -> range:

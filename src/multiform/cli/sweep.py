@@ -38,6 +38,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run nothing, and write scripts for SLURM to DIR: an array with a job for each model, and one that merges "
         "their stores and prints the leaderboard",
     )
+    flags.add_flag(parser, "imports")
     parser.add_argument("--json", action="store_true", help="print the leaderboard as JSON")
     flags.add_code(parser)
 
@@ -55,7 +56,7 @@ def _execute(options: argparse.Namespace) -> int:
     if options.slurm:
         from multiform.run.sweep import write_scripts
 
-        files = write_scripts(sweep, Path(options.slurm))
+        files = write_scripts(sweep, Path(options.slurm), options.imports or ())
         print(f"wrote {', '.join(map(str, files))}; submit them with {files[-1]}")
         return 0
     runs, problems = _run(sweep, options)

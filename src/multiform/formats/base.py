@@ -65,6 +65,8 @@ class FormatRegistry(Registry["type[FormatConfig]"]):
         return entry.cls if isinstance(entry, _Candidate) and not _is_complete(entry.cls) else None
 
     def get(self, name: str) -> type[FormatConfig]:
+        if name not in self._entries:
+            super().get(name)  # of a plug-in, or refused
         entry: Any = self._entry(name)
         return super().get(name) if entry is None else entry
 
@@ -73,13 +75,10 @@ class FormatRegistry(Registry["type[FormatConfig]"]):
         return entry.entry() if isinstance(entry, _Candidate) else entry
 
     def __contains__(self, name: object) -> bool:
-        return self._entry(name) is not None
+        return self._entry(name) is not None or (name not in self._entries and super().__contains__(name))
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self._entries if name in self)
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+        return (name for name in list(super().__iter__()) if name in self)
 
 
 def _is_complete(cls: type[FormatConfig]) -> bool:
@@ -90,7 +89,7 @@ def _is_complete(cls: type[FormatConfig]) -> bool:
     return not changed & {field.name for field in fields(cls)}
 
 
-formats = FormatRegistry("format")
+formats = FormatRegistry("format", group="multiform.formats")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +223,7 @@ class FormatConfig:
     def _check(self, right: bool, name: str, expected: str) -> None:
         if not right:
             value = shorten(getattr(self, name))
-            raise ConfigError(f"expected {expected}, got {value}", where=name, hint="see docs/formats.md")
+            raise ConfigError(f"expected {expected}, got {value}", where=name, hint="see multiform docs formats")
 
     @property
     def output_type(self) -> OutputType:

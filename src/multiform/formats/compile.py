@@ -90,7 +90,8 @@ def compile_format(format: FormatConfig, mapping: FieldMapping, answer_base: int
     if format.needs_choices and mapping.choices is None:
         raise ConfigError(
             f"format '{format.format_name or type(format).__name__}' needs choices but the task has no doc_to_choice",
-            hint="set doc_to_choice to the column that holds them, or use a format without choices (cot, bpb)",
+            hint="set doc_to_choice to the column that holds them, or to a list of columns such as "
+            '["{{A}}", "{{B}}"], or use a format without choices (cot, bpb)',
         )
     _check_label_names(format)
     writer = _Writer(format, mapping)

@@ -240,7 +240,7 @@ class Grammar:
             changed = self._change(axis, value, variation)(format)
             if changed is None:
                 message = f"{axis.name}={value} does not fit format '{variation.label}'"
-                raise ConfigError(message, hint="see docs/variations.md for what each axis changes")
+                raise ConfigError(message, hint="see multiform docs variations for what each axis changes")
             other = replace(format, **changed)
             if other != format:
                 format, chosen[axis.name] = other, value

@@ -217,7 +217,9 @@ class FewshotExamples:
     @cached_property
     def _running_sampler(self) -> running:
         name, place = self.form.fewshot.sampler, self.form.config.where("fewshot_config", "sampler")
-        return running(f"sampler '{name}'", kind=ConfigError, where=place, hint="see docs/fewshot.md for what it gets")
+        return running(
+            f"sampler '{name}'", kind=ConfigError, where=place, hint="see multiform docs fewshot for what it gets"
+        )
 
     def messages(self, doc: Doc, number: int) -> list[Turn]:
         """The turns of the form's few-shot examples, none of which is the document itself."""

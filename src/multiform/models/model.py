@@ -230,6 +230,10 @@ class Model(ABC):
         """
         return None
 
+    def server_tokens(self) -> dict[str, int]:
+        """The tokens of prompts and completions that a server has counted so far; empty where there is none."""
+        return {}
+
     def info(self) -> dict[str, Any]:
         """Facts about the model for the results file, beside its name and arguments."""
         return {}

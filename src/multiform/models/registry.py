@@ -138,6 +138,7 @@ models: Registry[ModelEntry] = Registry(
         "anthropic-chat": _alias(_ANTHROPIC, "anthropic"),
         "anthropic-chat-completions": _alias(_ANTHROPIC, "anthropic"),
     },
+    group="multiform.models",
 )
 
 
@@ -145,7 +146,9 @@ def register_model(*names: str) -> Callable[[M], M]:
     """A decorator that registers a model's class, or a function that makes a model, under one or more names."""
 
     def decorate(factory: M) -> M:
-        models.register(*names)(ModelEntry(factory=factory, loglikelihoods=bool(getattr(factory, "scores", True))))
+        about = (factory.__doc__ or "").strip().partition("\n")[0]
+        scores = bool(getattr(factory, "scores", True))
+        models.register(*names)(ModelEntry(factory=factory, about=about, loglikelihoods=scores))
         return factory
 
     return decorate

@@ -39,6 +39,9 @@ class Extraction:
     missing: Estimate
     #: The score with the lenient extractor wherever the form's own one is not sure to have read the answer.
     lenient: Estimate
+    #: How many completions are `missing`, and how many of these were cut off at a limit of tokens.
+    unread: int = 0
+    cut_off: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The shares as JSON."""
@@ -52,7 +55,16 @@ class Extraction:
         return (
             f"no answer could be extracted from {self.missing.value:.3f} of the completions, "
             f"a wrong one from {self.wrong.value:.3f}; a lenient extractor would give {self.lenient.value:.4f}"
+            + self._cause
         )
+
+    @property
+    def _cause(self) -> str:
+        """What to do where most completions without an answer ended too early."""
+        if 2 * self.cut_off <= self.unread:
+            return ""
+        share = f"{self.cut_off} of the {self.unread} without an answer were cut off at the limit of tokens"
+        return f"; {share}: raise it, e.g. --gen_kwargs max_gen_toks=1024"
 
 
 def extraction_of(form: FormResult) -> Extraction | None:
@@ -72,6 +84,8 @@ def extraction_of(form: FormResult) -> Extraction | None:
         wrong=mean_estimate(list(map(float, wrong))),
         missing=mean_estimate(list(map(float, missing))),
         lenient=mean_estimate(list(map(float, lenient))),
+        unread=sum(missing),
+        cut_off=sum(lost and "cut off" in sample.endings for lost, sample in zip(missing, samples, strict=True)),
     )
 
 
@@ -86,7 +100,14 @@ def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool
         value = sum(e.value * weight for e, weight in zip(estimates, weights, strict=True)) / sum(weights)
         return Estimate(value=value, n=sum(estimate.n for estimate in estimates))
 
-    return Extraction(right=mean("right"), wrong=mean("wrong"), missing=mean("missing"), lenient=mean("lenient"))
+    return Extraction(
+        right=mean("right"),
+        wrong=mean("wrong"),
+        missing=mean("missing"),
+        lenient=mean("lenient"),
+        unread=sum(extraction.unread for extraction in extractions),
+        cut_off=sum(extraction.cut_off for extraction in extractions),
+    )
 
 
 def is_unread(sample: ScoredSample) -> bool:
@@ -202,7 +223,7 @@ def result_notes(results: ResultsData) -> list[str]:
         if number := sum(form.truncated_contexts for form in entry.forms):
             note = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
             notes.append(f"{entry.name}: {note}, as they do not fit into the model's context")
-    kinds = (_limit_notes, _dataset_notes, _ending_notes, _tie_notes, _version_notes)
+    kinds = (_limit_notes, _dataset_notes, _ending_notes, _tie_notes, _version_notes, _token_notes)
     return [*notes, *(note for kind in kinds for note in kind(results))]
 
 
@@ -262,6 +283,13 @@ def _tie_notes(results: ResultsData) -> Iterator[str]:
             total = sum(form.n for form in entry.forms)
             note = f"in {number} of {total} documents, several choices share the best log-likelihood"
             yield f"{entry.name}: {note}; the first of them is picked"
+
+
+def _token_notes(results: ResultsData) -> Iterator[str]:
+    counts = results.run.get("server_tokens")
+    if counts:
+        read, written = counts.get("prompt", 0), counts.get("completion", 0)
+        yield f"the server counted {read:,} tokens of prompts and {written:,} of completions, without cached responses"
 
 
 def _version_notes(results: ResultsData) -> Iterator[str]:

@@ -23,6 +23,7 @@ from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.scorers.ai_judge import judging_by
+from multiform.tasks.plugins import import_plugins
 
 P = ParamSpec("P")
 
@@ -65,6 +66,7 @@ def evaluate(**options: Any) -> Results:
     fewshot_draws: runs every form with this number of draws of few-shot examples
     budget: searches the best and worst form of each task or group within this number of evaluations of a document
     until_ci: evaluates each form until its interval is no wider than plus or minus this
+    imports: Python files, or modules by name, that register models, formats, metrics and so on; they are run
     dataset_mirror: folders in which datasets are looked up before the hub (default: $MULTIFORM_DATASET_MIRROR)
     keep_description: keeps sentences about choices in descriptions, under formats that show no choices
     seeds: those of python, numpy, torch and the few-shot sampler
@@ -105,6 +107,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
 
     The `executor` has the model, and other runs may share it; by default, it is for this run alone.
     """
+    import_plugins(options.imports)
     check_options(options)
     started = time.monotonic()
     with using_sandbox(options.sandbox), judging_by(options.judge):

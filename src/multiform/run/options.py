@@ -166,6 +166,7 @@ class RunOptions(BaseModel):
     ] = values.DEFAULT_SEEDS
 
     include_path: Annotated[Paths | None, SOURCE_OPTIONS["include_path"]] = None
+    imports: Annotated[Paths | None, SOURCE_OPTIONS["imports"]] = None
     dataset_mirror: Annotated[Paths | None, SOURCE_OPTIONS["dataset_mirror"]] = None
 
     limit: Annotated[

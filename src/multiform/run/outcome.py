@@ -54,6 +54,8 @@ class RunResults:
     journal: Journal | None
     #: When the run began, by the monotonic clock.
     started: float
+    #: The tokens that a server had counted when the run began: several runs may share a model.
+    tokens_before: Mapping[str, int]
     #: The trackers that are told of the run; None where there are none.
     tracking: Tracking | None = None
 
@@ -95,6 +97,9 @@ class RunResults:
         """
         options, model, stops = self.options, self.model, outcome.stops
         described_run = _config_entry(options, model)
+        tokens = {name: count - self.tokens_before.get(name, 0) for name, count in model.server_tokens().items()}
+        if any(tokens.values()):
+            described_run["server_tokens"] = tokens
         if stops:
             described_run["budget"] = [asdict(stop) for stop in stops]
         complete = outcome.state == "complete"
@@ -266,6 +271,7 @@ def open_results(
                 journal=journal,
                 started=started,
                 tracking=tracking,
+                tokens_before=model.server_tokens(),
             )
         except BaseException as error:
             state: Literal["stopped", "failed"] = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"

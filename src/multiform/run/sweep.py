@@ -18,6 +18,7 @@ from multiform.run.checks import check_options
 from multiform.run.options import OPTION_DEFAULTS, RunOptions
 from multiform.tasks import TaskManager
 from multiform.tasks.parse import parse_yaml
+from multiform.tasks.plugins import import_plugins
 from multiform.tasks.source import FilePosition, KeyPath
 from multiform.tasks.yaml import read_text
 
@@ -68,6 +69,7 @@ class Sweep:
         for index in range(len(self.models)) if only is None else [only]:
             try:
                 options = next(self.runs(index)).options
+                import_plugins(options.imports)
                 check_options(options)
                 options.settings  # noqa: B018  (reads the arguments of the model and of generation)
                 models.get(str(options.model))
@@ -225,7 +227,7 @@ for known in "$$stores/$$number.db" "$$stores/all.db"; do
     if [ -f "$$known" ]; then cp "$$known" "$$scratch/answers.db"; break; fi
 done
 cd $cwd
-multiform sweep $file --only "$$number" --cache_path "$$scratch/answers.db" &
+multiform sweep $file$imports --only "$$number" --cache_path "$$scratch/answers.db" &
 run=$$!
 trap 'kill -TERM "$$run"' TERM
 wait "$$run"; code=$$?
@@ -257,7 +259,7 @@ fi
 multiform store merge "$$scratch/merged.sqlite" "$$scratch"/*.db
 cp "$$scratch/merged.sqlite" "$$stores/all.part" && mv "$$stores/all.part" "$$stores/all.db"
 cd $cwd
-multiform sweep $file --cache_path "$$scratch/merged.sqlite" --cached
+multiform sweep $file$imports --cache_path "$$scratch/merged.sqlite" --cached
 """)
 _SUBMIT = Template("""\
 #!/bin/bash
@@ -268,8 +270,11 @@ sbatch --dependency="afterany:$$job" $folder/merge.sbatch
 """)
 
 
-def write_scripts(sweep: Sweep, folder: Path) -> list[Path]:
-    """Write the scripts of a sweep to a folder on the shared file system; the last one submits the others."""
+def write_scripts(sweep: Sweep, folder: Path, imports: Sequence[str] = ()) -> list[Path]:
+    """Write the scripts of a sweep to a folder on the shared file system; the last one submits the others.
+
+    `imports` has the values of `--import`, which the scripts pass on.
+    """
     folder = folder.absolute()
     for path in map(str, (sweep.path.absolute(), folder, Path.cwd())):
         if not path.isprintable():  # a line break would end the comment that the path is in
@@ -283,6 +288,7 @@ def write_scripts(sweep: Sweep, folder: Path) -> list[Path]:
         "folder": quote(str(folder)),
         "stores": quote(str(stores)),
         "cwd": quote(str(Path.cwd())),
+        "imports": "".join(f" --import {quote(name)}" for name in imports),
     }
     files = []
     for name, template in (("array.sbatch", _ARRAY), ("merge.sbatch", _MERGE), ("submit.sh", _SUBMIT)):

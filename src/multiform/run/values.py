@@ -353,6 +353,14 @@ SOURCE_OPTIONS = {
         group=SOURCES,
         recorded=True,
     ),
+    "imports": Option(
+        "a Python file, or a module by name, that registers models, formats, metrics and so on; it is run (may be "
+        "repeated)",
+        replace(FOLDERS, metavar="FILE"),
+        group=SOURCES,
+        flag="import",
+        recorded=True,
+    ),
     "dataset_mirror": Option(
         "folder in which datasets are looked up before the hub: DIR/<dataset_path>/<dataset_name or default>/"
         "<split>.jsonl or .parquet; may be repeated: a split is read from the first folder that has it (default: "

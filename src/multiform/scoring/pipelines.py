@@ -96,7 +96,7 @@ Filter = Callable[[Sequence[Any], Doc], list[Any]]
 FilterFactory = Callable[..., Any]
 
 #: Factories of filters: functions that return one, or lm-eval's classes with ``apply(resps, docs)``.
-filters: Registry[FilterFactory] = Registry("filter")
+filters: Registry[FilterFactory] = Registry("filter", group="multiform.filters")
 register_filter = filters.register
 
 #: Filters that leave a single response.

@@ -145,7 +145,7 @@ def _config_error(
     problem = max(problems, key=lambda e: (e["type"] == "missing", len(_path(e, members))))
     path = _path(problem, members)
     example = _EXAMPLES.get(name)
-    remedy = f"write e.g. {example}" if example else "see docs/tasks.md"
+    remedy = f"write e.g. {example}" if example else "see multiform docs tasks"
     if problem["type"] == "missing":
         return ConfigError(f"missing key '{path[-1]}'", where=where(name, *path[:-1]), hint=f"add it; {remedy}")
     # Where a field may be null, a message about its other type is the helpful one.

@@ -14,7 +14,7 @@ from multiform.formats.infer import Recovered
 from multiform.formats.select import without_overrides
 from multiform.formats.variation import ChoiceOrder
 from multiform.tasks.check import check_keys, check_values
-from multiform.tasks.functions import resolve_filter_functions, resolve_functions
+from multiform.tasks.functions import resolve_filter_functions, resolve_task_functions
 from multiform.tasks.keys import TaskKeys, default_keys, plain
 from multiform.tasks.resolve import apply_overrides, format_key, resolve, selected_format
 from multiform.tasks.source import Source, StatedKeys, where
@@ -107,7 +107,7 @@ class TaskConfig(TaskKeys):
         if not str(stated.get("task", "")):
             raise ConfigError("missing key 'task'", where=where(stated.source, None), hint="give the task a name")
         check_keys("a task", task_keys(), stated.data, stated.where)
-        keys = resolve_functions(stated.data)
+        keys = resolve_task_functions(stated.data)
         return cls(**keys, _stated=replace(stated, data=keys))
 
     @property

@@ -8,7 +8,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -39,6 +39,26 @@ def code_refused() -> Iterator[None]:
         _refused.reset(token)
 
 
+_scoring_kept: ContextVar[bool] = ContextVar("unusable_scoring_kept", default=False)
+#: Keys of a task that only scores depend on.
+_SCORING_KEYS = ("metric_list", "process_results")
+
+
+@contextmanager
+def unusable_scoring_kept() -> Iterator[None]:
+    """Keep metrics whose code cannot be imported, such as for want of a package: they fail when they are called."""
+    token = _scoring_kept.set(True)
+    try:
+        yield
+    finally:
+        _scoring_kept.reset(token)
+
+
+def is_code_refused() -> bool:
+    """Whether code that tasks bring along, or that `--import` names, is refused."""
+    return _refused.get()
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionRef:
     """A function that is named but not yet imported."""
@@ -49,7 +69,7 @@ class FunctionRef:
 
     def resolve(self) -> Callable[..., Any]:
         """Import the function: from ``module.py`` beside the file, else from an importable module."""
-        if _refused.get():
+        if is_code_refused():
             raise self._error("the task brings code, which --no_code refuses", "look at it, and leave the flag out")
         module_name, _, attribute = self.name.rpartition(".")
         file = self.folder.joinpath(*module_name.split(".")).with_suffix(".py")
@@ -147,12 +167,36 @@ def _not_provided(error: BaseException) -> str:
     name = original_name(getattr(error, "name", None) or "")
     if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
         return ""
-    return f"docs/lm-eval.md says what of {name} is provided; 'pip install lm-eval' adds the rest"
+    return f"'multiform docs lm-eval' says what of {name} is provided; 'pip install lm-eval' adds the rest"
 
 
 def _advice(error: BaseException, file: Path) -> str:
     place = f"{file.name}{_line(error, file)}"
     return f"install what {place} imports" if isinstance(error, ModuleNotFoundError) else f"fix {place}"
+
+
+def resolve_task_functions(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a task with each function reference replaced by the imported function."""
+
+    def resolve_scoring(value: Any) -> Any:
+        try:
+            return value.resolve() if isinstance(value, FunctionRef) else value
+        except ConfigError as error:
+            if not _scoring_kept.get() or is_code_refused():
+                raise
+            return _failing_function(error)
+
+    return {
+        key: _convert_values(value, resolve_scoring) if key in _SCORING_KEYS else resolve_functions(value)
+        for key, value in keys.items()
+    }
+
+
+def _failing_function(error: ConfigError) -> Callable[..., Any]:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise error
+
+    return fail
 
 
 def resolve_functions(value: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.errors import ConfigError, UsageError, shorten
 from multiform.tasks.index_cache import Fault, FolderIndex, Kind, Name, Record, load, safe_stamp, save, scan, stamp_of
+from multiform.tasks.plugins import plugin_folders
 
 if TYPE_CHECKING:
     from multiform.tasks.python_tasks import TaskClass
@@ -28,9 +29,12 @@ _LM_EVAL = "lm_eval"
 
 
 def task_folders(include_path: str | Path | Iterable[str | Path] | None, *, library: bool = True) -> list[Path]:
-    """The bundled library, unless `library` is false, and the folders of `include_path`; later folders win."""
+    """The bundled library and those of plug-ins, unless `library` is false, and the folders of `include_path`.
+
+    Later folders win.
+    """
     names = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
-    return [*([LIBRARY] if library else []), *map(_folder, names)]
+    return [*([LIBRARY, *plugin_folders()] if library else []), *map(_folder, names)]
 
 
 def _folder(name: str | Path) -> Path:

@@ -126,3 +126,13 @@ def test_damaged_compression_is_a_failed_attempt():
 def test_no_wait_that_a_server_asks_for_is_an_error(value):
     seconds = retry_after(value)
     assert seconds is None or seconds >= 0
+
+
+def test_an_option_that_a_server_does_not_support_is_refused_at_once() -> None:
+    """llama.cpp answers such a request with the status of a failure, and would do so again."""
+    from multiform.models.servers import exchange
+
+    body = {"error": {"code": 500, "message": "Only no echo is supported", "type": "server_error"}}
+    assert isinstance(exchange._failure(500, body, {}, ""), exchange.RefusedError)
+    passing = {"error": {"code": 500, "message": "out of memory, try again", "type": "server_error"}}
+    assert isinstance(exchange._failure(500, passing, {}, ""), exchange.FailedAttemptError)

@@ -505,3 +505,15 @@ def test_fresh_responses_replace_the_stored_ones(server: Any) -> None:
     assert len(server.asked) == 16
     run_quiz(server)
     assert len(server.asked) == 16
+
+
+def test_tokens_that_the_server_counts_are_added_up(server: Any) -> None:
+    one = model(server)
+    body = {
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 11, "completion_tokens": 2},
+    }
+    server.fault_of = lambda prompt: Fault(body=json.dumps(body).encode())
+    written(one, "hello")
+    written(one, "hello again")
+    assert one.server_tokens() == {"prompt": 22, "completion": 4}

@@ -226,7 +226,7 @@ def _check(name: str, kind: Any, value: Any) -> None:
     words = {"str": "a string", "bool": "true or false", "list[str]": "a list of labels"}
     if not isinstance(value, types.get(str(kind), object)):
         message = f"expected {words.get(str(kind), 'a mapping of format fields')}, got {shorten(value)}"
-        raise ConfigError(message, where=name, hint="see docs/templates.md")
+        raise ConfigError(message, where=name, hint="see multiform docs templates")
 
 
 def _default(template_field: Any) -> Any:
@@ -327,7 +327,7 @@ class ClozeTemplateConfig(FormatTemplate):
         self.choice_labels = label_words(self.choice_labels)
         if self.blank_position not in _POSITIONS:
             message = f"expected one of {', '.join(_POSITIONS)}, got {shorten(self.blank_position)}"
-            raise ConfigError(message, where="blank_position", hint="see docs/templates.md")
+            raise ConfigError(message, where="blank_position", hint="see multiform docs templates")
         super().__post_init__()
 
     def own_fields(self) -> dict[str, Any]:

@@ -47,6 +47,9 @@ LONGEST_WAIT = 60.0
 FIRST_CONTACT = 20.0
 #: Seconds between two checks for a requested stop, while no response arrives.
 _STOP_CHECK_SECONDS = 0.2
+#: Seconds for which further failures of an outage are not logged, and how much of their messages is alike.
+_QUIET_SECONDS = 30.0
+_SAME_OUTAGE = 40
 #: Seconds for which a server counts as healthy after it responded to a probe.
 _HEALTHY_SECONDS = 5.0
 #: How often the probe is sent before the server counts as down.
@@ -97,6 +100,8 @@ class Client:
         self._is_there = False
         self._has_responded = False
         self._healthy_until = 0.0
+        #: When a failure was last logged, and how many like it were not, by the beginning of its message.
+        self._outages: dict[str, tuple[float, int]] = {}
 
     def __repr__(self) -> str:
         return f"<Client of {self.shown}>"
@@ -305,7 +310,15 @@ class Client:
         )
 
     def _log(self, failed: FailedAttemptError, wait: float) -> None:
-        logger.info("%s: %s; trying again in %.1f s", self.shown, self._clean(str(failed)), wait)
+        """Log the failed attempt; of those of one outage, which all queued requests have, one line in a while."""
+        message = self._clean(str(failed))
+        last, count = self._outages.get(message[:_SAME_OUTAGE], (-_QUIET_SECONDS, 0))
+        now = time.monotonic()
+        is_new = now - last >= _QUIET_SECONDS
+        self._outages[message[:_SAME_OUTAGE]] = (now, 0) if is_new else (last, count + 1)
+        more = f" ({count} more attempts have failed)" if count else ""
+        level = logging.INFO if is_new else logging.DEBUG
+        logger.log(level, "%s: %s%s; trying again in %.1f s", self.shown, message, more, wait)
 
     def _clean(self, text: str) -> str:
         """A message of the server on one line: without secrets, control characters made visible, and not too long."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import json
+import re
 import socket
 import threading
 import time
@@ -169,6 +170,9 @@ def _parse_body(body: bytes) -> tuple[Any, bool]:
         return " ".join(body[:20_000].decode("utf-8", "replace").split()), False
 
 
+_UNSUPPORTED = re.compile(r"\bnot supported|\bunsupported|\bonly .{1,40} supported", re.IGNORECASE)
+
+
 def _failure(status: int, body: Any, headers: Mapping[str, str], otherwise: str) -> FailedAttemptError | RefusedError:
     """The error for a status and the message that came with it."""
     message = f"HTTP {status}: {_message(body) or otherwise}" if status != 200 else f"an error: {_message(body)}"
@@ -179,6 +183,8 @@ def _failure(status: int, body: Any, headers: Mapping[str, str], otherwise: str)
         wait = retry_after(headers.get("retry-after"))
         wait = _google_delay(body) if wait is None else wait
         return FailedAttemptError(message, busy=True, overloaded=status in (429, 503, 529), wait=wait)
+    if status >= 500 and _UNSUPPORTED.search(message):  # as llama.cpp refuses an option: no retry changes it
+        return RefusedError(message, status)
     if status < 300 or status in _PASSING or (status >= 500 and status not in _LASTING):
         return FailedAttemptError(message, wait=retry_after(headers.get("retry-after")))
     return RefusedError(message, status)

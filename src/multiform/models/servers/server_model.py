@@ -81,6 +81,30 @@ _LASTING = (
 _OLD = 24 * 3600.0
 
 
+#: Where servers count tokens: the object, and its entries for prompts and completions.
+_TOKEN_COUNTS = (
+    ("usage", "prompt_tokens", "completion_tokens"),
+    ("usage", "input_tokens", "output_tokens"),
+    ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
+)
+
+
+def counted_tokens(response: Any) -> dict[str, int]:
+    """The tokens of the prompt and of the completion, as the server counts them; empty where it does not.
+
+    >>> counted_tokens({"usage": {"prompt_tokens": 7, "completion_tokens": 2}})
+    {'prompt': 7, 'completion': 2}
+    """
+    if not isinstance(response, Mapping):
+        return {}
+    for key, prompt, completion in _TOKEN_COUNTS:
+        counts = response.get(key)
+        if isinstance(counts, Mapping) and type(counts.get(prompt)) is int:
+            written = counts.get(completion)
+            return {"prompt": counts[prompt], "completion": written if type(written) is int else 0}
+    return {}
+
+
 class ServerModel(Model):
     """A model that a server runs.
 
@@ -122,6 +146,8 @@ class ServerModel(Model):
             raise UsageError(f"the model '{self.kind}' needs the argument 'model'", hint=hint)
         self.name = str(model)
         self._versions: dict[str, Counter[str]] = {}
+        #: The tokens of prompts and completions that the responses count, those to probes included.
+        self._tokens = Counter[str]()
         self._versions_lock = threading.Lock()
         self.fingerprinted = bool(fingerprint)
         root = server_root(base_url or os.environ.get(self.url_env) or self.default_url, self.endpoints, self.root_path)
@@ -224,6 +250,10 @@ class ServerModel(Model):
         versions = {"server_versions": changed} if changed else {}
         return {"model_args": {**self._arguments, **self.settings()}, **server, **versions}
 
+    def server_tokens(self) -> dict[str, int]:
+        with self._versions_lock:
+            return dict(self._tokens)
+
     def changed_versions(self) -> dict[str, Any]:
         """What the responses say about the model, with their numbers, where they do not all say the same."""
         with self._versions_lock:
@@ -231,6 +261,8 @@ class ServerModel(Model):
         return self.client.without_secrets(changed)
 
     def _count_version(self, response: Any) -> None:
+        with self._versions_lock:
+            self._tokens.update(counted_tokens(response))
         version = self.version(response) if isinstance(response, Mapping) else {}
         for key, value in version.items():
             with self._versions_lock:

@@ -117,7 +117,7 @@ def known_arguments() -> list[str]:
     """The names of the arguments of vLLM's engine; a ModelError where vLLM or what it needs here is not installed."""
     for package in ("vllm", "torch", "transformers"):
         if find_spec(package) is None:
-            hint = "run: pip install 'multiform[vllm]'; docs/vllm.md says how on a machine without GPU"
+            hint = "run: pip install 'multiform[vllm]'; 'multiform docs vllm' says how on a machine without GPU"
             raise ModelError(f"the model 'vllm' needs the package '{package}'", where="--model", hint=hint)
     # Standard output is for results; vLLM reads this when it is imported.
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")

@@ -26,6 +26,7 @@ from multiform.run.executors.worker import LoadedModel, Worker, WorkerModel, ins
 from multiform.run.loading import LazyModel, load_model
 from multiform.run.progress import Progress
 from multiform.run.store import Store
+from multiform.tasks.plugins import imported_files
 
 logger = logging.getLogger("multiform")
 
@@ -94,6 +95,8 @@ class RayPool:
     def __init__(self, options: ClusterOptions, name: str, arguments: Mapping[str, Any], progress: Progress) -> None:
         self._ray = import_module("ray")
         self._errors = import_module("ray.exceptions")
+        for module in imported_files:  # workers cannot import them by name
+            self._ray.cloudpickle.register_pickle_by_value(module)
         self.options = options
         self.size = options.workers or 1
         self._model = (name, models.get(name), dict(arguments), os.getcwd())

@@ -23,7 +23,7 @@ from multiform.scoring.reductions import Reduction, ReductionFn, build_reduction
 
 MetricFn = Callable[..., Any]
 
-metrics: Registry[Metric] = Registry("metric")
+metrics: Registry[Metric] = Registry("metric", group="multiform.metrics")
 
 #: Metrics that say whether a document is right: forms with different ones of them can be compared.
 RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_bytes", "acc_tokens", "acc_mutual_info", "acc_norm_full", "exact_match")

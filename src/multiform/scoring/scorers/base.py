@@ -30,7 +30,7 @@ from multiform.scoring.metrics import Metric
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.reductions import Reduction
 
-scorers: Registry[type[Scorer]] = Registry("scorer")
+scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers")
 register_scorer = scorers.register
 
 

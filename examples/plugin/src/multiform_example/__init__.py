@@ -1,0 +1,1 @@
+"""What this package adds to Multiform; `pyproject.toml` names it."""

@@ -1,0 +1,59 @@
+"""What a new user meets first: a CSV file, choices without a format, metrics that are not installed, `show --limit`."""
+
+from __future__ import annotations
+
+import pytest
+
+CSV = "question,A,B,C,D,answer\nTwo plus two?,3,4,5,6,B\nCapital of France?,Rome,Berlin,Paris,Madrid,C\n"
+TASK = "task: t\ndataset_path: q.csv\ntest_split: test\ndoc_to_text: question\ndoc_to_target: answer\n"
+COLUMNS = 'doc_to_choice: ["{{A}}", "{{B}}", "{{C}}", "{{D}}"]\n'
+
+
+@pytest.mark.parametrize("command", ["show", "lint", "validate", "run"])
+def test_choices_without_a_format_are_refused_by_every_command(command, folder):
+    folder.write({"q.csv": CSV, "t.yaml": TASK + COLUMNS})
+    ran = folder.run(command, "t.yaml", *(["--model", "dummy"] if command == "run" else []))
+    assert ran.code == 2
+    assert "the task has choices but no format and no output_type" in ran.out + ran.err
+
+
+def test_choices_in_columns_of_their_own_are_suggested(folder):
+    folder.write({"q.csv": CSV, "t.yaml": TASK + "doc_to_choice: choices\n"})
+    ran = folder.run("show", "t.yaml@mcqa")
+    assert ran.errors[0].endswith('columns of their own, write ["{{A}}", "{{B}}", "{{C}}", "{{D}}"]')
+    folder.write({"t.yaml": TASK})
+    assert 'a list of columns such as ["{{A}}", "{{B}}"]' in folder.run("show", "t.yaml@mcqa").err
+    folder.write({"t.yaml": TASK + COLUMNS})
+    assert "C. Paris" in folder.run("show", "t.yaml@mcqa", "--doc", "1").out
+
+
+def test_show_takes_a_limit(folder):
+    folder.write({"q.csv": CSV, "t.yaml": TASK + COLUMNS})
+    assert folder.run("show", "t.yaml@mcqa", "--limit", "2").out.count("=== ") == 2
+    assert folder.run("show", "t.yaml@mcqa", "--limit", "0.5").out.count("=== ") == 1
+    assert "--limit: --doc names the documents" in folder.run("show", "t.yaml@mcqa", "--limit", "1", "--doc", "1").err
+
+
+def test_show_needs_no_metrics(folder):
+    folder.write(
+        {
+            "q.csv": CSV,
+            "scores.py": "import no_such_package\n\ndef score(*args): ...\n",
+            "t.yaml": TASK + "output_type: generate_until\nmetric_list:\n  - metric: !function scores.score\n",
+        }
+    )
+    shown = folder.run("show", "t.yaml")
+    assert shown.code == 0
+    assert "Two plus two?" in shown.out
+    assert "No module named 'no_such_package'" in folder.run("validate", "t.yaml").out
+
+
+def test_without_vllm_the_hint_names_its_extra(folder):
+    pytest.importorskip("transformers")
+    try:
+        import vllm  # noqa: F401
+    except ImportError:
+        ran = folder.run("run", "quiz@mcqa", "--model", "vllm", "--model_args", "pretrained=x", "--limit", "1")
+        assert "pip install 'multiform[vllm]'" in ran.err
+    else:
+        pytest.skip("vLLM is installed")
