@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from multiform.fields import Doc, FieldSpec, process_field
     from multiform.formats import (
+        BlindFormat,
         BPBFormat,
         BPBStyle,
         ClozeFormat,
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
         Language,
         MCCompletionStyle,
         MCQAFormat,
+        MCQCOTFormat,
         MCQTemplateConfig,
         MCStyle,
+        OpenFormat,
         OutputType,
         ResponseType,
         TaskStyle,
@@ -119,6 +122,7 @@ __all__ = [
     "BaseMetric",
     "BaseMetricContext",
     "BaseTask",
+    "BlindFormat",
     "COTGenFormat",
     "ChatTemplate",
     "ChoiceOutcome",
@@ -162,6 +166,7 @@ __all__ = [
     "Loglikelihoods",
     "MCCompletionStyle",
     "MCQAFormat",
+    "MCQCOTFormat",
     "MCQTemplateConfig",
     "MCStyle",
     "Media",
@@ -176,6 +181,7 @@ __all__ = [
     "MultipleChoiceTask",
     "NoSuchResultError",
     "Node",
+    "OpenFormat",
     "Outcome",
     "Output",
     "OutputType",

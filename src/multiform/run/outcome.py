@@ -218,6 +218,7 @@ def form_result(
         cluster=form.cluster,
         failed=failed,
         bounds=bounds,
+        control=format is not None and format.is_control,
     )
 
 
