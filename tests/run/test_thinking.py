@@ -49,7 +49,7 @@ def test_thoughts_are_in_the_samples_and_read_back(tmp_path):
 def test_thoughts_that_were_cut_off_are_told_from_wrong_answers(tmp_path):
     text = str(run(tmp_path, gen_kwargs={"max_gen_toks": 2048}))
     assert "quiz@mcq_cot: 2 of 4 thoughts were cut off at 2,048 tokens; they count as wrong" in text
-    assert "(2 of 4 were cut off at the token limit)" in text
+    assert "(2 of 4 were cut off in the thought)" in text
 
 
 def test_a_thought_is_not_searched_for_the_answer(tmp_path):

@@ -102,15 +102,16 @@ class GenerateFormat(FormatConfig):
         if self.choice_labels is None:
             listed = " and {{ _num_choices }} candidate answers, choose" if self.show_choices else ", find"
             asked = 'with "The best answer is [answer]" where [answer] is the answer to the question.'
-            self._replace("instruction", _CHOOSE, f"Given the following question{listed} the best answer.\n")
-            self._replace("answer_prompt", _END_WITH_LABEL, f"Your response should end {asked}")
-            self._replace("scorer", "choice_match", "final_answer")
+            _replace_default(self, "instruction", _CHOOSE, f"Given the following question{listed} the best answer.\n")
+            _replace_default(self, "answer_prompt", _END_WITH_LABEL, f"Your response should end {asked}")
+            _replace_default(self, "scorer", "choice_match", "final_answer")
         super().__post_init__()
 
-    def _replace(self, name: str, default: str, value: str) -> None:
-        """Set a field that has its default value to another one."""
-        if getattr(self, name) == default:
-            object.__setattr__(self, name, value)
+
+def _replace_default(format: FormatConfig, name: str, default: str, value: str) -> None:
+    """Set a field that has its default value to another one, while a format is made."""
+    if getattr(format, name) == default:
+        object.__setattr__(format, name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +160,12 @@ class BPBFormat(FormatConfig):
     scored: Scored = "gold"
 
 
+_REASON_TO_CHOOSE = (
+    "Given the following question and {{ _num_choices }} candidate answers ({{ _choice_list_and }}), "
+    "reason step by step to choose the best answer.\n"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MCQCOTFormat(COTGenFormat):
     """Choices shown with labels; the model reasons, and the label that it settles on is extracted.
@@ -177,14 +184,20 @@ class MCQCOTFormat(COTGenFormat):
     default_max_gen_toks = "context"
     in_all = False
 
-    instruction: str | None = (
-        "Given the following question and {{ _num_choices }} candidate answers ({{ _choice_list_and }}), "
-        "reason step by step to choose the best answer.\n"
-    )
+    instruction: str | None = _REASON_TO_CHOOSE
     question_prefix: str = "Question: "
     choice_labels: LabelSpec | None = "letters"
     answer_prompt: str = _END_WITH_LABEL
     scorer: str | Mapping[str, Any] | None = "choice_match"
+
+    def __post_init__(self) -> None:
+        if self.choice_labels is None:  # the model is asked for the text of the answer, as by `cot`
+            asked = COTGenFormat.answer_prompt.replace("response to the problem", "answer to the question")
+            reason = "Given the following question, reason step by step to find the final answer.\n"
+            _replace_default(self, "instruction", _REASON_TO_CHOOSE, reason)
+            _replace_default(self, "answer_prompt", _END_WITH_LABEL, asked)
+            _replace_default(self, "scorer", "choice_match", "final_answer")
+        super().__post_init__()
 
 
 @dataclass(frozen=True, kw_only=True)

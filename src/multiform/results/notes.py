@@ -39,7 +39,7 @@ class Extraction:
     missing: Estimate
     #: The score with the lenient extractor wherever the form's own one is not sure to have read the answer.
     lenient: Estimate
-    #: How many of those without an answer were cut off at the token limit.
+    #: How many of those without an answer were cut off at the token limit while the model still thought.
     cut_off: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Extraction:
         }
 
     def __str__(self) -> str:
-        cut = f" ({self.cut_off} of {self.right.n} were cut off at the token limit)" if self.cut_off else ""
+        cut = f" ({self.cut_off} of {self.right.n} were cut off in the thought)" if self.cut_off else ""
         return (
             f"no answer could be extracted from {self.missing.value:.3f} of the completions{cut}, "
             f"a wrong one from {self.wrong.value:.3f}; a lenient extractor would give {self.lenient.value:.4f}"
@@ -101,7 +101,7 @@ def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool
 
 def _is_cut_off(sample: ScoredSample) -> bool:
     output = sample.outputs[0]
-    return isinstance(output, Completion) and output.truncated
+    return isinstance(output, Completion) and output.is_thought_cut_off
 
 
 def is_unread(sample: ScoredSample) -> bool:

@@ -69,9 +69,8 @@ def test_it_is_registered() -> None:
 
 
 def test_a_plain_prompt(server: Any) -> None:
-    assert completion_of(model(server), "2 + 2?", max_gen_toks=8, top_p=0.9) == Completion(
-        "You said: 2 + 2?", thought=THOUGHT
-    )
+    completion = completion_of(model(server), "2 + 2?", max_gen_toks=8, top_p=0.9)
+    assert completion == Completion("You said: 2 + 2?", thought=THOUGHT)
     [asked] = server.asked
     assert {name.lower(): value for name, value in asked.headers.items()}["x-goog-api-key"] == "AIza-secret"
     assert asked.payload == {
