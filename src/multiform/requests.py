@@ -197,13 +197,20 @@ class Completion:
 
     `context_truncated` says that the beginning of the prompt was cut off, as it did not fit into the model's context.
     `finish_reason` is the server's word for an unusual end, such as "content_filter"; None where the completion ended
-    by itself or at the token limit, or nothing is known.
+    by itself or at the token limit, or nothing is known. `thought` is what the model thought before the text, and
+    None where it did not think, or nothing is known of it.
     """
 
     text: str
     truncated: bool = False
     context_truncated: bool = False
     finish_reason: str | None = None
+    thought: str | None = None
+
+    @property
+    def is_thought_cut_off(self) -> bool:
+        """Whether the token limit was reached while the model still thought: there is no answer to be wrong."""
+        return self.truncated and self.thought is not None and not self.text.strip()
 
     @property
     def ending(self) -> Ending | None:
@@ -215,6 +222,24 @@ class Completion:
         if self.truncated:
             return "cut off"
         return None if self.finish_reason is None else _ENDINGS.get(self.finish_reason.lower(), "other")
+
+
+def split_thought(text: str, think_end_token: str | None, *, begun: bool = False) -> tuple[str | None, str]:
+    """The thought of a completion and the text after it; `begun` says that the prompt begins a thought.
+
+    >>> split_thought("<think>2 + 2</think> 4", "</think>"), split_thought("4", "</think>")
+    (('2 + 2', '4'), (None, '4'))
+    >>> split_thought("<think>2 + ", "</think>")
+    ('2 + ', '')
+    """
+    if not think_end_token:
+        return None, text
+    start = think_end_token.replace("/", "", 1)
+    before, end, after = text.rpartition(think_end_token)
+    if end:
+        return before.removeprefix(start), after.lstrip()
+    begun = begun or (start != think_end_token and text.lstrip().startswith(start))
+    return (text.lstrip().removeprefix(start), "") if begun else (None, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,17 @@
 """Formats: how a document becomes a prompt and is scored, whatever its task."""
 
 from multiform.formats.base import FormatConfig, OutputType, Scored, dialect_names, formats, register_format
-from multiform.formats.builtin import BPBFormat, ClozeFormat, COTGenFormat, GenerateFormat, HybridFormat, MCQAFormat
+from multiform.formats.builtin import (
+    BlindFormat,
+    BPBFormat,
+    ClozeFormat,
+    COTGenFormat,
+    GenerateFormat,
+    HybridFormat,
+    MCQAFormat,
+    MCQCOTFormat,
+    OpenFormat,
+)
 from multiform.formats.compile import FieldMapping, bind_field, compile_format
 from multiform.formats.dialects.styler import (
     BPBStyle,
@@ -23,6 +33,7 @@ from multiform.formats.select import select_format, supported_formats
 __all__ = [
     "BPBFormat",
     "BPBStyle",
+    "BlindFormat",
     "COTGenFormat",
     "ClozeFormat",
     "ClozeStyle",
@@ -34,8 +45,10 @@ __all__ = [
     "Language",
     "MCCompletionStyle",
     "MCQAFormat",
+    "MCQCOTFormat",
     "MCQTemplateConfig",
     "MCStyle",
+    "OpenFormat",
     "OutputType",
     "ResponseType",
     "Scored",

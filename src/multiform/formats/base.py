@@ -112,7 +112,15 @@ class FormatConfig:
 
     format_name: ClassVar[str] = ""
     #: The limit of tokens where neither the task nor `generation_kwargs` sets one.
-    default_max_gen_toks: ClassVar[int] = 256
+    default_max_gen_toks: ClassVar[int | Literal["context"]] = 256
+    #: The kind of model that the format is meant for: "base" continues texts, "chat" follows instructions.
+    meant_for: ClassVar[Literal["base", "chat", "any"]] = "any"
+    #: Whether ``@all`` has the format.
+    in_all: ClassVar[bool] = True
+    #: Whether the format is a control, which is shown beside other forms and not compared with them.
+    is_control: ClassVar[bool] = False
+    #: Whether the prompt has the question, and what it is about.
+    shows_question: ClassVar[bool] = True
 
     #: Text before every prompt; may hold Jinja, and the variables `_num_choices`, `_choice_labels`, ...
     instruction: str | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
+from multiform.errors import ConfigError
 from multiform.formats.base import FormatConfig, Scored
 from multiform.labels import LabelSpec
 from multiform.prompts.template import has_markup
@@ -44,6 +45,7 @@ class ClozeFormat(FormatConfig):
     """
 
     format_name = "cloze"
+    meant_for = "base"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +88,7 @@ class GenerateFormat(FormatConfig):
     """
 
     format_name = "generate"
+    meant_for = "chat"
 
     instruction: str | None = _CHOOSE
     choice_labels: LabelSpec | None = "letters"
@@ -99,15 +102,16 @@ class GenerateFormat(FormatConfig):
         if self.choice_labels is None:
             listed = " and {{ _num_choices }} candidate answers, choose" if self.show_choices else ", find"
             asked = 'with "The best answer is [answer]" where [answer] is the answer to the question.'
-            self._replace("instruction", _CHOOSE, f"Given the following question{listed} the best answer.\n")
-            self._replace("answer_prompt", _END_WITH_LABEL, f"Your response should end {asked}")
-            self._replace("scorer", "choice_match", "final_answer")
+            _replace_default(self, "instruction", _CHOOSE, f"Given the following question{listed} the best answer.\n")
+            _replace_default(self, "answer_prompt", _END_WITH_LABEL, f"Your response should end {asked}")
+            _replace_default(self, "scorer", "choice_match", "final_answer")
         super().__post_init__()
 
-    def _replace(self, name: str, default: str, value: str) -> None:
-        """Set a field that has its default value to another one."""
-        if getattr(self, name) == default:
-            object.__setattr__(self, name, value)
+
+def _replace_default(format: FormatConfig, name: str, default: str, value: str) -> None:
+    """Set a field that has its default value to another one, while a format is made."""
+    if getattr(format, name) == default:
+        object.__setattr__(format, name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +126,8 @@ class COTGenFormat(FormatConfig):
     """
 
     format_name = "cot"
-    default_max_gen_toks = 512
+    meant_for = "chat"
+    default_max_gen_toks: ClassVar[int | Literal["context"]] = 512
 
     instruction: str | None = "Given the following problem, reason step by step to find the final answer.\n"
     question_prefix: str = "Problem: "
@@ -150,5 +155,97 @@ class BPBFormat(FormatConfig):
     """The prompt of `cloze`; only the gold answer is scored, in bits per byte: one request per document."""
 
     format_name = "bpb"
+    meant_for = "base"
 
     scored: Scored = "gold"
+
+
+_REASON_TO_CHOOSE = (
+    "Given the following question and {{ _num_choices }} candidate answers ({{ _choice_list_and }}), "
+    "reason step by step to choose the best answer.\n"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MCQCOTFormat(COTGenFormat):
+    """Choices shown with labels; the model reasons, and the label that it settles on is extracted.
+
+    Given the following question and 2 candidate answers (A and B), reason step by step to choose the best answer.
+    Question: What is the capital of France?
+    A. Berlin
+    B. Paris
+    Your response should end with "The best answer is [answer_letter]" where the [answer_letter] is one of A or B.
+
+    Nothing is prefilled, and a completion may fill the model's context. A few-shot example shows its rationale, where
+    the task maps one.
+    """
+
+    format_name = "mcq_cot"
+    default_max_gen_toks = "context"
+    in_all = False
+
+    instruction: str | None = _REASON_TO_CHOOSE
+    question_prefix: str = "Question: "
+    choice_labels: LabelSpec | None = "letters"
+    answer_prompt: str = _END_WITH_LABEL
+    scorer: str | Mapping[str, Any] | None = "choice_match"
+
+    def __post_init__(self) -> None:
+        if self.choice_labels is None:  # the model is asked for the text of the answer, as by `cot`
+            asked = COTGenFormat.answer_prompt.replace("response to the problem", "answer to the question")
+            reason = "Given the following question, reason step by step to find the final answer.\n"
+            _replace_default(self, "instruction", _REASON_TO_CHOOSE, reason)
+            _replace_default(self, "answer_prompt", _END_WITH_LABEL, asked)
+            _replace_default(self, "scorer", "choice_match", "final_answer")
+        super().__post_init__()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenFormat(FormatConfig):
+    """Choices not shown; the model gives a short answer of its own. A control beside the forms with choices.
+
+    Answer the following question with a few words or a number, and nothing else.
+    Question: What is the capital of France?
+    Answer:
+
+    The answer is matched by rules, with any of several references: as words, as numbers, and as mathematics where the
+    reference is LaTeX. With ``scorer: {type: ai_judge}`` another model matches it.
+    """
+
+    format_name = "open"
+    meant_for = "chat"
+    in_all = False
+    is_control = True
+
+    instruction: str | None = "Answer the following question with a few words or a number, and nothing else.\n"
+    scored: Scored = "generation"
+    scorer: str | Mapping[str, Any] | None = "open_answer"
+
+    def until(self) -> list[str]:
+        """The beginning of another question; a model that reasons first may write blank lines."""
+        return ["\n" + self.question_prefix.rstrip()] if self.question_prefix.strip() else [self.fewshot_delimiter]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlindFormat(MCQAFormat):
+    """The prompt of `mcqa` without the question: a control that shows what the choices alone give away.
+
+    A. Berlin
+    B. Paris
+    Answer:
+    """
+
+    format_name = "blind"
+    in_all = False
+    is_control = True
+    shows_question = False
+
+    question_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.shows_choices:
+            raise ConfigError("blind shows the choices alone", where="show_choices", hint="leave show_choices out")
+        for name in ("question_prefix", "question_suffix"):
+            if getattr(self, name):
+                raise ConfigError("blind shows no question", where=name, hint=f"leave {name} out")

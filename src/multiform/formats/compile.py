@@ -195,7 +195,8 @@ class _Writer:
 
     def text(self) -> str:
         format = self.format
-        sections = [_close_braces(format.question_prefix) + self._question() + _close_braces(format.question_suffix)]
+        asked = _close_braces(format.question_prefix) + self._question() + _close_braces(format.question_suffix)
+        sections = [asked] if format.shows_question else []
         if format.shows_choices and self.choices:
             sections.append(_close_braces(format.choices_prefix) + self._choice_lines())
         if format.answer_instruction is not None or format.answer_prompt is not None:
@@ -248,7 +249,7 @@ class _Writer:
     def _context(self) -> str:
         """What the question is about, followed by the section separator unless it is empty."""
         context = self.mapping.context
-        if context is None:
+        if context is None or not self.format.shows_question:
             return ""
         text = context if has_markup(context) else f"{{{{ {context} }}}}"
         return f"{{% filter lead({self.format.section_separator!r}) %}}{text}{{% endfilter %}}"

@@ -151,16 +151,22 @@ def grammar_of(format: FormatConfig, variations: Mapping[str, Any] | None) -> Gr
 def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:
     """The labels of all formats that a mapping supports: registered ones, then those that `spec` defines.
 
-    Finished prompts are not among them. A mapping without a question supports only what `spec` defines, and one that
-    asks nothing (``doc_to_text: ""``, as for the perplexity of texts) supports none.
+    Finished prompts are not among them, nor formats that ``@all`` leaves out (controls, and `mcq_cot`, whose
+    completions are long) unless `spec` has them. A mapping without a question supports only what `spec` defines, and
+    one that asks nothing (``doc_to_text: ""``, as for the perplexity of texts) supports none.
     """
     table = format_table(spec)
     if mapping.question == "" and mapping.choices is None:
         return []
-    registered = formats if mapping.question is not None else ()
+    registered = [name for name in formats if _is_in_all(name)] if mapping.question is not None else []
     labels = dict.fromkeys([*registered, *(label for label in table if not _is_prompt(table[label]))])
     candidates = {label: _placed_entry(spec, label, table.get(label)) for label in labels}
     return [label for label, format in candidates.items() if mapping.choices is not None or not format.needs_choices]
+
+
+def _is_in_all(name: str) -> bool:
+    """Whether ``@all`` has a registered format; a function that returns one says nothing else."""
+    return bool(getattr(formats.get(name), "in_all", True))
 
 
 def format_table(spec: FormatSpec) -> dict[str, Any]:

@@ -51,6 +51,9 @@ Code = Literal[
     "truncated_prompts",
     # the run
     "chat_template_unused",
+    "instructed_base_model",
+    "little_room_to_think",
+    "prefilled_thought",
     "no_corpus",
 ]
 
@@ -241,6 +244,21 @@ CODES: dict[Code, Explanation] = {
         "The model has a chat template, and the run is without --apply_chat_template.",
         "Chat models answer worse, or in another form, without their template.",
         "Add --apply_chat_template if it is a chat model.",
+    ),
+    "instructed_base_model": Explanation(
+        "The model has no chat template, and the format tells it what to write.",
+        "Base models continue texts: they rarely end in the asked words, and the score is that of the extraction.",
+        "Use a format that is meant for base models, such as mcqa or cloze.",
+    ),
+    "little_room_to_think": Explanation(
+        "The model thinks before it answers, and the limit of tokens is small.",
+        "Thoughts are cut off before there is an answer, which counts as wrong.",
+        "Use mcq_cot, which may fill the context, or a larger --gen_kwargs max_gen_toks.",
+    ),
+    "prefilled_thought": Explanation(
+        "The model thinks before it answers, and the prompt begins the answer.",
+        "It answers without a thought, or thinks in the middle of the answer.",
+        "Use mcq_cot, which begins no answer, or switch thinking off: --model_args enable_thinking=false.",
     ),
     "no_corpus": Explanation(
         "The task has should_decontaminate, and the run has no corpus.",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from multiform.errors import UsageError
 from multiform.fields import Doc
@@ -127,10 +128,20 @@ def answer_base_findings(form: Form) -> list[Finding]:
     ]
 
 
-def model_findings(model: Model, forms: Iterable[Form], *, apply_chat_template: bool) -> list[Finding]:
-    """Whether a model with a chat template is run without it."""
-    whole_texts = all(form.output_type == "loglikelihood_rolling" for form in forms)
-    if apply_chat_template or whole_texts or not model.chat_template_text():
+#: Fewer tokens than this cut off most thoughts.
+_ROOM_TO_THINK = 1024
+
+
+def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: bool) -> list[Finding]:
+    """Whether a chat model is run without its template, or forms are not meant for a model of this kind."""
+    template = model.chat_template_text()
+    written = [form for form in forms if form.output_type == "generate_until"]
+    if template is None:
+        # Only models with a tokenizer say whether they have a template.
+        return _instructed(model, written) if model.tokenizer_info() else []
+    if apply_chat_template:
+        return [finding for form in written for finding in _thinking(model, form, template)]
+    if all(form.output_type == "loglikelihood_rolling" for form in forms):
         return []
     return [
         Finding(
@@ -140,6 +151,42 @@ def model_findings(model: Model, forms: Iterable[Form], *, apply_chat_template: 
             hint="add --apply_chat_template if it is a chat model",
         )
     ]
+
+
+def _instructed(model: Model, forms: Sequence[Form]) -> list[Finding]:
+    """Formats for chat models, asked of a model without a chat template."""
+    meant = [form for form in forms if form.format is not None and form.format.meant_for == "chat"]
+    return [
+        Finding(
+            code="instructed_base_model",
+            task=form.task_name,
+            form=form.name,
+            where=f"model '{model.name}'",
+            what="it has no chat template, and the format gives instructions to a chat model",
+            hint="use mcqa or cloze if it is a base model",
+            level="info",
+        )
+        for form in meant
+        if "instructed_base_model" not in silenced_codes(form)
+    ]
+
+
+def _thinking(model: Model, form: Form, template: str) -> list[Finding]:
+    """A prefilled answer or a small limit of tokens, for a model that thinks."""
+    is_off = '"enable_thinking": false' in model.chat_template_name()
+    if "think" not in template or is_off:
+        return []
+    limit, prefix = form.generation_kwargs.get("max_gen_toks"), form.config.gen_prefix
+    place: dict[str, Any] = {"task": form.task_name, "form": form.name, "where": f"model '{model.name}'"}
+    better = "use mcq_cot, or switch thinking off: --model_args enable_thinking=false"
+    findings = []
+    if prefix:
+        what = f"its chat template has thoughts, and the prompt begins the answer with {prefix!r}"
+        findings.append(Finding(code="prefilled_thought", what=what, hint=better, **place))
+    if isinstance(limit, int) and limit < _ROOM_TO_THINK:
+        what = f"its chat template has thoughts, and completions end at {limit} tokens"
+        findings.append(Finding(code="little_room_to_think", what=what, hint=better, **place))
+    return [finding for finding in findings if finding.code not in silenced_codes(form)]
 
 
 def corpus_findings(forms: Iterable[Form]) -> list[Finding]:

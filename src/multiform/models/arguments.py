@@ -23,6 +23,8 @@ _WORDS: dict[Any, tuple[str, str]] = {
 
 T = TypeVar("T")
 DEFAULT_MAX_GEN_TOKS = 256
+#: The value of `max_gen_toks` for a completion that may fill the context of the model.
+CONTEXT = "context"
 #: Names of the token limit, with decreasing precedence.
 LIMIT_NAMES = GENERATION_ALIASES["max_gen_toks"]
 #: All names that are accepted. `seed` has no field: random numbers are derived from the request, which contains it.
@@ -153,6 +155,8 @@ class GenerationOptions:
 
     until: tuple[str, ...] = ()
     max_gen_toks: int = DEFAULT_MAX_GEN_TOKS
+    #: Whether the completion may fill what the prompt leaves of the model's context.
+    fills_context: bool = False
     temperature: float = 0.0
     top_p: float | None = None
     top_k: int | None = None
@@ -170,10 +174,12 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
     for name in gen_kwargs:
         if name not in KNOWN:
             raise UsageError(f"unknown generation argument '{name}'", hint=nearest(name, KNOWN, listed="arguments"))
-    limits = (_number(gen_kwargs, name, int, least=1) for name in LIMIT_NAMES)
+    fills_context = is_context_limit(gen_kwargs)
+    limits = (_number(gen_kwargs, name, int, least=1) for name in LIMIT_NAMES if not fills_context)
     return GenerationOptions(
         until=_until(gen_kwargs.get("until")),
         max_gen_toks=next((limit for limit in limits if limit is not None), DEFAULT_MAX_GEN_TOKS),
+        fills_context=fills_context,
         temperature=_temperature(gen_kwargs),
         top_p=_number(gen_kwargs, "top_p", float, least=0, most=1),
         top_k=_number(gen_kwargs, "top_k", int, least=-1),
@@ -181,6 +187,12 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
         repetition_penalty=_number(gen_kwargs, "repetition_penalty", float, least=0),
         num_beams=_number(gen_kwargs, "num_beams", int, least=1),
     )
+
+
+def is_context_limit(gen_kwargs: Mapping[str, Any]) -> bool:
+    """Whether a completion is limited by the model's context alone: ``max_gen_toks: context``."""
+    given = [gen_kwargs[name] for name in LIMIT_NAMES if gen_kwargs.get(name) is not None]
+    return bool(given) and given[0] == CONTEXT
 
 
 def _temperature(gen_kwargs: Mapping[str, Any]) -> float:

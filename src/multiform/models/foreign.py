@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from multiform.errors import ModelError, UsageError
+from multiform.models.arguments import is_context_limit
 from multiform.models.model import Completions, Loglikelihoods, Model, no_chat_template
 from multiform.prompts.prompt import Messages
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
@@ -94,6 +95,9 @@ class ForeignModel(Model):
             yield position, LLOutput(float(value[0] if isinstance(value, tuple | list) else value))
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
+        if any(is_context_limit(request.gen_kwargs) for request in requests):
+            message = "completions that fill the context need a limit in tokens with this model"
+            raise UsageError(message, where=self.name, hint="set one: --gen_kwargs max_gen_toks=2048")
         for position, text in enumerate(self._ask("generate_until", requests)):
             yield position, Completion(str(text))
 

@@ -63,6 +63,7 @@ class LocalModel(Model):
         )
         if chat_template is not None:
             self.chat.check_name()
+        self.chat.check_thinking()
         prefix = first_token(tokenizer, prefix_token_id)
         self.encoder = Encoder(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
         self.think_end = think_end(tokenizer, think_end_token)
@@ -191,6 +192,9 @@ class LocalModel(Model):
         """A request with its prompt, truncated at the left where that leaves no room for the completion."""
         options = generation_options(request.gen_kwargs)
         self._check_generation(request, options)
+        if options.fills_context:  # a prompt that leaves too little room is truncated
+            room = max(self.max_length - len(prompt), self.max_length // 4, 1)
+            options = replace(options, max_gen_toks=room)
         max_prompt_length = self._max_prompt_length(options.max_gen_toks)
         if max_prompt_length < 1:
             message = f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all"

@@ -48,6 +48,16 @@ class ChatTemplate:
         if self.text is not None and not isinstance(self.tokenizer.chat_template, Mapping):
             logger.warning("%s: there is one chat template alone; it is used for '%s'", self.model, self.template)
 
+    def check_thinking(self) -> None:
+        """Refuse arguments about thinking that the template does not read; warn where it cannot switch thinking."""
+        for name in ("reasoning_effort", "thinking_budget"):
+            if name in self.variables and name not in (self.text or ""):
+                message = f"the chat template of '{self.model}' does not read {name}, so that it changes nothing"
+                hint = "leave it out, or give what the template reads in chat_template_args"
+                raise UsageError(message, where=name, hint=hint)
+        if "enable_thinking" in self.variables and "enable_thinking" not in (self.text or ""):
+            logger.warning("%s: the chat template does not read enable_thinking: it changes nothing", self.model)
+
     @property
     def variant(self) -> str:
         """The template's name and the variables as JSON; empty by default."""
@@ -131,9 +141,23 @@ def _install_meter(template: jinja2.Template, source: str) -> jinja2.Template:
     return template
 
 
-def template_variables(variables: Mapping[str, Any] | None, enable_thinking: bool | None) -> dict[str, Any]:
-    """The variables of a template for the model arguments `chat_template_args` and `enable_thinking`."""
-    return {**(variables or {}), **({} if enable_thinking is None else {"enable_thinking": enable_thinking})}
+def template_variables(
+    variables: Mapping[str, Any] | None,
+    enable_thinking: bool | None,
+    reasoning_effort: str | None = None,
+    thinking_budget: int | None = None,
+) -> dict[str, Any]:
+    """The variables of a template for the model arguments about it and about thinking.
+
+    >>> template_variables({"date": "today"}, None, "low")
+    {'date': 'today', 'reasoning_effort': 'low'}
+    """
+    thinking: dict[str, Any] = {
+        "enable_thinking": enable_thinking,
+        "reasoning_effort": reasoning_effort,
+        "thinking_budget": thinking_budget,
+    }
+    return {**(variables or {}), **{name: value for name, value in thinking.items() if value is not None}}
 
 
 def select_template(templates: str | Mapping[str, str] | None, name: str | None) -> str | None:

@@ -67,8 +67,10 @@ class _Scored:
 
 
 def compare_forms(forms: Sequence[FormResult], groups: Sequence[GroupResult] = ()) -> list[FormComparison]:
-    """Compare the forms of each task and of each group that was run under more than one."""
-    scored = [group for group in groups if group.estimates]
+    """Compare the forms of each task and of each group that was run under more than one; controls are left out."""
+    controls = {form.name for form in forms if form.control}
+    forms = [form for form in forms if not form.control]
+    scored = [group for group in groups if group.estimates and not controls.intersection(group.forms)]
     paths = dict.fromkeys(group.path for group in scored)
     tasks = dict.fromkeys(form.task for form in forms)
     return [

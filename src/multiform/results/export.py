@@ -174,6 +174,7 @@ def _form(form: FormResult) -> dict[str, Any]:
         **_variation(form.format_label),
         "primary_metric": form.primary,
         "overridden": list(form.overridden),
+        **({"control": True} if form.control else {}),
         **({} if extraction is None else {"extraction": extraction.to_dict()}),
         "truncated_contexts": form.truncated_contexts,
         "ties": form.ties,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.forms import ScoredSample
-from multiform.requests import Completion
+from multiform.requests import Completion, GenerationRequest, resolved_names
 from multiform.results.groups import dataset_interval
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.provenance import usage_words
@@ -223,8 +223,42 @@ def result_notes(results: ResultsData) -> list[str]:
         if number := sum(form.truncated_contexts for form in entry.forms):
             note = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
             notes.append(f"{entry.name}: {note}, as they do not fit into the model's context")
-    kinds = (_limit_notes, _dataset_notes, _ending_notes, _tie_notes, _version_notes, _token_notes)
+    kinds = (
+        *(_control_notes, _thought_notes, _limit_notes, _dataset_notes),
+        *(_ending_notes, _tie_notes, _version_notes, _token_notes),
+    )
     return [*notes, *(note for kind in kinds for note in kind(results))]
+
+
+def _control_notes(results: ResultsData) -> Iterator[str]:
+    """The scores of controls, which no comparison has, beside the best of the other forms of the same task."""
+    for control in results.forms:
+        if not control.control or not control.estimates:
+            continue
+        others = [form for form in results.forms if form.task == control.task and not form.control and form.estimates]
+        best = max(others, key=lambda form: form.estimates[form.primary].value, default=None)
+        beside = "" if best is None else f"; {best.name} scores {best.estimates[best.primary].value:.4f}"
+        estimate = control.estimates[control.primary]
+        low, high = estimate.interval
+        scored = f"{estimate.value:.4f} ({low:.3f} to {high:.3f})"
+        yield f"{control.name}: a control, outside of comparisons: it scores {scored}{beside}"
+
+
+def _thought_notes(results: ResultsData) -> Iterator[str]:
+    """Thoughts that ran into the token limit: they have no answer, which is not the same as a wrong one."""
+    for entry in noted_forms(results):
+        outputs = [(sample, output) for form in entry.forms for sample in form.samples for output in sample.outputs]
+        thoughts = [(sample, output) for sample, output in outputs if isinstance(output, Completion) and output.thought]
+        cut = [sample for sample, output in thoughts if output.is_thought_cut_off]
+        if cut:
+            limit = _limit_words(cut[0])
+            yield f"{entry.name}: {len(cut)} of {len(thoughts)} thoughts were cut off{limit}; they count as wrong"
+
+
+def _limit_words(sample: ScoredSample) -> str:
+    request = sample.instances[0].request
+    limit = resolved_names(request.gen_kwargs).get("max_gen_toks") if isinstance(request, GenerationRequest) else None
+    return f" at {limit:,} tokens" if isinstance(limit, int) else " at the end of the context"
 
 
 def _limit_notes(results: ResultsData) -> Iterator[str]:

@@ -287,6 +287,7 @@ def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> F
         format=about.get("format"),
         format_label=label,
         overridden=about.get("overridden") or (),
+        control=bool(about.get("control")),
         samples=samples,
         failed=[_failed_doc(doc) for doc in failures.get("documents") or ()],
         bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},

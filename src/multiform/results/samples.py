@@ -103,6 +103,8 @@ def _added_fields(sample: ScoredSample) -> dict[str, Any]:
         added["completions_truncated"] = [output.truncated for output in written]
         if any(output.finish_reason is not None for output in written):
             added["finish_reasons"] = [output.finish_reason for output in written]
+        if any(output.thought is not None for output in written):
+            added["thoughts"] = [output.thought for output in written]
     if sample.outputs:
         added["contexts_truncated"] = [output.context_truncated for output in sample.outputs]
     if sample.steps:
@@ -197,7 +199,9 @@ def _output(line: Mapping[str, Any], request: Request, response: Any, place: int
     if isinstance(request, GenerationRequest):
         number = next(completions)
         truncated = bool(_at(line, "completions_truncated", number))
-        return Completion(str(response), truncated, cut, _at(line, "finish_reasons", number))
+        return Completion(
+            str(response), truncated, cut, _at(line, "finish_reasons", number), _at(line, "thoughts", number)
+        )
     loglikelihood, greedy = response if isinstance(response, list) else (response, False)  # a rolling one has no flag
     tokens = _at(line, "num_tokens", place)
     return LLOutput(float(loglikelihood), str(greedy) == "True", tokens, context_truncated=cut)

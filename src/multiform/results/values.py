@@ -77,6 +77,8 @@ class FormResult:
     failed: Sequence[FailedDoc] = ()
     #: The lowest and highest value that a score can have, whatever the failed documents would have got.
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    #: Whether the form is a control, which is shown beside the others and not compared with them.
+    control: bool = False
 
     @property
     def name(self) -> str:

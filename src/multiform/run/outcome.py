@@ -232,6 +232,7 @@ def form_result(
         cluster=form.cluster,
         failed=failed,
         bounds=bounds,
+        control=format is not None and format.is_control,
     )
 
 

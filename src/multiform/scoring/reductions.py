@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ class Reduction:
     function: ReductionFn
     #: The smallest number of values that it can reduce.
     needs: int = 1
+    #: Whether each value has to be a `Vote`.
+    counts_votes: bool = False
 
     def __call__(self, values: Sequence[Any]) -> Any:
         with running(f"reduction '{self.name}'", hint="call it with the list of one document's values to debug it"):
@@ -35,20 +38,42 @@ class Reduction:
         return value
 
 
+class Vote(float):
+    """The score of a response, with the answer that was extracted from it; None where there is none."""
+
+    answer: Any
+
+    @classmethod
+    def of(cls, score: float, answer: Any) -> Vote:
+        """A score with the answer that has it."""
+        vote = cls(score)
+        vote.answer = answer
+        return vote
+
+
 _STEPS = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def build_reduction(spec: str | ReductionFn) -> Reduction:
-    """The reduction of a registered name, of ``pass@k`` with a number for k, or of a function."""
+    """The reduction of a registered name, or of a function.
+
+    ``pass@8``, ``avg@8`` and ``maj@8`` (``cons@8``) have a number for k; several are joined by ``+``.
+    """
     if isinstance(spec, Reduction):
         return spec
     if callable(spec):
         return _check_reduction(name_of(spec), spec)
-    if spec.startswith("pass@") and spec[5:].isdigit() and int(spec[5:]) > 0:
-        k = int(spec[5:])
-        return Reduction(name=spec, function=lambda values: {spec: pass_at(values, k)}, needs=k)
+    named = [_AT_K.fullmatch(part) for part in spec.split("+")]
+    if all(named):
+        parts = [(match[0], _FUNCTIONS[match[1]], int(match[2])) for match in named if match is not None]
+        return Reduction(
+            name=spec,
+            function=lambda values: {name: reduce(values, k) for name, reduce, k in parts},
+            needs=max(k for _, _, k in parts),
+            counts_votes=any(reduce is majority_at for _, reduce, _ in parts),
+        )
     if spec not in reductions:
-        hint = nearest(spec, [*reductions, "pass@1"], listed="reductions")
+        hint = nearest(spec, [*reductions, "pass@1", "avg@1", "maj@1"], listed="reductions")
         raise ConfigError(f"unknown reduction '{spec}'", hint=hint)
     return _check_reduction(spec, reductions.get(spec))
 
@@ -108,3 +133,47 @@ def pass_at(values: Sequence[float], k: int) -> float:
     if k > n:
         raise ConfigError(f"pass@{k} needs {k} repeats, there are {n}", hint=f"set repeats: {k} or more")
     return 1.0 - math.comb(n - right, k) / math.comb(n, k)
+
+
+def average_at(values: Sequence[float], k: int) -> float:
+    """The mean of the first k values.
+
+    >>> average_at([1, 0, 0, 1, 1], 4)
+    0.5
+    """
+    return math.fsum(_first(values, k, "avg")) / k
+
+
+def majority_at(values: Sequence[float], k: int) -> float:
+    """The score of the most frequent answer among the first k; of several, the mean of theirs.
+
+    Responses without an answer have no vote, and a document without any vote counts as wrong.
+
+    >>> votes = [Vote.of(0, "7"), Vote.of(1, "4"), Vote.of(1, "4"), Vote.of(0, None), Vote.of(0, "7")]
+    >>> majority_at(votes, 4), majority_at(votes, 5)
+    (1.0, 0.5)
+    """
+    scores: dict[str, list[float]] = {}
+    for value in _first(values, k, "maj"):
+        answer = getattr(value, "answer", None)
+        if answer is not None:
+            scores.setdefault(repr(answer), []).append(float(value))
+    most = max(map(len, scores.values()), default=0)
+    tied = [listed[0] for listed in scores.values() if len(listed) == most]
+    return math.fsum(tied) / len(tied) if tied else 0.0
+
+
+def _first(values: Sequence[float], k: int, name: str) -> Sequence[float]:
+    if k > len(values):
+        message = f"{name}@{k} needs {k} repeats, there are {len(values)}"
+        raise ConfigError(message, hint=f"set repeats: {k} or more")
+    return values[:k]
+
+
+_AT_K = re.compile(r"(pass|avg|maj|cons)@([1-9]\d*)")
+_FUNCTIONS: dict[str, Callable[[Sequence[float], int], float]] = {
+    "pass": pass_at,
+    "avg": average_at,
+    "maj": majority_at,
+    "cons": majority_at,
+}

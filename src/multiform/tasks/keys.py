@@ -270,7 +270,8 @@ def _generation_types() -> dict[str, tuple[Any, str]]:
     return {
         **dict.fromkeys(GENERATION_ALIASES["until"], stops),
         **dict.fromkeys(
-            GENERATION_ALIASES["max_gen_toks"], (Annotated[int, Limits(ge=1)], "a whole number of 1 or more")
+            GENERATION_ALIASES["max_gen_toks"],
+            (Annotated[int, Limits(ge=1)] | Literal["context"], "a whole number of 1 or more"),
         ),
         "temperature": (Annotated[float, Limits(ge=0, lt=math.inf)], "a number of 0 or more"),
         "do_sample": (bool | Literal[0, 1], "true or false"),

@@ -18,6 +18,9 @@ from multiform.requests import Completion, FailedRequest, LoglikelihoodRequest
 from tests.models.fake_server import FakeServer, Fault, fake_server, prompt_of, words
 from tests.models.fake_server_fixture import asked_with_image, check_a_whole_run, completion_of, shorten_waits
 
+#: What the fake thinks before each of its replies.
+THOUGHT = "Hm."
+
 
 @dataclass
 class FakeAnthropic(FakeServer):
@@ -39,7 +42,7 @@ class FakeAnthropic(FakeServer):
             "type": "message",
             "role": "assistant",
             "model": "claude-tiny-20250101",
-            "content": [{"type": "thinking", "thinking": "Hm.", "signature": "x"}, {"type": "text", "text": kept}],
+            "content": [{"type": "thinking", "thinking": THOUGHT, "signature": "x"}, {"type": "text", "text": kept}],
             "stop_reason": reason,
             "stop_sequence": None,
             "usage": {"input_tokens": 9, "output_tokens": 4},
@@ -77,7 +80,7 @@ def test_it_is_registered_under_its_name_and_those_of_lm_eval(name: str) -> None
 
 
 def test_a_plain_prompt(server: Any) -> None:
-    assert completion_of(model(server), "2 + 2?", max_gen_toks=8) == Completion("You said: 2 + 2?")
+    assert completion_of(model(server), "2 + 2?", max_gen_toks=8) == Completion("You said: 2 + 2?", thought=THOUGHT)
     [asked] = server.asked
     assert asked.path == "/v1/messages"
     headers = {name.lower(): value for name, value in asked.headers.items()}
@@ -110,7 +113,7 @@ def test_a_chat(server: Any) -> None:
 
 def test_stop_strings(server: Any) -> None:
     server.reply = lambda prompt: "one\n\ntwo. three"
-    assert completion_of(model(server), "x", until=["\n\n", "."]) == Completion("one")
+    assert completion_of(model(server), "x", until=["\n\n", "."]) == Completion("one", thought=THOUGHT)
     assert server.asked[0].payload["stop_sequences"] == ["."]  # white space alone is refused
     completion_of(model(server), "x", until=["\n\n"])
     assert "stop_sequences" not in server.asked[1].payload
@@ -118,7 +121,7 @@ def test_stop_strings(server: Any) -> None:
 
 def test_a_text_that_ran_into_the_limit_says_so(server: Any) -> None:
     server.reply = lambda prompt: "one two three"
-    assert completion_of(model(server), "x", max_gen_toks=2) == Completion("one two", truncated=True)
+    assert completion_of(model(server), "x", max_gen_toks=2) == Completion("one two", truncated=True, thought=THOUGHT)
 
 
 def test_an_image(server: Any) -> None:
@@ -135,7 +138,7 @@ def test_an_image(server: Any) -> None:
 def test_an_overloaded_server_is_asked_again(server: Any) -> None:
     server.fail(times=2, status=529, message="Overloaded")
     server.fail(body=json.dumps({"type": "message", "content": None}).encode())
-    assert completion_of(model(server), "x") == Completion("You said: x")
+    assert completion_of(model(server), "x") == Completion("You said: x", thought=THOUGHT)
 
 
 def test_a_refusal_is_a_failed_request(server: Any) -> None:

@@ -17,6 +17,9 @@ from multiform.requests import Completion, FailedRequest, LoglikelihoodRequest
 from tests.models.fake_server import FakeServer, Fault, fake_server, prompt_of, words
 from tests.models.fake_server_fixture import asked_with_image, check_a_whole_run, completion_of, shorten_waits
 
+#: What the fake thinks before each of its replies.
+THOUGHT = "Let me think."
+
 
 @dataclass
 class FakeGemini(FakeServer):
@@ -32,7 +35,7 @@ class FakeGemini(FakeServer):
         assert all(content["role"] in ("user", "model") for content in payload["contents"])
         text = self.reply(prompt_of(payload))
         kept = "".join(words(text)[: config["maxOutputTokens"]])
-        parts = [{"text": "Let me think.", "thought": True}, {"text": kept[:3]}, {"text": kept[3:]}]
+        parts = [{"text": THOUGHT, "thought": True}, {"text": kept[:3]}, {"text": kept[3:]}]
         candidate = {
             "content": {"parts": parts, "role": "model"},
             "finishReason": "STOP" if kept == text else "MAX_TOKENS",
@@ -66,7 +69,8 @@ def test_it_is_registered() -> None:
 
 
 def test_a_plain_prompt(server: Any) -> None:
-    assert completion_of(model(server), "2 + 2?", max_gen_toks=8, top_p=0.9) == Completion("You said: 2 + 2?")
+    completion = completion_of(model(server), "2 + 2?", max_gen_toks=8, top_p=0.9)
+    assert completion == Completion("You said: 2 + 2?", thought=THOUGHT)
     [asked] = server.asked
     assert {name.lower(): value for name, value in asked.headers.items()}["x-goog-api-key"] == "AIza-secret"
     assert asked.payload == {
@@ -87,13 +91,13 @@ def test_a_chat(server: Any) -> None:
 def test_a_text_is_cut_at_every_stop_string(server: Any) -> None:
     server.reply = lambda prompt: "one two three"
     stops = ["a", "b", "c", "d", "f", " three"]
-    assert completion_of(model(server), "x", until=stops) == Completion("one two")
+    assert completion_of(model(server), "x", until=stops) == Completion("one two", thought=THOUGHT)
     assert server.asked[0].payload["generationConfig"]["stopSequences"] == stops[:5]
 
 
 def test_a_text_that_ran_into_the_limit_says_so(server: Any) -> None:
     server.reply = lambda prompt: "one two three"
-    assert completion_of(model(server), "x", max_gen_toks=2) == Completion("one two", truncated=True)
+    assert completion_of(model(server), "x", max_gen_toks=2) == Completion("one two", truncated=True, thought=THOUGHT)
 
 
 def test_an_image(server: Any) -> None:
@@ -111,7 +115,7 @@ def test_an_image(server: Any) -> None:
 )
 def test_a_response_of_another_kind_is_requested_again(server: Any, body: Any) -> None:
     server.fail(body=json.dumps(body).encode())
-    assert completion_of(model(server), "x") == Completion("You said: x")
+    assert completion_of(model(server), "x") == Completion("You said: x", thought=THOUGHT)
 
 
 def test_a_blocked_prompt_is_a_failed_request_at_once(server: Any) -> None:

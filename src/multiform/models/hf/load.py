@@ -164,7 +164,12 @@ def load_chat(arguments: Mapping[str, Any]) -> ChatTemplate:
         model=source.pretrained,
         apply=tokenizer.apply_chat_template,
         template=arguments.get("chat_template"),
-        variables=template_variables(arguments.get("chat_template_args"), arguments.get("enable_thinking")),
+        variables=template_variables(
+            arguments.get("chat_template_args"),
+            arguments.get("enable_thinking"),
+            arguments.get("reasoning_effort"),
+            arguments.get("thinking_budget"),
+        ),
     )
 
 

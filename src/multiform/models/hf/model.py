@@ -46,8 +46,8 @@ class HFModel(LocalModel):
     fills forward passes by tokens, and uses batches of that many rows only for models that cannot share prefixes.
     `max_length` is the context length; by default that of the model's configuration. `prefix_budget` is how much
     of shared prefixes may stay cached, in tokens or as memory ("2GB"). `chat_template` names one of the tokenizer's
-    templates, `chat_template_args` and `enable_thinking` are variables of it. What a completion has up to
-    `think_end_token`, a string or a token id, is removed.
+    templates, `chat_template_args`, `enable_thinking`, `reasoning_effort` and `thinking_budget` are variables of
+    it. What a completion has up to `think_end_token`, a string or a token id, is removed.
     """
 
     stored = True
@@ -78,6 +78,8 @@ class HFModel(LocalModel):
         chat_template: str | None = None,
         chat_template_args: Mapping[str, Any] | None = None,
         enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
+        thinking_budget: int | None = None,
         think_end_token: str | int | None = None,
         **others: Any,
     ) -> None:
@@ -115,7 +117,9 @@ class HFModel(LocalModel):
             prefix_token_id=prefix_token_id,
             think_end_token=think_end_token,
             chat_template=chat_template,
-            template_variables=template_variables(chat_template_args, enable_thinking),
+            template_variables=template_variables(
+                chat_template_args, enable_thinking, reasoning_effort, thinking_budget
+            ),
         )
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)

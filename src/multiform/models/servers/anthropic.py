@@ -30,6 +30,7 @@ class AnthropicChat(ChatServer):
     endpoints = ("/messages",)
     stored = True
     media = frozenset[Kind]({"image"})
+    thinking_arguments = ("enable_thinking", "thinking_budget")
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**resolve_arguments(AnthropicChat, arguments, _RULES))
@@ -57,7 +58,10 @@ class AnthropicChat(ChatServer):
         # The interface refuses stop strings of white space alone; completions are cut at them on arrival.
         if stops := [stop for stop in protocol.stop_strings(request) if stop.strip()]:
             payload["stop_sequences"] = stops
-        return payload | protocol.other_arguments(request)
+        thinking = self.thinking.anthropic()
+        if self.thinking.budget:  # the limit counts thoughts, and the interface thinks at temperature 1 alone
+            payload |= {"max_tokens": payload["max_tokens"] + self.thinking.budget, "temperature": 1.0}
+        return payload | thinking | protocol.other_arguments(request)
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         content = response.get("content") if isinstance(response, Mapping) else None
@@ -68,7 +72,9 @@ class AnthropicChat(ChatServer):
             raise ModelError("the response has a text block without text")
         text = "".join(block["text"] for block in blocks)
         reason = protocol.finish_reason(response, "stop_reason")
-        return protocol.completion(text, protocol.stop_strings(request), reason)
+        thoughts = [block.get("thinking") for block in content if isinstance(block, Mapping)]
+        thought = "".join(text for text in thoughts if isinstance(text, str)) or None
+        return protocol.completion(text, protocol.stop_strings(request), reason, thought=thought)
 
     def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"model_version": response["model"]} if isinstance(response.get("model"), str) else {}

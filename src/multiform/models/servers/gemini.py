@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiform.errors import ModelError
+from multiform.models.arguments import is_context_limit
 from multiform.models.servers import protocol
 from multiform.models.servers.exchange import RefusedError
 from multiform.models.servers.protocol import request_messages, with_media
@@ -40,6 +41,7 @@ class GeminiChat(ChatServer):
     endpoints = ()
     stored = True
     media = frozenset[Kind]({"image", "audio"})
+    thinking_arguments = ("enable_thinking", "reasoning_effort", "thinking_budget")
 
     def __init__(self, *, seed: int | None = 1234, **arguments: Any) -> None:
         self.seed = seed
@@ -55,7 +57,7 @@ class GeminiChat(ChatServer):
         return {"x-goog-api-key": key} if key else {}
 
     def settings(self) -> dict[str, Any]:
-        return {"seed": self.seed}
+        return {"seed": self.seed, **super().settings()}
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         messages = with_media(request_messages(request), request.media, message_part)
@@ -67,6 +69,9 @@ class GeminiChat(ChatServer):
             config["stopSequences"] = stops[:MAX_STOPS]
         if (seed := protocol.request_seed(request, self.seed)) is not None:
             config["seed"] = seed
+        if is_context_limit(request.gen_kwargs):  # without a limit, a completion may be as long as the model can
+            del config["maxOutputTokens"]
+        config |= self.thinking.gemini()
         others = protocol.other_arguments(request)
         config |= {_NAMES.get(name, name): value for name, value in others.items()}
         system = [part for message in messages if message["role"] == "system" for part in _parts(message)]
@@ -95,7 +100,9 @@ class GeminiChat(ChatServer):
         texts = [part.get("text") for part in parts or () if isinstance(part, Mapping) and not part.get("thought")]
         text = "".join(text for text in texts if isinstance(text, str))
         reason = protocol.finish_reason(candidate, "finishReason")
-        return protocol.completion(text, protocol.stop_strings(request), reason)
+        thoughts = [part.get("text") for part in parts or () if isinstance(part, Mapping) and part.get("thought")]
+        thought = "".join(text for text in thoughts if isinstance(text, str)) or None
+        return protocol.completion(text, protocol.stop_strings(request), reason, thought=thought)
 
     def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
         version = response.get("modelVersion")

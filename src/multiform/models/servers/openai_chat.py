@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from multiform.errors import ModelError
+from multiform.models.arguments import LIMIT_NAMES, is_context_limit
 from multiform.models.model import Loglikelihoods, no_loglikelihoods
 from multiform.models.servers import protocol
 from multiform.models.servers.client import Client
@@ -22,7 +23,14 @@ from multiform.models.servers.protocol import completion, finish_reason, request
 from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
 from multiform.prompts.media import Kind, Media
 from multiform.prompts.prompt import Prompt
-from multiform.requests import Completion, FailedRequest, GenerationRequest, LLOutput, LoglikelihoodRequest
+from multiform.requests import (
+    Completion,
+    FailedRequest,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    split_thought,
+)
 
 #: Servers accept no more stop strings than this; completions are cut at all of them on arrival.
 MAX_STOPS = 4
@@ -38,6 +46,10 @@ NUMBERS = (20, 5)
 _LEAST_BEST = -50.0
 #: How often a server is probed for log-probabilities, before it counts as one that has none.
 PROBE_ATTEMPTS = 3
+
+
+#: Where servers put what a model thought: DeepSeek, vLLM and SGLang; OpenRouter and newer vLLM.
+_THOUGHTS = ("reasoning_content", "reasoning")
 
 
 class OpenAIProtocol:
@@ -232,6 +244,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
     stored = True
     scores = True
     media = frozenset[Kind]({"image", "audio"})
+    thinking_arguments = ("enable_thinking", "reasoning_effort", "thinking_budget", "think_end_token")
 
     def __init__(self, *, seed: int | None = 1234, **arguments: Any) -> None:
         self.seed = seed
@@ -241,14 +254,16 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         return "chat/completions"
 
     def settings(self) -> dict[str, Any]:
-        return {"seed": self.seed}
+        return {"seed": self.seed, **super().settings()}
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         # OpenAI's newer models refuse the name that all other servers know.
         is_openai = self.root.host == "api.openai.com"
         arguments = generation_payload(request, self.seed, "max_completion_tokens" if is_openai else "max_tokens")
         messages = with_media(request_messages(request), request.media, message_part)
-        return {"model": self.name, "messages": messages, **arguments}
+        if is_context_limit(request.gen_kwargs):  # without a limit, a chat may fill the context
+            arguments = {key: value for key, value in arguments.items() if key not in LIMIT_NAMES}
+        return {"model": self.name, "messages": messages, **self.thinking.openai(), **arguments}
 
     @cached_property
     def scoring(self) -> Scoring:
@@ -282,7 +297,11 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         if not isinstance(message, Mapping):
             raise ModelError("the response has no message", hint="check that it is a chat endpoint")
         reason = "refusal" if message.get("refusal") else finish_reason(choice, "finish_reason")
-        return completion(_text(message.get("content")), stop_strings(request), reason)
+        thought = next((text for key in _THOUGHTS if isinstance(text := message.get(key), str) and text), None)
+        text = _text(message.get("content"))
+        if thought is None:
+            thought, text = split_thought(text, self.thinking.think_end_token)
+        return completion(text, stop_strings(request), reason, thought=thought)
 
 
 def _text(content: Any) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.models.arguments import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES
+from multiform.models.arguments import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES, is_context_limit
 from multiform.prompts.media import Media, parts
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 
+#: The limit of a completion that may fill the context, for servers that want a number.
+CONTEXT_TOKENS = 8192
 #: A text, image or audio clip as a part of a message, in the terms of a protocol.
 PartOf = Callable[[str | Media], dict[str, Any]]
 #: What servers call the end of a completion, in lower case: by itself or at a stop string, at the token limit, at the
@@ -65,7 +67,9 @@ def stop_strings(request: GenerationRequest) -> list[str]:
 
 
 def token_limit(request: GenerationRequest) -> int:
-    """The most tokens of a completion."""
+    """The most tokens of a completion; a number that servers take where it may fill the context."""
+    if is_context_limit(request.gen_kwargs):
+        return CONTEXT_TOKENS
     kwargs = request.gen_kwargs
     return int(next((kwargs[name] for name in LIMIT_NAMES if kwargs.get(name)), DEFAULT_MAX_GEN_TOKS))
 
@@ -101,8 +105,10 @@ def finish_reason(response: Mapping[str, Any], key: str) -> str | None:
     return ("null" if response[key] is None else str(response[key])) if key in response else None
 
 
-def completion(text: str, stops: Sequence[str], reason: str | None) -> Completion:
+def completion(text: str, stops: Sequence[str], reason: str | None, *, thought: str | None = None) -> Completion:
     """The completion up to its first stop string; `reason` is the server's word for its end, where it gives one.
+
+    `thought` is what the server sends apart as the model's reasoning.
 
     >>> completion("four. And more", [".", "More"], "length").text
     'four'
@@ -111,10 +117,10 @@ def completion(text: str, stops: Sequence[str], reason: str | None) -> Completio
     """
     ends = [text.find(stop) for stop in stops if stop in text]
     if ends:
-        return Completion(text[: min(ends)])
+        return Completion(text[: min(ends)], thought=thought)
     name = (reason or "").lower()
     if name in _FAILED:
         raise ModelError(f"the generation ended with finish reason '{reason}'")
     at_limit = name in _AT_LIMIT or name in _CONTEXT_FULL
     usual = name in _ENDED or name in _AT_LIMIT
-    return Completion(text, truncated=at_limit, finish_reason=None if usual else reason)
+    return Completion(text, truncated=at_limit, finish_reason=None if usual else reason, thought=thought)

@@ -24,6 +24,7 @@ from multiform.models.arguments import ArgumentRules, Refusal, argument_names
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
 from multiform.models.servers.client import Client
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
+from multiform.models.servers.thinking import Thinking
 from multiform.prompts.prompt import Messages
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
 
@@ -284,10 +285,34 @@ class ServerModel(Model):
 class ChatServer(ServerModel):
     """A chat model on a server, which generates and gives no log-likelihoods.
 
-    Without a chat template the prompt is one message of the user.
+    Without a chat template the prompt is one message of the user. `enable_thinking`, `reasoning_effort`,
+    `thinking_budget` and `think_end_token` say how it thinks, where the protocol has words for them.
     """
 
     scores = False
+    #: The arguments about thinking that the protocol has words for.
+    thinking_arguments: ClassVar[Collection[str]] = ()
+
+    def __init__(
+        self,
+        *,
+        enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
+        thinking_budget: int | None = None,
+        think_end_token: str | None = None,
+        **arguments: Any,
+    ) -> None:
+        self.thinking = Thinking(
+            enable_thinking=enable_thinking,
+            reasoning_effort=reasoning_effort,
+            thinking_budget=thinking_budget,
+            think_end_token=think_end_token,
+        )
+        self.thinking.check(self.thinking_arguments, self.kind)
+        super().__init__(**arguments)
+
+    def settings(self) -> dict[str, Any]:
+        return self.thinking.settings()
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         self._refuse()

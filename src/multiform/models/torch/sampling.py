@@ -21,7 +21,7 @@ from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel,
 from multiform.errors import UsageError
 from multiform.models.arguments import GenerationOptions
 from multiform.models.torch.device import device_of
-from multiform.requests import Completion, FailedRequest, GenerationRequest
+from multiform.requests import Completion, FailedRequest, GenerationRequest, split_thought
 
 #: Settings that logits processors carry out, with the values that change nothing.
 PROCESSED: dict[str, tuple[Any, ...]] = {
@@ -248,18 +248,29 @@ class Generation:
         if self.failed:
             # Models may return a failed request in the place of any response.
             return cast(Completion, FailedRequest(reason="the model's logits are NaN or infinite"))
-        tokens = self.tokens
+        tokens, thought = self.tokens, None
         if isinstance(self.think_end, int) and self.think_end in tokens:
-            tokens = tokens[len(tokens) - tokens[::-1].index(self.think_end) :]
+            end = len(tokens) - tokens[::-1].index(self.think_end)
+            thought = str(tokenizer.decode(tokens[: end - 1], skip_special_tokens=True))
+            tokens = tokens[end:]
         text = str(tokenizer.decode(tokens, skip_special_tokens=True))
         if isinstance(self.think_end, str):
-            text = text.rpartition(self.think_end)[2]
+            thought, text = split_thought(text, self.think_end, begun=self._is_thinking(tokenizer, self.think_end))
+        elif self.think_end is not None and thought is None:
+            begun = self._is_thinking(tokenizer, str(tokenizer.decode([self.think_end])))
+            thought, text = (text, "") if begun else (None, text)
         if self.think_end is not None:
             text = text.lstrip()
         full_text = text
         for stop in self.stops:
             text = text.partition(stop)[0]
-        return Completion(text, truncated=self.at_limit and text == full_text)
+        return Completion(text, truncated=self.at_limit and text == full_text, thought=thought)
+
+    def _is_thinking(self, tokenizer: PreTrainedTokenizerBase, think_end: str) -> bool:
+        """Whether the prompt or the completion begins a thought, as "<think>" does."""
+        start = think_end.replace("/", "", 1)
+        prompt, text = (str(tokenizer.decode(tokens)) for tokens in (self.prompt[-len(start) - 4 :], self.tokens[:16]))
+        return start != think_end and (prompt.rstrip().endswith(start) or text.lstrip().startswith(start))
 
     def _has_stop(self, tokenizer: PreTrainedTokenizerBase) -> bool:
         if not self.stops:

@@ -194,7 +194,7 @@ class VLLMModel(LocalModel):
 
     `batch_size` is the maximum number of sequences in a batch of vLLM. `max_length` or `max_model_len` is the context
     length. ``scoring=prompt_logprobs`` scores continuations by prompt log-probabilities, without forced tokens.
-    `chat_template`, `chat_template_args`, `enable_thinking` and `think_end_token` are those of `hf`. All other
+    `chat_template`, `chat_template_args`, `think_end_token` and those about thinking are those of `hf`. All other
     arguments are passed on to vLLM's engine.
     """
 
@@ -219,6 +219,8 @@ class VLLMModel(LocalModel):
         chat_template: str | None = None,
         chat_template_args: Mapping[str, Any] | None = None,
         enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
+        thinking_budget: int | None = None,
         think_end_token: str | int | None = None,
         **others: Any,
     ) -> None:
@@ -243,7 +245,9 @@ class VLLMModel(LocalModel):
             prefix_token_id=prefix_token_id,
             think_end_token=think_end_token,
             chat_template=chat_template,
-            template_variables=template_variables(chat_template_args, enable_thinking),
+            template_variables=template_variables(
+                chat_template_args, enable_thinking, reasoning_effort, thinking_budget
+            ),
         )
         length = max_length or max_model_len
         arguments = {

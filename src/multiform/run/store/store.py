@@ -80,12 +80,15 @@ def output_line(output: Output) -> str:
     ('[-0.1, true, 3]', '[" yes", false, true]')
     >>> output_line(Completion("I", finish_reason="content_filter"))
     '["I", false, false, "content_filter"]'
+    >>> output_line(Completion("4", thought="2 + 2"))
+    '["4", false, false, null, "2 + 2"]'
     """
     cut = [True] if output.context_truncated else []
     if isinstance(output, LLOutput):
         return json.dumps([output.loglikelihood, output.is_greedy, output.tokens, *cut])
-    if output.finish_reason is not None:
-        return json.dumps([output.text, output.truncated, output.context_truncated, output.finish_reason])
+    if output.finish_reason is not None or output.thought is not None:
+        thought = [] if output.thought is None else [output.thought]
+        return json.dumps([output.text, output.truncated, output.context_truncated, output.finish_reason, *thought])
     return json.dumps([output.text, output.truncated, *cut])
 
 
@@ -96,13 +99,13 @@ def read_output(line: str, request: Request) -> Output | None:
     except (ValueError, TypeError, RecursionError):
         return None
     if isinstance(request, GenerationRequest):
-        return Completion(*values) if _are(values, str, bool, more=(bool, str)) else None
+        return Completion(*values) if _are(values, str, bool, more=(bool, str | None, str)) else None
     if not _are(values, float | int, bool, int | None, more=(bool,)) or not float(values[0]) < math.inf:
         return None
     return LLOutput(float(values[0]), *values[1:])
 
 
-def _are(values: Any, *kinds: Any, more: tuple[type, ...]) -> bool:
+def _are(values: Any, *kinds: Any, more: tuple[Any, ...]) -> bool:
     """Whether `values` is a list with these types, perhaps with the first ones of `more` at its end."""
     if not isinstance(values, list) or not len(kinds) <= len(values) <= len(kinds) + len(more):
         return False

@@ -10,6 +10,8 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from functools import cache
+from importlib.util import find_spec
 
 from multiform.deadline import MAX_SECONDS, TimeLimitError, within
 from multiform.errors import UsageError
@@ -57,6 +59,43 @@ class FinalAnswer(ReadingScorer):
         references = tuple(canonical_answer(split_solution(reference)[1]) for reference in outcome.references)
         prediction = None if answer is None else _best_reading(answer, references)
         return replace(outcome, prediction=prediction, references=references)
+
+
+@register_scorer("open_answer")
+@dataclass(kw_only=True, eq=False)
+class OpenAnswer(FinalAnswer):
+    """A short answer in the model's own words: its stated final answer, or its first line with words in it.
+
+    It is right if it equals any reference, as words without case and articles, or as a number. A reference in LaTeX is
+    also compared as mathematics, which needs the extra 'math'; without it, a warning says that it was not.
+    """
+
+    def read_answer(self, outcome: TextOutcome) -> str | None:
+        text = outcome.prediction or ""
+        lines = [line for line in text.splitlines() if any(letter.isalnum() for letter in line)]
+        return super().read_answer(outcome) or (_trim(lines[0]) if lines else None)
+
+    def reading(self, outcome: TextOutcome) -> TextOutcome:
+        """A prediction that is equal to a reference becomes that reference."""
+        found = super().reading(outcome)
+        answer = self.read_answer(outcome) if outcome.prediction is not None else None
+        if answer is None or found.prediction in found.references:
+            return found
+        for reference, canonical in zip(outcome.references, found.references, strict=True):
+            if "\\" in reference and _is_installed() and _is_equal(split_solution(reference)[1], f"${answer}$"):
+                return replace(found, prediction=canonical)
+        return found
+
+
+@cache
+def _is_installed() -> bool:
+    """Whether math-verify is there; warns once where it is not."""
+    if find_spec("math_verify") is not None:
+        return True
+    logging.getLogger("multiform").warning(
+        "references in LaTeX are compared as texts; to compare them as mathematics, run: pip install 'multiform[math]'"
+    )
+    return False
 
 
 @register_scorer("math_verify")

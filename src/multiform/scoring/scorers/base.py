@@ -28,7 +28,7 @@ from multiform.scoring.aggregations import Aggregation, ItemKind, item_kind
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import Metric
 from multiform.scoring.outcome import Outcome, TextOutcome
-from multiform.scoring.reductions import Reduction
+from multiform.scoring.reductions import Reduction, Vote
 
 scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers")
 register_scorer = scorers.register
@@ -81,7 +81,15 @@ class Scorer:
         if not outcomes:
             message = f"the filters of '{self.name}' left no response to score"
             raise DataError(message, hint="have them return one output for each that they get")
-        return self.reduce([self._score_one(outcome) for outcome in outcomes])
+        return self.reduce([self._with_votes(self._score_one(outcome), outcome) for outcome in outcomes])
+
+    def _with_votes(self, values: Mapping[str, Any], outcome: Outcome) -> Mapping[str, Any]:
+        """The values of one response, with its answer where a reduction counts votes."""
+        voting = [key for key in values if (reduction := self._reduction(key)) and reduction.counts_votes]
+        if not voting:
+            return values
+        answer = self.prediction(outcome)
+        return {**values, **{key: Vote.of(float(values[key]), answer) for key in voting}}
 
     def score_documents(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         """Call `score_instances` and check that it returns a mapping of values for each document."""

@@ -1,0 +1,81 @@
+"""avg@k, pass@k and maj@k: closed forms, votes, and what they need."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from multiform import Completion, ConfigError, Model, TaskConfig, evaluate
+from multiform.scoring.reductions import Vote, build_reduction, majority_at, pass_at
+
+
+def test_pass_at_k_is_the_mean_over_all_draws_of_k():
+    values = [1, 0, 0, 1, 0, 0]
+    for k in range(1, 7):
+        draws = itertools.combinations(values, k)
+        assert pass_at(values, k) == pytest.approx(mean(float(any(draw)) for draw in draws))
+
+
+def test_majority_is_the_score_of_the_most_frequent_answer_not_of_most_scores():
+    # 2 of 5 are right, and no other answer is given as often.
+    votes = [Vote.of(1, "4"), Vote.of(0, "1"), Vote.of(1, "4"), Vote.of(0, "2"), Vote.of(0, "3")]
+    assert majority_at(votes, 5) == 1.0
+    assert majority_at([Vote.of(0, None), Vote.of(0, None)], 2) == 0.0
+
+
+def test_several_reductions_are_joined():
+    reduction = build_reduction("avg@4+pass@2+maj@4")
+    votes = [Vote.of(score, answer) for score, answer in ((1, "a"), (0, "b"), (1, "a"), (0, "c"))]
+    assert reduction(votes) == {"avg@4": 0.5, "pass@2": pytest.approx(5 / 6), "maj@4": 1.0}
+    assert reduction.needs == 4
+    with pytest.raises(ConfigError, match="avg@5 needs 5 repeats, there are 4"):
+        build_reduction("avg@5")(votes)
+    with pytest.raises(ConfigError, match="unknown reduction 'maj@0'"):
+        build_reduction("maj@0")
+
+
+class Guessing(Model):
+    """Gives the right answer to every question in 2 of 5 repeats, and another wrong one each time else."""
+
+    name = identity = "guessing"
+
+    def loglikelihood(self, requests): ...
+
+    def loglikelihood_rolling(self, requests): ...
+
+    def generate(self, requests):
+        for position, request in enumerate(requests):
+            yield position, Completion(["4", "1", "4", "2", "3"][request.sample])
+
+
+def test_a_run_with_repeats_has_all_three():
+    task: dict[str, Any] = {
+        "task": "sums",
+        "formats": "open",
+        "custom_dataset": lambda **_: {"test": [{"q": f"{n} + {4 - n}?", "a": "4"} for n in range(4)]},
+        "test_split": "test",
+        "doc_to_text": "q",
+        "doc_to_target": "a",
+        "repeats": 5,
+        "metric_list": [{"metric": "exact_match", "reduction": "avg@5+pass@5+maj@5"}],
+    }
+    [form] = evaluate(model=Guessing(), tasks=[TaskConfig(**task)], use_cache=False).forms
+    values = {key.partition("(")[0]: estimate.value for key, estimate in form.estimates.items() if "@" in key}
+    assert values == {"avg@5": pytest.approx(0.4), "pass@5": 1.0, "maj@5": 1.0}
+
+
+def test_intervals_of_avg_at_k_cover_the_mean_over_documents_and_repeats():
+    """95 % intervals over documents, each with 4 repeats, where documents differ in how hard they are."""
+    from multiform.statistics.estimates import mean_estimate
+
+    rng, covered, runs = random.Random(1), 0, 400
+    for _ in range(runs):
+        chances = [rng.betavariate(2, 2) for _ in range(60)]
+        estimate = mean_estimate([mean(float(rng.random() < chance) for _ in range(4)) for chance in chances])
+        low, high = estimate.interval
+        covered += low <= 0.5 <= high
+    assert 0.92 <= covered / runs <= 0.98
