@@ -152,7 +152,8 @@ class TaskManager:
         labels: list[str | None] = []
         for label in target.selection:
             base, number = drawn_number(label) or (label, None)
-            named = self._supported_labels(target) if base == "all" else [base]
+            every, colon, language = base.partition(":")
+            named = [name + colon + language for name in self._supported_labels(target)] if every == "all" else [base]
             for name in named:
                 labels.append(self._canonical_label(target, name))
                 labels += [] if number is None else self._draw_variations(target, name, number)
