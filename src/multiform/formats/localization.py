@@ -151,6 +151,25 @@ def task_language(metadata: Mapping[str, Any] | None) -> str | None:
     return exact[0] if exact else None
 
 
+def language_names(metadata: Mapping[str, Any] | None) -> list[str]:
+    """The names by which the language of a task can be selected, the shortest that tells scripts apart first.
+
+    >>> language_names({"language": "bn", "script": "ben_Latn"}), language_names({"language": "nb"})
+    (['bn-Latn'], ['no', 'nb'])
+    >>> language_names({"language": "kac", "script": "kac_Latn"}), language_names({"language": "de"})
+    (['kac', 'kac-Latn'], ['de'])
+    """
+    language, script = (metadata or {}).get("language"), (metadata or {}).get("script")
+    if not isinstance(language, str):
+        return []
+    code = task_language(metadata)
+    romanised = code is None and any(language in _names(words) for words in map(local_words, language_codes()))
+    names = [] if code is None else [code]
+    names += [] if romanised or "-" in (code or "") else [language]
+    names += [f"{language}-{script.rpartition('_')[2]}"] if isinstance(script, str) else []
+    return list(dict.fromkeys(names))
+
+
 def _same_script(first: str, second: str) -> bool:
     """Whether two codes name one script; Hangul is part of Korean writing."""
     whole = {"Hang": "Kore"}
