@@ -81,7 +81,7 @@ def _instructions(format: FormatConfig) -> Mapping[str | None, Mapping[str, str 
     texts = local.instructions
     plain = {"none": None, "answer": texts["answer_question"], "choose": texts["choose_below"]}
     given = {} if format.instruction is None else {format.instruction: {"given": format.instruction}}
-    return {**given, **{text: plain for text in plain.values()}, None: plain}
+    return {**given, **dict.fromkeys(plain.values(), plain), None: plain}
 
 
 def _local_words(format: FormatConfig) -> LocalWords | None:
@@ -204,7 +204,9 @@ def _words(format: FormatConfig) -> dict[str, tuple[str, str]]:
 
 def _word(text: str | None, words: Mapping[str, str]) -> tuple[str, str] | None:
     """A text that is one of the words, in any case, and marks: the word and the marks."""
-    match = re.fullmatch(rf"({'|'.join(map(re.escape, words.values()))})([^\w\u0900-\u109f]*)", text or "", re.IGNORECASE)
+    match = re.fullmatch(
+        rf"({'|'.join(map(re.escape, words.values()))})([^\w\u0900-\u109f]*)", text or "", re.IGNORECASE
+    )
     return None if match is None else (match[1], match[2])
 
 

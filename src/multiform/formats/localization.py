@@ -81,11 +81,8 @@ class LocalWords:
     def statements(self) -> list[str]:
         """All statements of an answer that are understood, with ``{answer}`` in its place."""
         cue = self.cue("answer") + self.punctuation["space"] + "{answer}"
-        return list(
-            dict.fromkeys([
-                self.instructions["best"], self.instructions["final"], *self.instructions["phrases"], cue
-            ])  # fmt: skip
-        )
+        texts = self.instructions
+        return list(dict.fromkeys([texts["best"], texts["final"], *texts["phrases"], cue]))
 
 
 @cache
@@ -146,7 +143,9 @@ def task_language(metadata: Mapping[str, Any] | None) -> str | None:
     else:
         exact = [words.code for words in candidates if _same_script(words.script, script)]
         if not exact and "_" not in str(language):
-            other = [words for words in map(local_words, language_codes()) if words.iso3 in {c.iso3 for c in candidates}]
+            other = [
+                words for words in map(local_words, language_codes()) if words.iso3 in {c.iso3 for c in candidates}
+            ]
             exact = [words.code for words in other if _same_script(words.script, script)]
     return exact[0] if exact else None
 
@@ -165,7 +164,8 @@ def language_names(metadata: Mapping[str, Any] | None) -> list[str]:
     code = task_language(metadata)
     romanised = code is None and any(language in _names(words) for words in map(local_words, language_codes()))
     names = [] if code is None else [code]
-    names += [] if romanised or "-" in (code or "") else [language]
+    one_script = not isinstance(script, str)  # of all rows in the language
+    names += [language] if one_script or not (romanised or "-" in (code or "")) else []
     names += [f"{language}-{script.rpartition('_')[2]}"] if isinstance(script, str) else []
     return list(dict.fromkeys(names))
 
@@ -228,7 +228,9 @@ def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
         for separator in ("\n", " "):
             changes.swap("choices_prefix", options + separator, words.cue("options") + separator)
     texts = words.instructions
-    labels = f"{{{{ _choice_labels|join_words({words.words['or']!r}, {words.punctuation['list_comma']!r}, {space!r}) }}}}"
+    labels = (
+        f"{{{{ _choice_labels|join_words({words.words['or']!r}, {words.punctuation['list_comma']!r}, {space!r}) }}}}"
+    )
     choose = texts["choose"].replace("{n}", "{{ _num_choices }}").replace("{labels}", labels)
     changes.swap("instruction", CHOOSE, f"{choose}\n")
     changes.swap("instruction", CHOOSE_TEXT, f"{texts['choose_below']}\n")

@@ -7,6 +7,7 @@ a task says how rows are matched: `parallel: [link, question_number]` names the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,9 @@ class LanguageSpread:
 def language_spreads(results: ResultsData) -> list[LanguageSpread]:
     """The spread over languages of every group whose tasks state different languages."""
     forms = {form.name: form for form in results.forms}
-    spreads = [_spread_of_group(group, [forms[name] for name in group.forms if name in forms]) for group in results.groups]
+    spreads = [
+        _spread_of_group(group, [forms[name] for name in group.forms if name in forms]) for group in results.groups
+    ]
     return [spread for spread in spreads if spread is not None]
 
 
@@ -84,13 +87,17 @@ def _language_names(forms: Sequence[FormResult]) -> list[str]:
 
 
 def _unpaired(scores: Sequence[Estimate]) -> Estimate:
-    """The highest minus the lowest score, as of independent documents."""
-    from multiform.statistics.estimates import normal_estimate
+    """The highest minus the lowest score, as of independent documents.
 
-    high, low = scores[0], scores[-1]
-    errors = [high.stderr, low.stderr]
-    stderr = None if None in errors else sum(error**2 for error in errors if error is not None) ** 0.5
-    return normal_estimate(high.value - low.value, stderr, min(high.n, low.n))
+    Its interval is made of those of the two scores (Newcombe's), which is right for rates of 0 and 1 as well.
+    """
+    first, last = scores[0], scores[-1]
+    difference, n = first.value - last.value, min(first.n, last.n)
+    if first.low is None or first.high is None or last.low is None or last.high is None:
+        return Estimate(value=difference, n=n)
+    below = math.hypot(first.value - first.low, last.high - last.value)
+    above = math.hypot(first.high - first.value, last.value - last.low)
+    return Estimate(value=difference, n=n, low=difference - below, high=difference + above)
 
 
 def _paired_table(forms: Sequence[FormResult], key: str) -> tuple[DocumentScores | None, str]:

@@ -338,7 +338,12 @@ class RunOptions(BaseModel):
     @cached_property
     def design(self) -> Design:
         """How the run multiplies its forms; the variations of ``format~N`` are drawn with python's seed."""
-        return Design(seed=self.seeds[0], choice_order=self.choice_order, fewshot_draws=self.fewshot_draws, languages=tuple(self.languages or ()))
+        return Design(
+            seed=self.seeds[0],
+            choice_order=self.choice_order,
+            fewshot_draws=self.fewshot_draws,
+            languages=tuple(self.languages or ()),
+        )
 
     @property
     def stops_early(self) -> bool:
