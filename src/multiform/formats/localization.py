@@ -112,7 +112,7 @@ def _names(words: LocalWords) -> set[str]:
 def _read_file(path: Path) -> LocalWords:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        listed = {name: tuple(data.pop(name, ())) for name in ("aliases", "unsure", "checked_by")}
+        listed: dict[str, Any] = {name: tuple(data.pop(name, ())) for name in ("aliases", "unsure", "checked_by")}
         punctuation = {**_PUNCTUATION, **data.pop("punctuation", {})}
         labels = tuple(data.pop("labels", "").split())
         return LocalWords(code=path.stem, labels=labels, punctuation=punctuation, **listed, **data)
@@ -142,7 +142,7 @@ def task_language(metadata: Mapping[str, Any] | None) -> str | None:
         exact = [words.code for words in candidates if "-" not in words.code]
     else:
         exact = [words.code for words in candidates if _same_script(words.script, script)]
-        if not exact and "_" not in str(language):
+        if not exact:
             other = [
                 words for words in map(local_words, language_codes()) if words.iso3 in {c.iso3 for c in candidates}
             ]
