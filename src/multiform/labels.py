@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import count, islice, product
 from typing import Any, Literal
@@ -23,6 +24,24 @@ _CONCLUSION = re.compile(
     r"(?P<result>(?:(?!\.\s)[^\n])+?)\.?\s*$",
     re.IGNORECASE,
 )
+
+
+#: The characters of scripts that are written without blanks, as part of a regular expression: Thai, Lao, Burmese,
+#: Khmer, Chinese, Japanese; and Korean, whose endings follow a word at once.
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+
+
+def plain_characters(text: str) -> str:
+    """A text with ASCII digits and, in place of full-width ones, ASCII characters.
+
+    >>> plain_characters("Ｂ、１２.５ و ١٢٣ और १२३")
+    'B、12.5 و 123 और 123'
+    """
+    text = text.translate(_WIDE)
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
 
 
 def letters() -> Iterator[str]:
@@ -73,15 +92,17 @@ def label_list(number: int, spec: str | Sequence[str] = "letters") -> list[str]:
     return [str(label) for label in spec[:number]]
 
 
-def join_words(words: Sequence[str], word: str) -> str:
+def join_words(words: Sequence[str], word: str, comma: str = ", ", space: str = " ") -> str:
     """Words as a phrase: commas, then `word` before the last.
 
     >>> join_words(["A", "B", "C"], "and"), join_words(["A"], "or"), join_words([], "or")
     ('A, B and C', 'A', '')
+    >>> join_words(["A", "B", "C"], "或", "、", "")
+    'A、B或C'
     """
     if len(words) < 2:
         return "".join(map(str, words))
-    return f"{', '.join(map(str, words[:-1]))} {word} {words[-1]}"
+    return f"{comma.join(map(str, words[:-1]))}{space}{word}{space}{words[-1]}"
 
 
 def split_solution(text: str) -> tuple[str, str]:

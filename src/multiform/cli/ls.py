@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.cli import options as flags
 from multiform.cli.parser import Command
 from multiform.errors import UsageError, nearest
+from multiform.formats.localization import language_codes, local_words
 from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 #: What is listed of a task beside its name.
 ABOUT = ("title", "kind", "rows", "language", "licence")
-KINDS = ("tasks", "subtasks", "groups", "tags", "formats", "models", "metrics", "filters", "scorers", "samplers")
+KINDS = (
+    "tasks", "subtasks", "groups", "tags", "formats", "languages", "models", "metrics", "filters", "scorers", "samplers"
+)  # fmt: skip
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,9 +129,19 @@ def _registry_rows(kind: str) -> list[dict[str, Any]]:
         from multiform.models import models
 
         return [{"name": name, "about": models.get(name).about} for name in models]
+    if kind == "languages":
+        return list(map(_language_row, language_codes()))
     registry = _registry(kind)
     rows = [{"name": name, "about": _first_line(registry.get(name))} for name in registry]
     return rows + _dialects() if kind == "formats" else rows
+
+
+def _language_row(code: str) -> dict[str, Any]:
+    """A language: its name, script, some words, and what no source or speaker has confirmed."""
+    words = local_words(code)
+    unsure = f"; unsure: {', '.join(words.unsure)}" if words.unsure else ""
+    about = f"{words.name} ({words.script}): {words.cue('question')} {words.cue('answer')}{unsure}"
+    return {"name": code, "about": about, "unsure": list(words.unsure), "checked_by": list(words.checked_by)}
 
 
 def _dialects() -> list[dict[str, Any]]:

@@ -103,6 +103,8 @@ def _execute(options: argparse.Namespace) -> int:
         print_results(results, as_json=options.json, whole=options.show_config, style=options.table)
         if not options.json:
             _print_stops(results)
+            if options.languages:
+                _print_languages(results)
     report = None
     if options.report and results.forms:
         from multiform.report import write_report
@@ -175,6 +177,14 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False, style
     text = table_text(results, style, width=width, color=terminal)
     styled = terminal and (style or default_style(results)) in ("long", "pivot")  # which make what they show visible
     (getattr(sys.stdout, "write_styled", sys.stdout.write) if styled else sys.stdout.write)(text)
+
+
+def _print_languages(results: Results) -> None:
+    """Print the scores by language, and the spread over languages, of each group."""
+    from multiform.results.languages import languages_text
+
+    text = languages_text(results)
+    print("\n" + (text or "--languages: no group has scores in two or more languages"))
 
 
 def _print_stops(results: Results) -> None:

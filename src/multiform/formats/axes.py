@@ -13,11 +13,13 @@ from typing import Any
 
 from multiform.formats.base import FormatConfig
 from multiform.formats.builtin import COTGenFormat, GenerateFormat
+from multiform.formats.localization import ENGLISH, LocalWords, local_words
 from multiform.labels import LABEL_KINDS
 
 Fields = Mapping[str, Any]
 Change = Callable[[FormatConfig], Fields | None]
 
+#: The words of English prompts; those of a format in another language are the language's own.
 _QUESTION_WORDS = {"question": "Question", "q": "Q", "problem": "Problem", "query": "Query"}
 _ANSWER_WORDS = {"answer": "Answer", "a": "A", "response": "Response", "correct": "Correct answer"}
 _CHOICES_WORDS = {"options": "Options", "choices": "Choices"}
@@ -48,7 +50,6 @@ _INSTRUCTIONS: dict[str | None, dict[str, str | None]] = {
         "work": "Work out the answer to the following problem one step at a time.\n",
     },
 }
-_OF_CHOICES = "choices below"
 
 _SHOTS = {"each": "examples", "after": "start", "before": "question"}
 
@@ -63,13 +64,44 @@ class Axis:
 
 def _instruction(value: str) -> Change:
     def change(format: FormatConfig) -> Fields | None:
-        wordings = _INSTRUCTIONS.get(format.instruction, {})
+        wordings = _instructions(format).get(format.instruction, {})
         text = wordings.get(value)
-        if value not in wordings or (text and _OF_CHOICES in text and not format.shows_choices):
+        if value not in wordings or (value == "choose" and format.instruction is None and not format.shows_choices):
             return None
         return {"instruction": text}
 
     return change
+
+
+def _instructions(format: FormatConfig) -> Mapping[str | None, Mapping[str, str | None]]:
+    """The wordings of each instruction in the language of the format."""
+    local = _local_words(format)
+    if local is None:
+        return _INSTRUCTIONS
+    texts = local.instructions
+    plain = {"none": None, "answer": texts["answer_question"], "choose": texts["choose_below"]}
+    given = {} if format.instruction is None else {format.instruction: {"given": format.instruction}}
+    return {**given, **dict.fromkeys(plain.values(), plain), None: plain}
+
+
+def _local_words(format: FormatConfig) -> LocalWords | None:
+    """The words of the format's language, where that is not English."""
+    return None if format.language in (None, ENGLISH) else local_words(format.language)
+
+
+def _question_words(format: FormatConfig) -> Mapping[str, str]:
+    local = _local_words(format)
+    return _QUESTION_WORDS if local is None else {name: local.words[name] for name in ("question", "problem")}
+
+
+def _answer_words(format: FormatConfig) -> Mapping[str, str]:
+    local = _local_words(format)
+    return _ANSWER_WORDS if local is None else {"answer": local.words["answer"]}
+
+
+def _choices_words(format: FormatConfig) -> Mapping[str, str]:
+    local = _local_words(format)
+    return _CHOICES_WORDS if local is None else {"options": local.words["options"]}
 
 
 def _shots(value: str) -> Change:
@@ -78,28 +110,38 @@ def _shots(value: str) -> Change:
 
 def _question(value: str) -> Change:
     def change(format: FormatConfig) -> Fields | None:
-        parts = _word(format.question_prefix, _QUESTION_WORDS)
-        return None if parts is None else {"question_prefix": _match_case(_QUESTION_WORDS[value], parts[0]) + parts[1]}
+        words = _question_words(format)
+        parts = _word(format.question_prefix, words)
+        if parts is None or value not in words:
+            return None
+        return {"question_prefix": _match_case(words[value], parts[0]) + parts[1]}
 
     return change
 
 
 def _no_question(format: FormatConfig) -> Fields | None:
-    return None if _word(format.question_prefix, _QUESTION_WORDS) is None else {"question_prefix": ""}
+    return None if _word(format.question_prefix, _question_words(format)) is None else {"question_prefix": ""}
 
 
 def _answer(value: str) -> Change:
     def change(format: FormatConfig) -> Fields | None:
-        parts = _word(format.answer_prompt, _ANSWER_WORDS)
-        return None if parts is None else {"answer_prompt": _match_case(_ANSWER_WORDS[value], parts[0]) + parts[1]}
+        words = _answer_words(format)
+        parts = _word(format.answer_prompt, words)
+        if parts is None or value not in words:
+            return None
+        return {"answer_prompt": _match_case(words[value], parts[0]) + parts[1]}
 
     return change
 
 
 def _separator(value: str) -> Change:
-    mark, space = _SEPARATORS[value]
-
     def change(format: FormatConfig) -> Fields | None:
+        mark, space = _SEPARATORS[value]
+        local = _local_words(format)
+        if local is not None:  # the language's own colon, and what follows it
+            space = local.punctuation["space"] if value == "colon" else space
+            colon = local.punctuation["colon"]
+            mark = colon if mark == ":" else mark.replace(":", colon.strip())
         fields = {name: word + mark + space for name, (word, _) in _words(format).items()}
         if "answer_prompt" in fields:
             fields["answer_prompt"] = fields["answer_prompt"].rstrip()
@@ -112,7 +154,9 @@ def _separator(value: str) -> Change:
 
 def _case(value: str) -> Change:
     def change(format: FormatConfig) -> Fields | None:
-        return {name: _CASES[value](word) + rest for name, (word, rest) in _words(format).items()} or None
+        if not any(word.upper() != word.lower() for word, _ in _words(format).values()):
+            return None  # a script without capitals
+        return {name: _CASES[value](word) + rest for name, (word, rest) in _words(format).items()}
 
     return change
 
@@ -151,16 +195,19 @@ def _has_label_kind(format: FormatConfig) -> bool:
 def _words(format: FormatConfig) -> dict[str, tuple[str, str]]:
     """The fields of a format that are a known word and what follows it."""
     known = {
-        "question_prefix": _word(format.question_prefix, _QUESTION_WORDS),
-        "choices_prefix": _word(format.choices_prefix, _CHOICES_WORDS),
-        "answer_prompt": _word(format.answer_prompt, _ANSWER_WORDS),
+        "question_prefix": _word(format.question_prefix, _question_words(format)),
+        "choices_prefix": _word(format.choices_prefix, _choices_words(format)),
+        "answer_prompt": _word(format.answer_prompt, _answer_words(format)),
     }
     return {name: words for name, words in known.items() if words is not None}
 
 
 def _word(text: str | None, words: Mapping[str, str]) -> tuple[str, str] | None:
     """A text that is one of the words, in any case, and marks: the word and the marks."""
-    match = re.fullmatch(rf"({'|'.join(words.values())})(\W*)", text or "", re.IGNORECASE)
+    # Vowel signs of Indic and Burmese scripts are no word characters to `re`, and no marks after a word either.
+    match = re.fullmatch(
+        rf"({'|'.join(map(re.escape, words.values()))})([^\w\u0900-\u109f]*)", text or "", re.IGNORECASE
+    )
     return None if match is None else (match[1], match[2])
 
 

@@ -161,6 +161,8 @@ class FormatConfig:
     generation_kwargs: Mapping[str, Any] | None = None
     #: Axes on which the format may be varied, beside the built-in ones; see docs/variations.md.
     variations: Mapping[str, Any] | None = None
+    #: The code of the language whose words the format has, where it was selected as ``format:code``.
+    language: str | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -297,6 +299,8 @@ class FormatConfig:
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values that YAML and JSON can hold."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.language is None:
+            del values["language"]
         return {key: _plain(value) for key, value in values.items()}
 
 

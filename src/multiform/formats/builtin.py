@@ -57,13 +57,19 @@ class HybridFormat(MCQAFormat):
     scored: Scored = "texts"
 
 
-_CHOOSE = (
+#: The English texts of `generate`, which a language replaces.
+CHOOSE = (
     "Given the following question and {{ _num_choices }} candidate answers ({{ _choice_list_and }}), "
     "choose the best answer.\n"
 )
-_END_WITH_LABEL = (
+END_WITH_LABEL = (
     'Your response should end with "The best answer is [answer_letter]" '
     "where the [answer_letter] is one of {{ _choice_list_or }}."
+)
+CHOOSE_TEXT = "Given the following question and {{ _num_choices }} candidate answers, choose the best answer.\n"
+FIND_TEXT = "Given the following question, find the best answer.\n"
+END_WITH_TEXT = (
+    'Your response should end with "The best answer is [answer]" where [answer] is the answer to the question.'
 )
 
 
@@ -90,9 +96,9 @@ class GenerateFormat(FormatConfig):
     format_name = "generate"
     meant_for = "chat"
 
-    instruction: str | None = _CHOOSE
+    instruction: str | None = CHOOSE
     choice_labels: LabelSpec | None = "letters"
-    answer_prompt: str = _END_WITH_LABEL
+    answer_prompt: str = END_WITH_LABEL
     gen_prefix: str | None = "The best answer is"
     target_delimiter: str = "\n"
     scored: Scored = "generation"
@@ -100,10 +106,8 @@ class GenerateFormat(FormatConfig):
 
     def __post_init__(self) -> None:
         if self.choice_labels is None:
-            listed = " and {{ _num_choices }} candidate answers, choose" if self.show_choices else ", find"
-            asked = 'with "The best answer is [answer]" where [answer] is the answer to the question.'
-            _replace_default(self, "instruction", _CHOOSE, f"Given the following question{listed} the best answer.\n")
-            _replace_default(self, "answer_prompt", _END_WITH_LABEL, f"Your response should end {asked}")
+            _replace_default(self, "instruction", CHOOSE, CHOOSE_TEXT if self.show_choices else FIND_TEXT)
+            _replace_default(self, "answer_prompt", END_WITH_LABEL, END_WITH_TEXT)
             _replace_default(self, "scorer", "choice_match", "final_answer")
         super().__post_init__()
 
@@ -187,7 +191,7 @@ class MCQCOTFormat(COTGenFormat):
     instruction: str | None = _REASON_TO_CHOOSE
     question_prefix: str = "Question: "
     choice_labels: LabelSpec | None = "letters"
-    answer_prompt: str = _END_WITH_LABEL
+    answer_prompt: str = END_WITH_LABEL
     scorer: str | Mapping[str, Any] | None = "choice_match"
 
     def __post_init__(self) -> None:
@@ -195,7 +199,7 @@ class MCQCOTFormat(COTGenFormat):
             asked = COTGenFormat.answer_prompt.replace("response to the problem", "answer to the question")
             reason = "Given the following question, reason step by step to find the final answer.\n"
             _replace_default(self, "instruction", _REASON_TO_CHOOSE, reason)
-            _replace_default(self, "answer_prompt", _END_WITH_LABEL, asked)
+            _replace_default(self, "answer_prompt", END_WITH_LABEL, asked)
             _replace_default(self, "scorer", "choice_match", "final_answer")
         super().__post_init__()
 

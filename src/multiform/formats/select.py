@@ -9,6 +9,7 @@ from typing import Any
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.base import FormatConfig, dialect_names, formats
 from multiform.formats.compile import FieldMapping
+from multiform.formats.localization import label_language, localize
 from multiform.formats.variation import ChoiceOrder, Grammar, Variation, draw_number
 
 #: The type of an entry that has a finished prompt in place of a format.
@@ -47,12 +48,16 @@ class Selected:
 
 
 def select_format(
-    spec: FormatSpec, selection: str | None = None, variations: Mapping[str, Any] | None = None
+    spec: FormatSpec,
+    selection: str | None = None,
+    variations: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Selected | None:
     """The selected format; without a selection, the first one of `spec`, or None where that has none.
 
     `spec` is the value of `formats:`. A selection is looked up in it first, then among the registered formats, then
-    in the other dialects. It may be a variation, whose axes are the built-in ones and those of `variations`.
+    in the other dialects. It may be a variation, whose axes are the built-in ones and those of `variations`, and name
+    a language: ``mcqa:de``, or ``mcqa:native`` for the one that the task's `metadata` states.
 
     >>> select_format("mcqa", "cloze").label
     'cloze'
@@ -61,6 +66,8 @@ def select_format(
     >>> selected = select_format("mcqa", "mcqa[wrap=(x),labels=roman,sep=colon]")
     >>> selected.label, selected.format.choice_format
     ('mcqa[labels=roman,wrap=(x)]', '({label}) {choice}')
+    >>> select_format("mcqa", "cloze:native", metadata={"language": "de"}).format.answer_prompt
+    'Antwort:'
     """
     table = format_table(spec)
     if selection is None:
@@ -71,16 +78,41 @@ def select_format(
         return Selected(selection, _placed_entry(spec, selection, table[selection]))
     if "[" in selection:
         variation = Variation.parse(selection)
-        base = select_format(spec, variation.label or None)
+        base = select_format(spec, variation.label or None, metadata=metadata)
         if base is None:
             raise _no_format(variation)
         named = Variation(base.label, variation.choices)
         varied = grammar_of(base.format, variations).vary(base.format, named)
         return Selected(str(varied.name), varied.format, varied.name.choices, varied.order, varied.draw)
+    name, colon, code = selection.rpartition(":")
+    if colon and selection not in formats and selection not in dialect_names:
+        return _in_language(spec, selection, name, code, metadata)
     if selection not in formats and selection not in dialect_names:
         known = [*table, *formats, *dialect_names]
         raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
     return Selected(selection, FormatConfig.by_name(selection))
+
+
+def _in_language(
+    spec: FormatSpec, selection: str, name: str, code: str, metadata: Mapping[str, Any] | None
+) -> Selected:
+    """The format of that name with the words of a language."""
+    base = select_format(spec, name or None)
+    if base is None:
+        hint = f"name a format before the colon, e.g. mcqa:{code}"
+        raise ConfigError("the task has no format that could be written in a language", hint=hint)
+    try:
+        return Selected(f"{base.label}:{code}", localize(base.format, label_language(code, metadata)))
+    except ConfigError as error:
+        raise error.relocate(f"@{selection}") from error
+
+
+def _entry_label(table: Mapping[str, Any], selection: str | None) -> str:
+    """The label of the entry that a selection uses, without its variation and language."""
+    label = selection or next(iter(table), "")
+    for mark in ("[", ":"):
+        label = label if label in table else label.partition(mark)[0]
+    return label
 
 
 def task_overrides(spec: FormatSpec, selection: str | None) -> tuple[str | None, dict[str, Any]]:
@@ -93,12 +125,15 @@ def task_overrides(spec: FormatSpec, selection: str | None) -> tuple[str | None,
     (None, {'num_fewshot': 5})
     """
     table = format_table(spec)
-    label = selection if selection in table else (selection or next(iter(table), "")).partition("[")[0]
+    label = _entry_label(table, selection)
     entry = table.get(label)
     if not isinstance(entry, Mapping):
         return None, {}
     if not _is_prompt(entry):
         return None, {key: value for key, value in entry.items() if key in TASK_KEYS}
+    if selection is not None and selection.removeprefix(label).startswith(":"):
+        hint = f"leave out the language: @{label}"
+        raise ConfigError("a finished prompt has its own words", where=f"@{selection}", hint=hint)
     keys = {key: value for key, value in entry.items() if key != "type"}
     for key in keys:
         if key not in _PROMPT_KEYS:
@@ -115,7 +150,7 @@ def without_overrides(spec: FormatSpec, selection: str | None, keys: Collection[
     if "type" in spec:
         return {key: value for key, value in spec.items() if key not in keys}
     table = format_table(spec)
-    label = selection if selection in table else (selection or next(iter(table))).partition("[")[0]
+    label = _entry_label(table, selection)
     return {**table, label: {key: value for key, value in table[label].items() if key not in keys}}
 
 

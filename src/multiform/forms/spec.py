@@ -28,7 +28,7 @@ _NOT_IDENTITY = (
     *("example", "known_errors"),
 )
 #: Fields of a format that count only where they are set: without a variation, prompts do not depend on them.
-_SELDOM = {"instruction_at": "examples", "variations": None}
+_SELDOM = {"instruction_at": "examples", "variations": None, "language": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,7 @@ Code = Literal[
     "unlabelled",
     "filler_choices",
     "list_as_text",
+    "mixed_languages",
     "unpinned_revision",
     # tokens
     "label_not_one_token",
@@ -204,6 +205,11 @@ CODES: dict[Code, Explanation] = {
         "A column of the question or the context is the text of a list or mapping.",
         "The prompt shows brackets, quotation marks and escapes.",
         'Read it with the filter literal: "{{(problems|literal)[0].question}}".',
+    ),
+    "mixed_languages": Explanation(
+        "The words of the format are English, and the task states another language.",
+        "Scores in several languages then also measure how well a model switches between them.",
+        "Select the words of the task's language (mcqa:native), or English ones on purpose (mcqa:en).",
     ),
     "unpinned_revision": Explanation(
         "The dataset comes from the hub at no fixed revision.",

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import UsageError
+from multiform.errors import ConfigError, UsageError, shorten
 from multiform.fields import Doc
+from multiform.formats.localization import ENGLISH, NATIVE, local_words, localize, task_language
 from multiform.forms import Form
 from multiform.lint.answers import (
     answer_hits,
@@ -205,6 +206,40 @@ def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
     ]
 
 
+def language_findings(form: Form) -> list[Finding]:
+    """Whether English words of a format stand around questions in another language."""
+    native, format = task_language(form.metadata), form.format
+    if format is None or format.language is not None or native in (None, ENGLISH):
+        return []
+    try:
+        local = localize(format, local_words(native))
+    except ConfigError:  # the format has no English words
+        return []
+    english = next(
+        text
+        for text in (format.question_prefix, format.answer_prompt, format.instruction)
+        if text and text not in (local.question_prefix, local.answer_prompt, local.instruction)
+    )
+    return [
+        Finding(
+            code="mixed_languages",
+            task=form.task_name,
+            form=form.name,
+            where=form.where("formats"),
+            what=f"the task is in {local_words(native).name}, and the words of its prompts are English",
+            example=shorten(english),
+            hint=f"select {form.task_name}@{_with_language(form.format_label or format.format_name)}",
+            level="info",
+        )
+    ]
+
+
+def _with_language(label: str) -> str:
+    """The label of a format, of a variation as well, with the language of the task."""
+    name, bracket, axes = label.partition("[")
+    return f"{name}:{NATIVE}{bracket}{axes}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormFindings:
     """The findings about a form, and the codes that its task silences."""
@@ -244,6 +279,7 @@ def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
     findings += as_findings(answer_hits(prompts), prompts.total, task=base, form=name)
     findings += stop_findings(prompts)
     findings += description_findings(prompts)
+    findings += language_findings(form)
     if tokenizer is not None:
         findings += token_findings(prompts, tokenizer)
         findings += as_findings(token_hits(prompts, tokenizer), prompts.total, task=base, form=name)

@@ -121,6 +121,15 @@ class RunOptions(BaseModel):
             recorded=True,
         ),
     ] = 1
+    languages: Annotated[
+        Sequence[str] | None,
+        _prompt(
+            "limit groups whose subsets are languages to these, and show the spread over them: de,hi,sw",
+            values.LANGUAGES,
+            setting=False,
+            recorded=True,
+        ),
+    ] = None
     choice_order: Annotated[
         str | None,
         _prompt(
@@ -371,7 +380,12 @@ class RunOptions(BaseModel):
     @cached_property
     def design(self) -> Design:
         """How the run multiplies its forms; the variations of ``format~N`` are drawn with python's seed."""
-        return Design(seed=self.seeds[0], choice_order=self.choice_order, fewshot_draws=self.fewshot_draws)
+        return Design(
+            seed=self.seeds[0],
+            choice_order=self.choice_order,
+            fewshot_draws=self.fewshot_draws,
+            languages=tuple(self.languages or ()),
+        )
 
     @property
     def stops_early(self) -> bool:

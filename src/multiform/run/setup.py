@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import UsageError, shorten
+from multiform.formats.localization import language_names
 from multiform.formats.select import grammar_of
 from multiform.formats.variation import Variation
 from multiform.forms import Form, FormSpec, RunSettings, Task
@@ -69,6 +70,7 @@ def load_tasks(
         message = f"the forms of '{tasks_given[0].name}', which is given as an object, cannot be multiplied"
         hint = "give the task by its name or configuration, or leave choice_order and fewshot_draws out"
         raise UsageError(message, where="tasks", hint=hint)
+    _check_languages(named, design.languages)
     nodes = distinct(with_draws(with_orders(named, design, settings, mirror), design, settings))
     forms: dict[str, Form] = {}
     for form in tasks_given:
@@ -94,6 +96,16 @@ def load_tasks(
     for note in (note for form in forms_of_run for note in idle_axes(form)):
         logger.warning("%s", note)
     return forms_of_run
+
+
+def _check_languages(nodes: Sequence[Node], languages: Sequence[str]) -> None:
+    """Refuse tasks in other languages than those that the run is limited to."""
+    for config in (config for node in nodes for config in _tasks(node)) if languages else ():
+        names = language_names(config.metadata)
+        if not set(names) & set(languages):
+            message = f"'{config.form_name}' " + (f"is in '{names[0]}'" if names else "does not state its language")
+            hint = "name groups whose subsets are languages, e.g. mgsm, belebele or global_mmlu_lite"
+            raise UsageError(message, where="--languages", hint=hint)
 
 
 def _nodes(item: Any, manager: TaskManager) -> list[Node]:

@@ -309,6 +309,13 @@ OUTPUT = ValueType(
     example="'results'",
     metavar="DIR",
 )
+LANGUAGES = ValueType(
+    accepts=lambda value: isinstance(value, list | tuple) and bool(value) and all(map(_is_text, value)),
+    expected="a list of language codes",
+    example="['de', 'hi']",
+    read=lambda text, flag: [code.strip() for code in text.split(",") if code.strip()],
+    metavar="L,L",
+)
 CHOICE_ORDER = ValueType(
     accepts=_is_text, expected="original, shuffle:SEED, cyclic or all", example="'cyclic'", metavar="ORDER"
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from multiform.labels import split_solution
+from multiform.labels import UNSPACED, split_solution
 from multiform.scoring.scorers.answers import NUMBER, canonical_answer, canonical_number
 
 #: Before a lower-case word, "A" and "I" are words, not labels.
@@ -89,7 +89,9 @@ def last_mentioned(text: str, labels: Sequence[str], choices: Sequence[str]) -> 
         for names, flags, after in ((labels, 0, _NOT_A_WORD), (choices, re.IGNORECASE, ""))
         for index, name in enumerate(names)
         if name.strip()
-        for match in re.finditer(rf"(?<!\w){re.escape(name.strip())}(?!\w){after}", text, flags)
+        for match in re.finditer(
+            rf"(?:(?<!\w)|(?<=[{UNSPACED}])){re.escape(name.strip())}(?:(?!\w)|(?=[{UNSPACED}])){after}", text, flags
+        )
     ]
     if not places:
         return None

@@ -14,6 +14,7 @@ from typing import Any
 
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.formats.localization import language_names
 from multiform.formats.select import grammar_of
 from multiform.formats.variation import Grammar, Variation, drawn_number, split_outside
 from multiform.imports.finder import lm_eval_finder
@@ -56,6 +57,8 @@ class Design:
     choice_order: str | None = None
     #: How many forms with other few-shot examples.
     fewshot_draws: int = 1
+    #: The languages to which groups whose subsets are languages are limited; none limits nothing.
+    languages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         order = self.choice_order
@@ -152,7 +155,8 @@ class TaskManager:
         labels: list[str | None] = []
         for label in target.selection:
             base, number = drawn_number(label) or (label, None)
-            named = self._supported_labels(target) if base == "all" else [base]
+            every, colon, language = base.partition(":")
+            named = [name + colon + language for name in self._supported_labels(target)] if every == "all" else [base]
             for name in named:
                 labels.append(self._canonical_label(target, name))
                 labels += [] if number is None else self._draw_variations(target, name, number)
@@ -218,6 +222,7 @@ class TaskManager:
             return TaskConfig.from_stated(subset_tasks(stated)[target.member].with_keys(**changes))
         if _is_group(stated):
             self._check_groups(stated, chain)
+            stated = _limit_languages(stated, self.design.languages)
             return build_group(stated, self._members, changes, chain)
         return TaskConfig.from_stated(resolve_class(stated.with_keys(**changes)))
 
@@ -360,6 +365,24 @@ def _target(entry: Entry) -> Target:
 def _shuffles(target: Target, design: Design) -> bool:
     """Whether a dataset's declaration shuffles the choices, and the run does not decide about their order."""
     return target.declared is not None and target.declared.shuffled and design.choice_order is None
+
+
+def _limit_languages(group: StatedKeys, languages: Sequence[str]) -> StatedKeys:
+    """A group without those subsets whose metadata states another language; unchanged where it has no subsets."""
+    subsets = group.data.get("subsets")
+    if not languages or not subsets:
+        return group
+    stated = {
+        subset: language_names(task.get("metadata"))
+        for subset, task in zip(subsets, subset_tasks(group).values(), strict=True)
+    }
+    kept = [subset for subset, names in stated.items() if set(names) & set(languages)]
+    missing = [language for language in languages if not any(language in names for names in stated.values())]
+    if missing:
+        known = sorted({names[0] for names in stated.values() if names})
+        message = f"'{group.data.get('group')}' has no subset in {', '.join(missing)}"
+        raise UsageError(message, where="--languages", hint=nearest(missing[0], known, listed="it has"))
+    return group.with_keys(subsets={key: subsets[key] for key in kept} if isinstance(subsets, dict) else kept)
 
 
 def _read_task_file(path: Path) -> StatedKeys:

@@ -131,7 +131,7 @@ def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
     if selection is not None and selection.startswith("[") and values["formats"] is None:
         return _draw(selection, values, where)
     try:
-        selected = select_format(values["formats"], selection, values["variations"])
+        selected = select_format(values["formats"], selection, values["variations"], values["metadata"])
         _check_variations(values["variations"], selected)
     except UnknownFormatError as error:
         if selection is None:

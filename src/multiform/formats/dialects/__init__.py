@@ -52,7 +52,7 @@ def unexpressed_fields(
                 f"the class {type(format).__name__} is not registered: its code (such as `until`) is left behind"
             )
     expressed = overlay_fields(dialect_fields, kind, name=name)
-    values, known = format.to_dict(), expressed.to_dict()
+    values, known = format.to_dict(), {"language": None, **expressed.to_dict()}
     for key in values.keys() - known.keys():
         lost.append(f"{key} is a field of {type(format).__name__} alone")
     more = {key: value for key, value in values.items() if key in known and value != known[key]}

@@ -14,11 +14,11 @@ from functools import cache
 from importlib.util import find_spec
 
 from multiform.deadline import MAX_SECONDS, TimeLimitError, within
-from multiform.errors import UsageError
-from multiform.labels import split_solution
+from multiform.errors import ConfigError, UsageError, shorten
+from multiform.labels import plain_characters, split_solution
 from multiform.scoring.filters import DEFAULT_PATTERN, INVALID, find_match
 from multiform.scoring.outcome import TextOutcome
-from multiform.scoring.scorers.base import ReadingScorer, compile_pattern, register_scorer
+from multiform.scoring.scorers.base import ReadingScorer, check_statements, compile_pattern, register_scorer
 
 _IS = r"[\s*_`]*+(?:is|was|would\s+be|:|=)[\s*_`:]*+"
 _MARKERS = (
@@ -40,24 +40,36 @@ class FinalAnswer(ReadingScorer):
     """The text after the last "the final answer is"; numbers are compared as numbers.
 
     `patterns` are regular expressions that are tried before the built-in ones; the answer is the group that
-    matched, or the whole match where there are no groups.
+    matched, or the whole match where there are no groups. `statements` are texts with ``{answer}`` that state an answer
+    in another language, tried after them. `numbers` shows how the language writes a number: "1.234,5", "1 234,5" or
+    "1,00,000.5"; an answer that is a number in this way is read so where it is not right as it stands.
     """
 
     patterns: Sequence[str] = ()
+    statements: Sequence[str] = ()
+    numbers: str = "1,234.5"
 
     def __post_init__(self) -> None:
+        check_statements(self.statements)
+        if self.numbers not in NUMBER_STYLES:
+            message = f"expected one of {', '.join(NUMBER_STYLES)}, got {shorten(self.numbers)}"
+            raise ConfigError(message, where="scorer.kwargs.numbers", hint='write numbers: "1.234,5"')
         patterns = [self.patterns] if isinstance(self.patterns, str) else self.patterns
-        self._markers = (*(compile_pattern(pattern, "patterns") for pattern in patterns), *_MARKERS)
+        stated = statement_markers(self.statements)
+        self._markers = (*(compile_pattern(pattern, "patterns") for pattern in patterns), *stated, *_MARKERS)
 
     def read_answer(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
-        return read_final_answer(outcome.prediction, self._markers)
+        text = outcome.prediction
+        return read_final_answer(plain_characters(text) if self.statements else text, self._markers)
 
     def reading(self, outcome: TextOutcome) -> TextOutcome:
         """Compare as numbers when the reference is one, as words otherwise."""
         answer = self.read_answer(outcome) if outcome.prediction is not None else None
         references = tuple(canonical_answer(split_solution(reference)[1]) for reference in outcome.references)
         prediction = None if answer is None else _best_reading(answer, references)
+        if answer is not None and self.statements and prediction not in references:
+            prediction = _best_reading(local_number(answer, self.numbers), references)
         return replace(outcome, prediction=prediction, references=references)
 
 
@@ -96,6 +108,47 @@ def _is_installed() -> bool:
         "references in LaTeX are compared as texts; to compare them as mathematics, run: pip install 'multiform[math]'"
     )
     return False
+
+
+#: For each way of writing numbers: what groups digits, the pattern of a number with groups, and the decimal mark.
+NUMBER_STYLES = {
+    "1,234.5": (",", r"\d{1,3}(?:,\d{3})+", "."),
+    "1.234,5": (".", r"\d{1,3}(?:\.\d{3})+", ","),
+    "1 234,5": ("[ \u00a0\u202f]", r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+", ","),
+    "1,00,000.5": (",", r"\d{1,2}(?:,\d{2})*,\d{3}", "."),
+}
+
+
+def local_number(text: str, style: str) -> str:
+    """A text whose numbers are written as in English, without groups.
+
+    >>> local_number("1.250,5 Euro", "1.234,5"), local_number("1 250 руб.", "1 234,5")
+    ('1250.5 Euro', '1250 руб.')
+    >>> local_number("₹1,00,000", "1,00,000.5"), local_number("٣٬٥٠٠٫٥", "1,234.5"), local_number("2.5", "1.234,5")
+    ('₹100000', '3500.5', '2.5')
+    """
+    text = plain_characters(text).replace("٬", "").replace("٫", ".")
+    group, grouped, mark = NUMBER_STYLES[style]
+    separator = re.escape(group) if len(group) == 1 else group
+
+    def english(match: re.Match[str]) -> str:
+        whole, _, decimals = match[0].partition(mark)
+        return re.sub(separator, "", whole) + (f".{decimals}" if decimals else "")
+
+    return re.sub(rf"(?<![\d.,])(?:{grouped}|\d+)(?:{re.escape(mark)}\d+)?(?![\d]|[.,]\d)", english, text)
+
+
+def statement_markers(statements: Sequence[str]) -> list[re.Pattern[str]]:
+    """A pattern for each statement: its answer is what follows, up to the rest of the statement or of the line."""
+    markers = []
+    for statement in sorted(statements, key=len, reverse=True):
+        before, _, after = (
+            r"\s*".join(map(re.escape, part.split())) for part in plain_characters(statement).partition("{answer}")
+        )
+        rest = rf"(?:{after}|[。।۔።။]|$)" if after else r"(?:[。।۔።။]|$)"
+        pattern = rf"^.*{before}[\s*_`:：]*(.+?){rest}"
+        markers.append(re.compile(pattern, re.IGNORECASE | re.MULTILINE))
+    return markers
 
 
 @register_scorer("math_verify")

@@ -34,6 +34,14 @@ scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers")
 register_scorer = scorers.register
 
 
+def check_statements(statements: Any) -> None:
+    """Refuse statements that are no list of texts with ``{answer}`` in them."""
+    right = isinstance(statements, list | tuple) and all(isinstance(s, str) and "{answer}" in s for s in statements)
+    if not right:
+        message = f"expected a list of texts with {{answer}} in them, got {shorten(statements)}"
+        raise ConfigError(message, where="scorer.kwargs.statements", hint='write statements: ["答えは{answer}です"]')
+
+
 @dataclass(kw_only=True, eq=False)
 class Scorer:
     """Scores responses with a list of metrics, after one filter pipeline."""

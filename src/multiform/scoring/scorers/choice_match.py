@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from multiform.errors import ConfigError, shorten
-from multiform.labels import label_list
+from multiform.labels import UNSPACED, label_list, plain_characters
 from multiform.scoring.outcome import TextOutcome
-from multiform.scoring.scorers.base import ReadingScorer, register_scorer
+from multiform.scoring.scorers.base import ReadingScorer, check_statements, register_scorer
 
 _STATED = r"(?:answer|option|choice)[\s*_`]*+(?:is|was|would\s+be|:|=)[\s*_`:]*+(?:option|choice|letter)?"
 _SKIPPED = r"[\s*_`\"'“‘$\[(]*"
@@ -29,11 +29,16 @@ class ChoiceMatch(ReadingScorer):
 
     The labels are those of the format. Without a format they are the scorer's `labels` (a list, "letters" or
     "numbers"), or letters where every reference is a letter. Without labels, the whole completion is compared.
+
+    `statements` are texts with ``{answer}`` that state an answer in another language, such as "答えは{answer}です"; the
+    last label in one of them counts before what is read otherwise.
     """
 
     labels: Any = None
+    statements: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        check_statements(self.statements)
         if self.labels not in (None, "letters", "numbers") and not isinstance(self.labels, list | tuple):
             message = f"expected a list, 'letters' or 'numbers', got {shorten(self.labels)}"
             raise ConfigError(message, where="scorer.kwargs.labels", hint="write labels: [A, B, C, D]")
@@ -42,8 +47,9 @@ class ChoiceMatch(ReadingScorer):
         assert outcome.prediction is not None
         if not outcome.labels:
             return _plain(outcome.prediction) or None
-        return read_choice(
-            outcome.prediction,
+        stated = find_in_statements(outcome.prediction, self.statements, outcome.labels, primed=bool(outcome.primed))
+        return stated or read_choice(
+            plain_characters(outcome.prediction) if self.statements else outcome.prediction,
             outcome.labels,
             outcome.choices,
             primed=bool(outcome.primed),
@@ -64,6 +70,37 @@ class ChoiceMatch(ReadingScorer):
         lettered = all(re.fullmatch("[A-Za-z]", reference.strip()) for reference in references)
         spec = self.labels or ("letters" if lettered else None)
         return tuple(label_list(26, spec)) if spec else ()
+
+
+def find_in_statements(
+    text: str, statements: Sequence[str], labels: Sequence[str], *, primed: bool = False
+) -> str | None:
+    """The label in the last of the statements; a primed completion may begin in the middle of one.
+
+    A label may be followed by letters of a script without blanks, as in "答えはBです".
+
+    >>> find_in_statements("Aではない。答えはBです", ["答えは{answer}です"], ["A", "B"])
+    'B'
+    >>> find_in_statements("Die beste Antwort ist Blau", ["Die beste Antwort ist {answer}"], ["A", "B"]) is None
+    True
+    """
+    if not statements or not labels:
+        return None
+    text = plain_characters(text)
+    label = _label_pattern(labels)
+    end = rf"(?=[{UNSPACED}])|{_label_end(label)}"
+    if primed:
+        match = re.match(rf"[\s:：]*{_SKIPPED}[（「『«„]?({label})(?:{end})", text)
+        return _exact(match[1], labels) if match else None
+    before = "|".join(_before(statement) for statement in sorted(statements, key=len, reverse=True))
+    found = re.findall(rf"(?:{before})[\s:：*_`]*{_SKIPPED}[（「『«„]?({label})(?:{end})", text, re.IGNORECASE)
+    return _exact(found[-1], labels) if found else None
+
+
+def _before(statement: str) -> str:
+    """A pattern for the part of a statement before its answer, with any white space."""
+    words = plain_characters(statement).partition("{answer}")[0].split()
+    return r"\s+".join(map(re.escape, words))
 
 
 def read_choice(

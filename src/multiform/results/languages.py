@@ -1,0 +1,166 @@
+"""The table of languages: the score of each language of a family of tasks, and the spread over them.
+
+Where the rows of a family are translations of each other, languages are compared document by document. The metadata of
+a task says how rows are matched: `parallel: [link, question_number]` names the columns that translations share, and
+`parallel: row` says that they stand in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from multiform.formats.localization import language_names
+from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.statistics.estimates import Estimate
+
+if TYPE_CHECKING:
+    from multiform.statistics.means import DocumentScores
+
+#: The value of `parallel` for translations that stand in the same order.
+ROW = "row"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageSpread:
+    """The scores of the languages of one family under one format, and how far they lie apart."""
+
+    name: str
+    metric: str
+    #: The score of each language, the highest first; a language with several scripts has one for each.
+    scores: Mapping[str, Estimate]
+    #: The highest minus the lowest score; its interval allows for picking them only where documents are paired.
+    spread: Estimate
+    #: How often the spread would be as large if all languages were equally easy; None without pairs.
+    p: float | None
+    #: The number of documents that all languages have; None where documents are not paired.
+    paired: int | None
+    #: Why they are not paired, or by what they are.
+    how: str
+
+
+def language_spreads(results: ResultsData) -> list[LanguageSpread]:
+    """The spread over languages of every group whose tasks state different languages."""
+    forms = {form.name: form for form in results.forms}
+    spreads = [
+        _spread_of_group(group, [forms[name] for name in group.forms if name in forms]) for group in results.groups
+    ]
+    return [spread for spread in spreads if spread is not None]
+
+
+def _spread_of_group(group: GroupResult, forms: Sequence[FormResult]) -> LanguageSpread | None:
+    forms = [form for form in forms if form.estimates and language_names(_metadata(form))]
+    if len({language_names(_metadata(form))[0] for form in forms}) < 2:
+        return None
+    key = forms[0].primary
+    forms = [form for form in forms if form.primary == key]
+    names = _language_names(forms)
+    estimates = {name: form.estimates[key] for name, form in zip(names, forms, strict=True)}
+    scores = dict(sorted(estimates.items(), key=lambda item: -item[1].value))
+    table, how = _paired_table(forms, key)
+    if table is None:
+        spread, p, paired = _unpaired(list(scores.values())), None, None
+    else:
+        from multiform.statistics.means import form_means
+        from multiform.statistics.spread import spread_of
+
+        found = spread_of(form_means(table))
+        spread, p, paired = found.spread, found.p, len(table.values)
+    return LanguageSpread(
+        name=group.name, metric=key.partition(",")[0], scores=scores, spread=spread, p=p, paired=paired, how=how
+    )
+
+
+def _metadata(form: FormResult) -> Mapping[str, Any]:
+    return form.config.get("metadata") or {}
+
+
+def _language_names(forms: Sequence[FormResult]) -> list[str]:
+    """The language of each form, or the name of its task where several forms share one."""
+    languages = [language_names(_metadata(form))[0] for form in forms]
+    return [
+        language if languages.count(language) == 1 else form.task
+        for language, form in zip(languages, forms, strict=True)
+    ]
+
+
+def _unpaired(scores: Sequence[Estimate]) -> Estimate:
+    """The highest minus the lowest score, as of independent documents.
+
+    Its interval is made of those of the two scores (Newcombe's), which is right for rates of 0 and 1 as well.
+    """
+    first, last = scores[0], scores[-1]
+    difference, n = first.value - last.value, min(first.n, last.n)
+    if first.low is None or first.high is None or last.low is None or last.high is None:
+        return Estimate(value=difference, n=n)
+    below = math.hypot(first.value - first.low, last.high - last.value)
+    above = math.hypot(first.high - first.value, last.value - last.low)
+    return Estimate(value=difference, n=n, low=difference - below, high=difference + above)
+
+
+def _paired_table(forms: Sequence[FormResult], key: str) -> tuple[DocumentScores | None, str]:
+    """The scores of the documents that all languages have, a column each; and how they were matched, or why not."""
+    import numpy as np
+
+    from multiform.results.compare import document_values, metric_family
+    from multiform.statistics.means import document_scores
+
+    stated = _metadata(forms[0]).get("parallel")
+    if stated is None:
+        return None, "the task does not say how rows are matched (metadata.parallel)"
+    if any(metric_family(form) is None for form in forms):
+        return None, "the score is no mean over documents"
+    columns = []
+    for form in forms:
+        keys = {sample.doc_id: _row_key(sample.doc, sample.doc_id, stated) for sample in form.samples}
+        if None in keys.values() or len(set(keys.values())) < len(keys):
+            named = stated if isinstance(stated, str) else ", ".join(stated)
+            return None, f"'{named}' does not tell the rows of {form.task} apart"
+        columns.append({keys[doc_id]: value for doc_id, value in document_values(form, key).items()})
+    shared = [row for row in columns[0] if all(row in column for column in columns)]
+    if len(shared) < 2:
+        return None, "fewer than two rows are in all languages"
+    clusters = _clusters(forms[0], shared, stated)
+    if clusters is not None and len(set(clusters)) < 2:
+        return None, f"all shared rows have one {forms[0].cluster}"
+    values = np.array([[float(column[row]) for column in columns] for row in shared])
+    matched = "by their order" if stated == ROW else f"by {stated if isinstance(stated, str) else ', '.join(stated)}"
+    return document_scores(values, clusters), matched
+
+
+def _row_key(doc: Mapping[str, Any], doc_id: int, stated: Any) -> Hashable:
+    """What a row shares with its translations; None where a column is empty."""
+    if stated == ROW:
+        return doc_id
+    values = [doc.get(column) for column in ([stated] if isinstance(stated, str) else stated)]
+    return None if None in values else tuple(map(str, values))
+
+
+def _clusters(form: FormResult, rows: Sequence[Hashable], stated: Any) -> list[Hashable] | None:
+    """The cluster of each shared row, as the first language has them."""
+    if form.cluster is None:
+        return None
+    clusters = {_row_key(s.doc, s.doc_id, stated): str(s.doc.get(form.cluster)) for s in form.samples}
+    return [clusters[row] for row in rows]
+
+
+def languages_text(results: ResultsData) -> str:
+    """The table of languages as text; empty where no group has several."""
+    return "\n\n".join(map(_text, language_spreads(results)))
+
+
+def _text(spread: LanguageSpread) -> str:
+    width = max(len(name) for name in spread.scores)
+    lines = [f"{spread.name}: {spread.metric} by language"]
+    for name, score in spread.scores.items():
+        error = "" if score.stderr is None else f" ± {score.stderr:.4f}"
+        lines.append(f"  {name:<{width}}  {score.value:.4f}{error}  n={score.n}")
+    low, high = spread.spread.low, spread.spread.high
+    interval = "" if low is None or high is None else f" [{low:.4f}, {high:.4f}]"
+    if spread.paired is None:
+        how = f"unpaired, the interval does not allow for picking the two: {spread.how}"
+    else:
+        how = f"p = {spread.p:.3f}, paired on {spread.paired} rows {spread.how}"
+    return "\n".join([*lines, f"  best − worst language: {spread.spread.value:.4f}{interval} ({how})"])
