@@ -143,12 +143,13 @@ def wandb_records(file: bytes) -> bytes:
 
 
 def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb")
+    wandb = pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     monkeypatch.chdir(tmp_path)
     run(wandb_args={"project": "evals", "dir": str(tmp_path)}, wandb_config_args={"cluster": "a"})
-    (record,) = tmp_path.rglob("run-*.wandb")
+    wandb.teardown()  # its own process writes the file when it ends
+    (record,) = tmp_path.rglob("offline-run-*/run-*.wandb")
     content = wandb_records(record.read_bytes())
     for text in (b"quiz@mcqa/acc,none", b"cluster", b"complete", b"samples"):
         assert text in content
