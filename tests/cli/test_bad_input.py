@@ -538,7 +538,7 @@ TASKS = [
     flags("data_as_task", "run --tasks rows.jsonl", "rows.jsonl: it is not a task file", "ends in .yaml"),
     flags("no_task_before_at", "run --tasks @mcqa", "@mcqa: no task before the '@'", "quiz@mcqa"),
     flags("no_tasks", "run --model dummy", "--tasks: no tasks named", "multiform run quiz@all"),
-    flags("empty_tasks", "run --tasks ,", "--tasks: no tasks named", "multiform run quiz@all"),
+    flags("empty_tasks", "run --tasks ,", "--tasks: no tasks named", "--tasks quiz@all"),
     flags(
         "task_of_a_broken_file",
         "run --tasks broken --include_path d",
