@@ -116,6 +116,10 @@ class RunOptions(BaseModel):
             recorded=True,
         ),
     ] = 1
+    protocol: Annotated[
+        str | None,
+        _prompt("protocol of all tasks, such as olmes; see multiform ls protocols", TEXT, "NAME", setting=False),
+    ] = None
     choice_order: Annotated[
         str | None,
         _prompt(
@@ -329,7 +333,12 @@ class RunOptions(BaseModel):
     @cached_property
     def design(self) -> Design:
         """How the run multiplies its forms; the variations of ``format~N`` are drawn with python's seed."""
-        return Design(seed=self.seeds[0], choice_order=self.choice_order, fewshot_draws=self.fewshot_draws)
+        return Design(
+            seed=self.seeds[0],
+            choice_order=self.choice_order,
+            fewshot_draws=self.fewshot_draws,
+            protocol=self.protocol,
+        )
 
     @property
     def stops_early(self) -> bool:
