@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,15 +21,15 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "protocols"
 SHARED = Path(__file__).parents[3] / "shared"
 SHOTS = SHARED / "rows" / "olmes_shots"
 
-ARC = {
+ARC: dict[str, Any] = {
     "id": "q",
     "question": "What is wet?",
     "choices": {"text": ["Water", "Sand", "Air", "Fire"], "label": list("ABCD")},
     "answerKey": "A",
 }
-MMLU = {"question": "What is wet?", "choices": ["Water", "Sand", "Air", "Fire"], "answer": 0}
+MMLU: dict[str, Any] = {"question": "What is wet?", "choices": ["Water", "Sand", "Air", "Fire"], "answer": 0}
 #: A made-up row of each dataset.
-ROWS = {
+ROWS: dict[str, dict[str, Any]] = {
     "arc_easy": ARC,
     "arc_challenge": ARC,
     "commonsense_qa": ARC,
@@ -88,7 +89,7 @@ OLMES_SHOTS = {
 }
 
 
-def form_of(name: str, shots: list[dict[str, object]] | None = None) -> Form:
+def form_of(name: str, shots: list[dict[str, Any]] | None = None) -> Form:
     """The form over one made-up row, with these rows to take few-shot examples from."""
     config = TaskManager().load(name)[0]
     row = ROWS[config.base_name]
@@ -101,11 +102,11 @@ def form_of(name: str, shots: list[dict[str, object]] | None = None) -> Form:
 def prompt_of(form: Form, *, shots: int | None = 0) -> str:
     changed = form if shots is None else Task.from_config(form.config.changed(num_fewshot=shots)).form
     doc_id, doc = next(iter(changed.docs()))
-    return str(changed.sample(doc_id, doc).instances[0].request.context)
+    return str(changed.sample(doc_id, doc).instances[0].request.context)  # type: ignore[union-attr]
 
 
 def has_rows_by_key(name: str) -> bool:
-    return TaskManager().load(name)[0].fewshot_config.fewshot_rows is not None
+    return form_of(name).fewshot.fewshot_rows is not None
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -118,7 +119,7 @@ def test_the_prompt_of_a_protocol_never_changes_without_a_new_version(name: str)
     lines = [f"{form.name} · {form.config.protocol} · {form_of(name).num_fewshot} shots"]
     lines += [f"metric: {metric.name} {dict(metric.kwargs)}" for s in form.scoring.scorers for metric in s.metrics]
     lines += [f"filters: {json.dumps(form.to_dict().get('filter_list', []))}", f"target: {sample.target}"]
-    prompts = list(dict.fromkeys(str(instance.request.context) for instance in sample.instances))
+    prompts = list(dict.fromkeys(str(getattr(instance.request, "context", "")) for instance in sample.instances))
     scored = dict.fromkeys(repr(getattr(i.request, "continuation", "")) for i in sample.instances)
     text = "\n".join([*lines, *(f"scored: {item}" for item in scored), *(f"-----\n{prompt}" for prompt in prompts), ""])
     path = GOLDEN / f"{name.replace('@', '.')}.txt"
@@ -193,7 +194,7 @@ def test_the_unconditional_prompt_of_olmes_is_its_answer_prompt() -> None:
     form = form_of("arc_challenge@olmes-rc")
     form = Task.from_config(form.config.changed(num_fewshot=0)).form
     requests = [instance.request for instance in form.sample(0, ARC).instances]
-    assert [str(request.context) for request in requests[4:]] == ["Answer:"] * 4
+    assert [str(getattr(request, "context", "")) for request in requests[4:]] == ["Answer:"] * 4
 
 
 def test_a_protocol_is_part_of_the_identity() -> None:

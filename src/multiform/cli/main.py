@@ -15,6 +15,7 @@ from typing import TextIO
 from multiform.cli import (
     advise,
     compare,
+    diff,
     docs,
     doctor,
     formats,
@@ -64,6 +65,7 @@ _COMMANDS = {
     "report": report.REPORT,
     "view": report.VIEW,
     "compare": compare.COMMAND,
+    "diff": diff.COMMAND,
     "advise": advise.COMMAND,
     "plot": report.PLOT,
     "score": score.COMMAND,
