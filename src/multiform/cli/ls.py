@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 #: What is listed of a task beside its name.
 ABOUT = ("title", "kind", "rows", "language", "licence")
 KINDS = (
-    "tasks", "subtasks", "groups", "tags", "formats", "languages", "models", "metrics", "filters", "scorers", "samplers"
-)  # fmt: skip
+    *("tasks", "subtasks", "groups", "tags", "formats", "languages", "protocols", "models", "metrics", "filters"),
+    *("scorers", "samplers"),
+)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +55,24 @@ def _execute(options: argparse.Namespace) -> int:
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     if options.kind in ("tasks", "subtasks", "groups", "tags"):  # lm-eval calls single tasks subtasks
         return _index_rows(options)
-    return _registry_rows(options.kind)
+    return _protocol_rows(options) if options.kind == "protocols" else _registry_rows(options.kind)
+
+
+def _protocol_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from multiform.tasks.index import task_folders
+    from multiform.tasks.protocols import read_protocols
+
+    return [
+        {
+            "name": protocol.name,
+            "about": f"version {protocol.version}: {protocol.about} ({', '.join(protocol.tasks)})",
+            "version": protocol.version,
+            "tasks": {task: list(entries) for task, entries in protocol.tasks.items()},
+            "source": protocol.published,
+            "unchecked": list(protocol.unchecked),
+        }
+        for protocol in read_protocols(task_folders(options.include_path)).values()
+    ]
 
 
 def _index_rows(options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -147,8 +147,9 @@ class ChoiceKind(OutputKind):
         for number, (_, text) in enumerate(pairs, start=1):
             if not text:
                 raise self._empty_choice(number, "is empty")
-        if self._wants_mutual_info(fields):
-            pairs += [(Prompt(""), continuation) for _, continuation in pairs]
+        unconditional = self._unconditional_prompt(fields)
+        if unconditional is not None:
+            pairs += [(Prompt(unconditional), continuation) for _, continuation in pairs]
         return [LoglikelihoodRequest(prompt, text) for prompt, text in pairs]
 
     def _empty_choice(self, number: int, what: str) -> DataError:
@@ -157,13 +158,17 @@ class ChoiceKind(OutputKind):
         message = f"the text of choice {number} {what}, so that its log-likelihood would be 0 and it would always win"
         return DataError(message, where=self.form.where("doc_to_choice"), hint=hint)
 
-    def _wants_mutual_info(self, fields: DocFields) -> bool:
-        scorers = self.form.scoring.scorers
-        has_metric = any(metric.name == "acc_mutual_info" for scorer in scorers for metric in scorer.metrics)
-        if has_metric and fields.several_inputs:
+    def _unconditional_prompt(self, fields: DocFields) -> str | None:
+        """The prompt that `acc_mutual_info` compares with; None where that metric is not asked for."""
+        metrics = [metric for scorer in self.form.scoring.scorers for metric in scorer.metrics]
+        prompts = {str(m.kwargs.get("unconditional", "")) for m in metrics if m.name == "acc_mutual_info"}
+        if prompts and fields.several_inputs:
             message = "acc_mutual_info is not defined for several inputs"
             raise ConfigError(message, where=self.form.where("metric_list"), hint="use acc")
-        return has_metric
+        if len(prompts) > 1:
+            message = "acc_mutual_info is asked for with two different prompts"
+            raise ConfigError(message, where=self.form.where("metric_list"), hint="give 'unconditional' once")
+        return next(iter(prompts), None)
 
     def outcomes(
         self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool

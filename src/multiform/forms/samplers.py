@@ -209,7 +209,8 @@ class FewshotExamples:
         """The sampler that the configuration names; made on first use, when the dataset is read."""
         config = self.form.fewshot
         # Documents that are named are taken in order; everything else is up to the sampler.
-        name = "first_n" if config.fewshot_indices is not None else config.sampler
+        named = config.fewshot_indices is not None or config.fewshot_rows is not None
+        name = "first_n" if named else config.sampler
         pool = self._pool()
         with self._running_sampler:
             return samplers.get(name)(pool, seed=self.form.fewshot_seed, label_of=self._label_of)
@@ -267,6 +268,8 @@ class FewshotExamples:
     def _place(self, index: int) -> str:
         """Where an example comes from: the row of a split, or its number among the samples that are given."""
         shots = self.form.fewshot
+        if shots.fewshot_rows is not None:
+            return f"row {shots.fewshot_rows[index]} of split '{self.form.fewshot_split}'"
         if shots.fewshot_indices is not None:
             index = shots.fewshot_indices[index]
         if shots.split is None and shots.samples is not None:

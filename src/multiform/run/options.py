@@ -130,6 +130,10 @@ class RunOptions(BaseModel):
             recorded=True,
         ),
     ] = None
+    protocol: Annotated[
+        str | None,
+        _prompt("protocol of all tasks, such as olmes; see multiform ls protocols", TEXT, "NAME", setting=False),
+    ] = None
     choice_order: Annotated[
         str | None,
         _prompt(
@@ -385,6 +389,7 @@ class RunOptions(BaseModel):
             choice_order=self.choice_order,
             fewshot_draws=self.fewshot_draws,
             languages=tuple(self.languages or ()),
+            protocol=self.protocol,
         )
 
     @property

@@ -280,7 +280,8 @@ def _shows_choices(config: TaskConfig) -> bool:
 
 def _draws_shots(config: TaskConfig, settings: RunSettings) -> bool:
     form = FormSpec(config, settings)
-    drawn = form.fewshot.sampler != "first_n" and form.fewshot.fewshot_indices is None
+    shots = form.fewshot
+    drawn = shots.sampler != "first_n" and shots.fewshot_indices is None and shots.fewshot_rows is None
     return form.num_fewshot > 0 and drawn
 
 

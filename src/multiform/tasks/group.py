@@ -179,12 +179,18 @@ def node_name(node: Node) -> str:
 
 
 def build_group(
-    file: StatedKeys, resolve: Resolve, overrides: Mapping[str, Any], chain: tuple[str, ...] = (), outer: str = ""
+    file: StatedKeys,
+    resolve: Resolve,
+    overrides: Mapping[str, Any],
+    chain: tuple[str, ...] = (),
+    outer: str = "",
+    *,
+    extend: Callable[[StatedKeys], StatedKeys] = lambda stated: stated,
 ) -> Group:
     """Build the group of a file. `overrides` replace keys of the group's members, unless a member sets them itself.
 
     `chain` has the names of the groups around it, to find cycles, and `outer` is the path of the group that defines
-    it inline.
+    it inline. `extend` adds to what is stated of each task of a dataset with subsets.
     """
     config, handed = GroupConfig.from_dict(file.data, source=file.source)
     if config.group in chain:
@@ -195,7 +201,8 @@ def build_group(
         raise ConfigError("the group has no members", where=config.where("task"), hint="list tasks under 'task:'")
     members: list[Node] = []
     if config.subsets:
-        members = [TaskConfig.from_stated(task.with_keys(**overrides)) for task in subset_tasks(file).values()]
+        tasks = [extend(task) for task in subset_tasks(file).values()]
+        members = [TaskConfig.from_stated(task.with_keys(**overrides)) for task in tasks]
         return Group(config, tuple(members), label, outer)
     for index, member in enumerate(config.members()):
         try:

@@ -45,6 +45,8 @@ class FewshotConfig:
     target_delimiter: str | None = None
     #: The reasoning before the answer of a few-shot example, for formats that show it.
     doc_to_rationale: str | Callable[..., Any] | None = None
+    #: Documents to use, in this order, by the values of columns: ``[{id: Mercury_SC_415702}, ...]``.
+    fewshot_rows: list[dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -179,6 +181,8 @@ class TaskKeys:
     rename_columns: dict[str, str] | None = None
     #: Documents to leave out: a template that is true for them, such as ``{{label == -1}}``.
     drop_docs: str | None = None
+    #: Evaluate a sample of the documents: ``{number: 1000, seed: 1234}`` is ``random.Random(1234).sample(docs, 1000)``.
+    draw_docs: dict[str, int] | None = None
     process_docs: Callable[..., Any] | None = None
     #: Text or Jinja template before every prompt.
     description: str | Callable[..., str] = ""
@@ -220,6 +224,8 @@ class TaskKeys:
     example: dict[str, Any] | None = None
     #: What is known to be wrong with the prompts and kept on purpose, such as an error of another harness.
     known_errors: list[str] | None = None
+    #: The protocol that an entry of `formats` belongs to, with its version, such as ``olmes 1``.
+    protocol: str | None = None
     #: Codes of lint that are not reported of this task, each with the reason.
     lint_ignore: dict[str, str] | None = None
     #: A template's name, or a mapping with `template_type` and overrides.

@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.formats.localization import language_names
-from multiform.formats.select import grammar_of
+from multiform.formats.select import format_table, grammar_of
 from multiform.formats.variation import Grammar, Variation, drawn_number, split_outside
 from multiform.imports.finder import lm_eval_finder
 from multiform.paths import is_dir, is_file, mirror_path, read_file
@@ -23,6 +23,7 @@ from multiform.tasks.config import TaskConfig
 from multiform.tasks.eval_yaml import PREFIX, DeclaredTask, declared_tasks
 from multiform.tasks.group import Group, Node, build_group, distinct, subset_tasks, tasks_by_name
 from multiform.tasks.index import Entry, Index, build_index, lm_eval_folder, task_folders
+from multiform.tasks.protocols import Protocol, add_entry, read_protocols
 from multiform.tasks.python_tasks import (
     PythonTask,
     TaskClass,
@@ -59,6 +60,8 @@ class Design:
     fewshot_draws: int = 1
     #: The languages to which groups whose subsets are languages are limited; none limits nothing.
     languages: tuple[str, ...] = ()
+    #: The protocol of all tasks that name no format.
+    protocol: str | None = None
 
     def __post_init__(self) -> None:
         order = self.choice_order
@@ -120,6 +123,11 @@ class TaskManager:
         """The tasks, groups and tags of all folders, read when they are first needed."""
         return build_index(self.folders)
 
+    @cached_property
+    def protocols(self) -> dict[str, Protocol]:
+        """The protocols of all folders, read when they are first needed."""
+        return read_protocols(self.folders)
+
     def load(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[TaskConfig]:
         """The configurations of all forms that `specs` name, each form once; `overrides` replace keys of all of them.
 
@@ -134,7 +142,10 @@ class TaskManager:
 
     def nodes(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
         """The same as `tree`, except that different tasks of different groups may have the same name."""
-        selected = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
+        targets = self.targets(specs)
+        if self.design.protocol is not None:
+            targets = self._under_protocol(targets, self.design.protocol)
+        selected = [(target, label) for target in targets for label in self.labels(target)]
         nodes = [self.node(target, label, overrides) for target, label in selected]
         tasks_by_name(nodes)  # two files that define one form are an error
         return nodes
@@ -156,7 +167,10 @@ class TaskManager:
         for label in target.selection:
             base, number = drawn_number(label) or (label, None)
             every, colon, language = base.partition(":")
-            named = [name + colon + language for name in self._supported_labels(target)] if every == "all" else [base]
+            if every == "all":
+                named = [name + colon + language for name in self._supported_labels(target)]
+            else:
+                named = self._protocol_labels(target, base)
             for name in named:
                 labels.append(self._canonical_label(target, name))
                 labels += [] if number is None else self._draw_variations(target, name, number)
@@ -166,6 +180,55 @@ class TaskManager:
             if _shuffles(target, self.design)
             else labels
         )
+
+    def _protocol_labels(self, target: Target, label: str) -> list[str]:
+        """The labels that a name after the ``@`` stands for: those of a protocol, or itself."""
+        labels = self._defined_labels(target, label) if label in self.protocols else None
+        return labels or [label]
+
+    def _defined_labels(self, target: Target, name: str) -> list[str]:
+        """The labels that a name stands for in a table of formats or a protocol; of a group, those that all have."""
+        if target.task_class is not None or target.declared is not None:
+            return []
+        stated = _read_task_file(target.path)
+        protocol = self.protocols.get(name)
+        if name in format_table(stated.get("formats")):
+            return [name]
+        if "subsets" in stated.data:
+            members = [target.member] if target.member is not None else list(subset_tasks(stated))
+            tables = [[member, str(stated.get("group"))] for member in members]
+        elif _is_group(stated):
+            inner = [self._targets(config.base_name)[0] for config in self.node(target, None).tasks()]  # type: ignore[union-attr]
+            defined = [self._defined_labels(member, name) for member in inner]
+            return [label for label in defined[0] if all(label in labels for labels in defined)]
+        else:
+            tables = [[str(stated.get("task")).partition("@")[0]]]
+        defined = [protocol.labels(names) if protocol is not None else [] for names in tables]
+        return [label for label in defined[0] if all(label in labels for labels in defined)]
+
+    def _under_protocol(self, targets: Sequence[Target], name: str) -> list[Target]:
+        """The targets under a protocol; refused where it does not define one of them, or a format is named already."""
+        named = [target for target in targets if target.selection]
+        if named:
+            message = f"--tasks names '@{named[0].selection[0]}', and the run is under the protocol '{name}'"
+            raise UsageError(message, where="--protocol", hint="name the tasks without formats, or leave it out")
+        labels = {id(target): self._defined_labels(target, name) for target in targets}
+        missing = [_target_name(target) for target in targets if not labels[id(target)]]
+        if missing and name not in self.protocols and len(missing) == len(targets):
+            hint = nearest(name, self.protocols, listed="protocols")
+            raise UsageError(f"no protocol '{name}'", where="--protocol", hint=hint)
+        if missing:
+            known = ", ".join(self.protocols[name].tasks) if name in self.protocols else "those with such a format"
+            message = f"'{name}' does not define {', '.join(missing[:_LISTED])}"
+            raise UsageError(message, where="--protocol", hint=f"it defines {known}")
+        return [replace(target, selection=tuple(labels[id(target)])) for target in targets]
+
+    def _with_protocol(self, stated: StatedKeys, changes: Mapping[str, Any]) -> StatedKeys:
+        """What a file states, with the entry of the protocol that the selected format names."""
+        label = changes.get("_formats_selection")
+        if label is None or str(label).partition("[")[0] in formats:
+            return stated
+        return add_entry(stated, label, self.protocols)
 
     def _with_shuffled_choices(self, target: Target, label: str | None) -> str | None:
         """The label with shuffled choices, where its format shows them and it names no order itself."""
@@ -217,12 +280,16 @@ class TaskManager:
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
         if target.declared is not None:
             return TaskConfig.from_stated(target.declared.stated.with_keys(**changes))
-        stated = _read_task_file(target.path)
+        stated = self._with_protocol(_read_task_file(target.path), changes)
         if target.member is not None:
-            return TaskConfig.from_stated(subset_tasks(stated)[target.member].with_keys(**changes))
+            task = self._with_protocol(subset_tasks(stated)[target.member], changes)
+            return TaskConfig.from_stated(task.with_keys(**changes))
         if _is_group(stated):
             self._check_groups(stated, chain)
             stated = _limit_languages(stated, self.design.languages)
+            if "subsets" in stated.data:
+                extend = partial(self._with_protocol, changes=changes)
+                return build_group(stated, self._members, changes, chain, extend=extend)
             return build_group(stated, self._members, changes, chain)
         return TaskConfig.from_stated(resolve_class(stated.with_keys(**changes)))
 
@@ -356,6 +423,14 @@ class TaskManager:
                 if path.stem == name or defined.search(read_file(path).decode("utf-8", "replace")):
                     return error
         return None
+
+
+def _target_name(target: Target) -> str:
+    """The name of a target, for messages."""
+    if target.member is not None or target.declared is not None or target.task_class is not None:
+        return str(target.member or target.path)
+    stated = _read_task_file(target.path)
+    return str(stated.get("group") or stated.get("task"))
 
 
 def _target(entry: Entry) -> Target:

@@ -56,8 +56,11 @@ def acc_tokens(outcome: ChoiceOutcome) -> float:
 
 
 @register_metric("acc_mutual_info", output_type="multiple_choice")
-def acc_mutual_info(outcome: ChoiceOutcome) -> float:
-    """Whether the choice whose log-likelihood the prompt increases most is correct."""
+def acc_mutual_info(outcome: ChoiceOutcome, unconditional: str = "") -> float:
+    """Whether the choice whose log-likelihood the prompt increases most is correct.
+
+    The prompt is compared with none, or with the text `unconditional`, such as ``Answer:``.
+    """
     pairs = zip(outcome.loglikelihoods, outcome.unconditional, strict=True)
     return float(best([with_prompt - without for with_prompt, without in pairs]) in outcome.gold)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -184,13 +185,26 @@ class DocSource:
             place = f"from {kind}_docs" if is_hook else f"in split '{self.eval_split}' of {self.dataset.name}"
             hint = f"check {'the class' if is_hook else 'the data file and process_docs'}"
             raise DataError(f"no documents {place}", where=self.config.where(), hint=hint)
-        return docs
+        return self._draw(docs)
+
+    def _draw(self, docs: Docs) -> Docs:
+        """The documents that `draw_docs` draws, in its order; all of them where there are no more than that."""
+        drawn = self.config.draw_docs
+        if drawn is None:
+            return docs
+        if set(drawn) != {"number", "seed"} or drawn["number"] < 1:
+            hint = "write e.g. draw_docs: {number: 1000, seed: 1234}"
+            raise ConfigError("expected a number and a seed", where=self.config.where("draw_docs"), hint=hint)
+        number = drawn["number"]
+        return docs if len(docs) <= number else random.Random(drawn["seed"]).sample(list(docs), number)
 
     def fewshot(self) -> Docs:
         """The documents to draw examples from: those that `fewshot_indices` names, or all."""
         config = self.config.fewshot_config
         assert isinstance(config, FewshotConfig)
         pool = self._fewshot_pool(config)
+        if config.fewshot_rows is not None:
+            return [self._row(pool, keys, index) for index, keys in enumerate(config.fewshot_rows)]
         if config.fewshot_indices is None:
             return pool
         wrong = [index for index in config.fewshot_indices if not 0 <= index < len(pool)]
@@ -198,6 +212,23 @@ class DocSource:
             place = self.config.where("fewshot_config", "fewshot_indices")
             raise DataError(f"no document {wrong[0]} to draw from", where=place, hint=f"there are {len(pool)}")
         return [pool[index] for index in config.fewshot_indices]
+
+    def _row(self, pool: Docs, keys: Mapping[str, Any], index: int) -> dict[str, Any]:
+        """The document of the pool with these values; several that differ are as wrong as none."""
+        found: list[dict[str, Any]] = []
+        for doc in pool:
+            if all(doc.get(column) == value for column, value in keys.items()) and doc not in found:
+                found.append(doc)
+        if len(found) == 1:
+            return found[0]
+        named = ", ".join(f"{column}={value!r}" for column, value in keys.items())
+        place = self.config.where("fewshot_config", "fewshot_rows", index)
+        split = f"the {len(pool):,} documents for few-shot examples"
+        if found:
+            hint = "add a column that tells them apart"
+            raise DataError(f"{len(found)} different rows of {split} have {named}", where=place, hint=hint)
+        hint = "the dataset has to be complete: look at the mirror, or leave it out and use the hub"
+        raise DataError(f"no row of {split} has {named}", where=place, hint=hint)
 
     def _fewshot_pool(self, config: FewshotConfig) -> Docs:
         """The few-shot split or samples; without them the training, validation or test split."""
