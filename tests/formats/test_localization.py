@@ -122,6 +122,19 @@ def test_extraction_reads_back_the_label_that_the_format_would_answer(code):
             assert scorer.read(found) == label, (text, primed)
 
 
+@pytest.mark.parametrize(
+    ("code", "text", "label"),
+    [("es", "La respuesta es a continuación la siguiente", None), ("es", "La mejor respuesta es A.", "A"),
+     ("hu", "A legjobb válasz: A kutya ugat", None), ("zh", "Ａ不对。正确答案是Ｃ。", "C"), ("hi", "उत्तर (B) है।", "B"),
+     ("de", "Die richtige Antwort ist **D**, weil", "D"), ("ar", "الجواب هو ب", "ب"), ("ko", "정답은 C입니다", "C"),
+     ("de", "The answer is B", "B")],
+)  # fmt: skip
+def test_phrases_of_the_language_are_understood_and_its_words_are_no_labels(code, text, label):
+    format = chosen(f"generate:{code}")
+    doc = {"choices": ["w", "x", "yy", "zz"]}
+    assert make_scorer(format).read(outcome(text, "A", format, doc)) == label
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_extraction_reads_back_numbers_in_the_languages_own_digits_and_marks(code):
     format, words = chosen(f"cot:{code}"), local_words(code)

@@ -88,13 +88,23 @@ def find_in_statements(
         return None
     text = plain_characters(text)
     label = _label_pattern(labels)
-    end = rf"(?=[{UNSPACED}])|{_label_end(label)}"
+    end = rf"{_vowel_end(statements)}(?:(?=[{UNSPACED}])|{_label_end(label)})"
     if primed:
-        match = re.match(rf"[\s:：]*{_SKIPPED}[（「『«„]?({label})(?:{end})", text)
+        match = re.match(rf"[\s:：]*{_SKIPPED}[（「『«„]?({label}){end}", text)
         return _exact(match[1], labels) if match else None
     before = "|".join(_before(statement) for statement in sorted(statements, key=len, reverse=True))
-    found = re.findall(rf"(?:{before})[\s:：*_`]*{_SKIPPED}[（「『«„]?({label})(?:{end})", text, re.IGNORECASE)
+    found = re.findall(rf"(?i:{before})[\s:：*_`]*{_SKIPPED}[（「『«„]?({label}){end}", text)
     return _exact(found[-1], labels) if found else None
+
+
+def _vowel_end(statements: Sequence[str]) -> str:
+    """What must not follow a vowel, which alone is a word in many languages: a word that does not end a statement.
+
+    "A legjobb válasz: A kutya" names no label, and "Erantzun onena A da" does.
+    """
+    rests = [statement.partition("{answer}")[2].split() for statement in statements]
+    ends = "|".join(re.escape(rest[0]) for rest in rests if rest) or r"(?!)"
+    return rf"(?:(?<!\b[AEIOUY])|(?!\s+(?!(?:{ends})\b)[a-zà-ɏ]))"
 
 
 def _before(statement: str) -> str:
