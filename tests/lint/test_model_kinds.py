@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multiform import Model
+from multiform import Model, TaskConfig
 from multiform.forms import Task
 from multiform.lint.forms import model_findings
 from multiform.tasks import TaskManager
@@ -39,6 +39,7 @@ class Templated(Model):
 
 def codes(model, label, *, chat):
     [config] = TaskManager().nodes(f"quiz@{label}")
+    assert isinstance(config, TaskConfig)
     form = Task.from_config(config).form
     return [finding.code for finding in model_findings(model, [form], apply_chat_template=chat)]
 
