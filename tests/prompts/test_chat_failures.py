@@ -29,3 +29,14 @@ def test_a_template_that_fails_is_named(error):
     with pytest.raises(ModelError, match="m: the chat template 'tool_use' cannot write these messages: ") as raised:
         template.apply_chat_template(CHAT)
     assert str(error) in str(raised.value)
+
+
+def test_a_template_with_a_date_still_renders_outside_of_ours():
+    tokenizers = pytest.importorskip("tokenizers")
+    transformers = pytest.importorskip("transformers")
+    text = "{{ strftime_now('%Y') }} {{ messages[0].content }}"
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizers.Tokenizer(tokenizers.models.BPE()))
+    tokenizer.chat_template = text
+    template = ChatTemplate(tokenizer=tokenizer, model="m", apply=tokenizer.apply_chat_template)
+    ours = template.apply_chat_template(CHAT)
+    assert tokenizer.apply_chat_template(CHAT, tokenize=False) == ours

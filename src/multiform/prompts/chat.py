@@ -141,7 +141,8 @@ def _meter_template(text: str) -> bool:
 
 def _install_meter(template: jinja2.Template, source: str) -> jinja2.Template:
     def strftime_now(format: str) -> str:
-        return _now.get().strftime(format)
+        # Other code in the process may have transformers render the same template, outside of our renderings.
+        return (_now.get(None) or datetime.now()).strftime(format)
 
     meter(template, source)
     template.environment.globals["strftime_now"] = strftime_now
