@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multiform import ConfigError, evaluate
+from multiform import ConfigError, UsageError, evaluate
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.results.read import read_results
 from tests.formats.test_builtin import make_task, prompt_of, requests_of
@@ -77,3 +77,8 @@ def test_controls_are_shown_and_not_compared(tmp_path):
     assert "quiz@blind: a control, outside of comparisons: it scores" in str(results)
     again = read_results(next(tmp_path.rglob("results_*.json")))
     assert [form.name for form in again.forms if form.control] == ["quiz@blind"]
+
+
+def test_a_budget_does_not_search_among_controls():
+    with pytest.raises(UsageError, match="'quiz@blind' is a control"):
+        evaluate(model="dummy", tasks=["quiz@mcqa", "quiz@blind"], budget=100, use_cache=False)

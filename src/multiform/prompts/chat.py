@@ -83,6 +83,13 @@ class ChatTemplate:
                 raise ModelError(f"the chat template fails: {error}", where=self.model) from error
             logger.warning("%s: the chat template fails (%s); left out the system message", self.model, error)
             return apply_bounded(lambda: self.apply(others, **options), self.text or "", self.model)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            # Templates for tools iterate over them, and some do not write an answer that is begun as it is.
+            named = f"'{self.template}' " if self.template else ""
+            message = f"the chat template {named}cannot write these messages: {error}"
+            hint = "it may need tools, or cannot continue an answer: give another one in chat_template=NAME, what it "
+            hint += "reads in chat_template_args, or a format without gen_prefix (mcq_cot)"
+            raise ModelError(message, where=self.model, hint=hint) from error
 
 
 #: When the rendering that is going on began: a template that is tried and then rendered sees one time.
@@ -134,7 +141,8 @@ def _meter_template(text: str) -> bool:
 
 def _install_meter(template: jinja2.Template, source: str) -> jinja2.Template:
     def strftime_now(format: str) -> str:
-        return _now.get().strftime(format)
+        # Other code in the process may have transformers render the same template, outside of our renderings.
+        return (_now.get(None) or datetime.now()).strftime(format)
 
     meter(template, source)
     template.environment.globals["strftime_now"] = strftime_now

@@ -94,6 +94,9 @@ def _check_budget(form_sets: Sequence[FormSet], budget: int | None) -> None:
             hint = f"give {20 * len(form_set.forms)} or more for each task or group"
             raise UsageError(message, where="--budget", hint=hint)
         for form in form_set.tasks():
+            if budget is not None and form.format is not None and form.format.is_control:
+                message = f"'{form.name}' is a control, and a budget searches for the best and the worst form"
+                raise UsageError(message, where="--budget", hint="leave the form out, or use --until_ci")
             higher = form.higher_is_better
             metric = form_set.metric if form_set.metric in higher else next(iter(higher), None)
             if metric is not None and not higher[metric]:
