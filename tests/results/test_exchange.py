@@ -198,6 +198,7 @@ def test_secrets_are_in_no_export(name: str, tmp_path: Path) -> None:
     (file,) = (tmp_path / "run").rglob("results_*.json")
     saved = json.loads(file.read_text())
     saved["config"]["model_args"] |= {"api_key": SECRET, "extra": {"auth_token": SECRET}, "header": {"x": SECRET}}
+    saved["configs"]["quiz@mcqa"]["metadata"]["api_key"] = SECRET
     file.write_text(json.dumps(saved))
     assert main(["export", str(file), "--to", name, "-o", str(tmp_path / "out")]) == 0
     written = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]

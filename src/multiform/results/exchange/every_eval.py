@@ -13,7 +13,14 @@ from typing import Any
 from multiform.hashing import sha256
 from multiform.paths import replace_output, safe_name
 from multiform.requests import Completion
-from multiform.results.exchange.foreign import ForeignRun, is_number, results_file, texts, without_secrets
+from multiform.results.exchange.foreign import (
+    ForeignRun,
+    config_without_secrets,
+    is_number,
+    results_file,
+    texts,
+    without_secrets,
+)
 from multiform.results.export import json_line, to_json, write_json
 from multiform.results.values import FormResult, ResultsData
 
@@ -119,7 +126,7 @@ def _result(form: FormResult, key: str, saved: Mapping[str, Any]) -> dict[str, A
                 "num_fewshot": str(form.num_fewshot),
                 "version": str(form.version),
                 "form_entry": json.dumps(saved["forms"][form.name], default=str),
-                "config": json.dumps(without_secrets(dict(form.config)), default=str),
+                "config": json.dumps(config_without_secrets(form.config), default=str),
             },
         },
     }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Parts of the names of arguments whose values are never passed on.
-_SECRET = ("key", "token", "secret", "password", "authorization", "header", "cookie", "credential")
+#: The ends of the names of arguments whose values are never passed on; a number or truth value is no secret.
+_SECRET = re.compile(r"(key|token|secret|password|authorization|header|cookie|credential)s?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +50,21 @@ def is_number(value: Any) -> bool:
 def without_secrets(value: Any) -> Any:
     """A value without the entries whose names look like those of secrets.
 
-    >>> without_secrets({"model": "m", "api_key": "sk-1", "extra": {"auth_token": "t", "top_k": 1}})
-    {'model': 'm', 'extra': {'top_k': 1}}
+    >>> without_secrets({"model": "m", "api_key": "sk-1", "extra": {"auth_token": "t", "add_bos_token": True}})
+    {'model': 'm', 'extra': {'add_bos_token': True}}
     """
     if isinstance(value, Mapping):
-        return {key: without_secrets(item) for key, item in value.items() if not _is_secret(str(key))}
+        return {key: without_secrets(item) for key, item in value.items() if not _is_secret(str(key), item)}
     return [without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _is_secret(name: str) -> bool:
-    return name not in ("tokenizer", "max_tokens") and any(part in name.lower() for part in _SECRET)
+def _is_secret(name: str, value: Any) -> bool:
+    return not isinstance(value, int | float | None) and _SECRET.search(name) is not None
+
+
+def config_without_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A task's configuration without secrets in its metadata, which has the arguments of the model."""
+    return {key: without_secrets(value) if key == "metadata" else value for key, value in config.items()}
 
 
 def texts(values: Iterable[Any]) -> list[str]:

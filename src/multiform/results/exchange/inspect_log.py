@@ -17,7 +17,14 @@ from multiform.errors import DataError
 from multiform.hashing import short_hash
 from multiform.paths import open_file, safe_name
 from multiform.requests import Completion
-from multiform.results.exchange.foreign import ForeignRun, is_number, results_file, texts, without_secrets
+from multiform.results.exchange.foreign import (
+    ForeignRun,
+    config_without_secrets,
+    is_number,
+    results_file,
+    texts,
+    without_secrets,
+)
 from multiform.results.export import to_json, write_json
 from multiform.results.samples import sample_line
 from multiform.results.values import FailedDoc, FormResult, ResultsData, metrics_in_order
@@ -49,7 +56,7 @@ def _created(results: ResultsData) -> str:
 
 def _log(form: FormResult, results: ResultsData, saved: Mapping[str, Any], created: str, run_id: str) -> dict[str, Any]:
     about = {key: saved[key][form.name] for key in _ABOUT_FORM if form.name in (saved.get(key) or {})}
-    about["results"] = saved["results"][form.name]
+    about |= {"results": saved["results"][form.name], "configs": config_without_secrets(form.config)}
     failed = {doc.doc_id: doc for doc in form.failed}
     samples = _samples(form, failed)
     model = str(results.provenance.get("model_name") or results.run.get("model"))

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from multiform.errors import UsageError, nearest
-from multiform.results.exchange.foreign import is_number, without_secrets
+from multiform.results.exchange.foreign import config_without_secrets, is_number, without_secrets
 from multiform.results.export import SAMPLE_COLUMNS, json_line, sample_rows, to_json, write_json
 from multiform.results.values import ResultsData
 
@@ -114,7 +114,8 @@ class MlflowTracker:
 
 def _results_file(results: ResultsData) -> dict[str, Any]:
     saved = to_json(results)
-    return {**saved, "config": without_secrets(saved["config"])}
+    configs = {name: config_without_secrets(config) for name, config in saved["configs"].items()}
+    return {**saved, "config": without_secrets(saved["config"]), "configs": configs}
 
 
 def _table(results: ResultsData) -> list[list[Any]]:
