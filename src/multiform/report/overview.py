@@ -135,16 +135,16 @@ def _spread_facts(comparison: FormComparison, p: float, among: int) -> list[dict
     spread = comparison.spread
     assert spread is not None
     low, high = spread.spread.interval
-    where = f"{comparison.name}, {comparison.scoring}" + (f", the clearest of {among} comparisons" if among > 1 else "")
+    where = f"{comparison.name}, {comparison.scoring}" + (f", clearest of {among}" if among > 1 else "")
     verdict = "finding" if p < ALPHA else "no finding"
     corrected = " after correction" if among > 1 else ""
     detectable = detectable_difference(comparison.clusters, comparisons=max(1, len(comparison.differences)))
     can = "none" if detectable.difference is None else f"{detectable.difference:.3f}"
     return [
         _fact("best − worst", f"{spread.spread.value:.3f}", f"{low:.3f} to {high:.3f} ({where})", key="spread"),
-        _fact("by chance", f"{spread.by_chance:.3f}", "what equally good forms would show on average"),
+        _fact("by chance", f"{spread.by_chance:.3f}", "if all forms were equally good"),
         _fact("is it noise?", verdict, f"{p_words(p)}{corrected}", key="verdict"),
-        _fact("detectable", can, f"smallest difference that this run finds with {detectable.power:.0%} power"),
+        _fact("detectable", can, f"smallest difference with {detectable.power:.0%} power"),
     ]
 
 
@@ -167,7 +167,7 @@ def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels
     counted = groups or list(changes)
     kind = "groups" if groups else "forms"
     if len(counted) == 1 or groups:
-        first, second, _, change = counted[0]
+        first, second, _, change = min(counted, key=lambda entry: 1.0 if entry[3].p is None else entry[3].p)
         low, high = change.simultaneous
         p = "" if change.p_simultaneous is None else f", {p_words(change.p_simultaneous)}"
         words = "worse than" if change.gain < 0 else "better than"

@@ -22,7 +22,7 @@ from multiform.results.compare import (
     scoring_of,
 )
 from multiform.results.form_comparison import FormComparison
-from multiform.results.notes import extraction_of
+from multiform.results.notes import is_unread
 from multiform.results.pivot import shown_comparisons
 from multiform.results.run_comparison import compare_groups, compare_runs
 from multiform.results.values import FormResult, GroupResult, ResultsData
@@ -137,7 +137,7 @@ def overview_chart(results: ResultsData) -> ChartSpec:
     groups = [group for group in results.groups if group.estimates and any(f.name in group.forms for f in forms)]
     single = len({form.task for form in forms}) == 1 and not groups
     by_name = {form.name: form for form in forms}
-    missing = {form.name: extraction.missing.value for form in forms if (extraction := extraction_of(form)) is not None}
+    missing = {form.name: share for form in forms if (share := _missing_share(form)) is not None}
     parents = {name: group.path for group in sorted(groups, key=lambda group: group.depth) for name in group.forms}
     rows: dict[str, list[dict[str, Any]]] = {}
     for entry in [*groups, *forms]:
@@ -172,7 +172,8 @@ def overview_chart(results: ResultsData) -> ChartSpec:
         best = {name: _best_of([row for row in listed if row["row"] == name], higher) for name in _names(listed)}
         listed.sort(key=lambda row: (row["kind"] == "form", -best[row["row"]] if higher else best[row["row"]]))
         of_family = [form for form in forms if _family(form) == family]
-        chances = {chance_level(form.samples) for form in of_family} if family == "accuracy" else set()
+        levels = [chance_level(form.samples) for form in of_family] if family == "accuracy" else []
+        chances = {level for level in levels if level is not None}
         chance = chances.pop() if len(chances) == 1 else None
         panels.append(
             ChartPanel(
@@ -186,6 +187,15 @@ def overview_chart(results: ResultsData) -> ChartSpec:
             )
         )
     return _chart("overview", "scores with 95 % intervals", panels)
+
+
+def _missing_share(form: FormResult) -> float | None:
+    """The share of a form's completions that are wrong because no answer was extracted; None for ranked choices."""
+    metric, _, scorer = form.primary.partition(",")
+    samples = [sample for sample in form.samples if sample.scorer == scorer]
+    if not samples or scoring_of(form) != "generated" or metric_family(form) != "accuracy":
+        return None
+    return sum(not sample.values.get(metric) and is_unread(sample) for sample in samples) / len(samples)
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
