@@ -174,7 +174,9 @@ def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels
         if change.p_simultaneous is not None and change.p_simultaneous >= ALPHA:
             words = "not shown to differ from"
         interval = "" if math.isnan(low) else f" ({low:+.3f} to {high:+.3f}{p})"
-        sentence = f"{labels[second]} is {words} {labels[first]} on {change.name}: {change.difference.value:+.3f}{interval}"
+        sentence = (
+            f"{labels[second]} is {words} {labels[first]} on {change.name}: {change.difference.value:+.3f}{interval}"
+        )
         return sentence.replace("-", "−") if "-" not in change.name + labels[first] + labels[second] else sentence
     shown = [entry[3] for entry in counted if entry[3].p_simultaneous is not None and entry[3].p_simultaneous < ALPHA]
     worse = sum(change.gain < 0 for change in shown)
