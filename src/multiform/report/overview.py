@@ -1,4 +1,4 @@
-"""The first screen of a report: what is not as it should be, the answer in a sentence, how sure it is, and its chart."""
+"""The first screen of a report: what is not as it should be, the answer in a sentence, how sure it is, its chart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from multiform.errors import MultiformError
-from multiform.results.charts import overview_chart
+from multiform.results.charts import has_score, overview_chart
 from multiform.results.compare import chance_level, metric_family
 from multiform.results.form_comparison import FormComparison
 from multiform.results.notes import form_notes, result_notes
@@ -69,7 +69,7 @@ def _headlines(results: Results) -> dict[str, list[Scored]]:
     for group in groups:
         entries.setdefault(group.path, []).append(group)
     for form in results.forms:
-        if form.name not in inside and form.estimates and math.isfinite(form.estimates[form.primary].value):
+        if form.name not in inside and has_score(form):
             entries.setdefault(form.task, []).append(form)
     return entries
 
@@ -153,7 +153,7 @@ def _fact(name: str, value: str, words: str, key: str = "") -> dict[str, str]:
 
 
 def _changes(runs: Sequence[Results]) -> Iterator[tuple[int, int, str, FormChange]]:
-    """Every group, then every form, that two of the runs have; groups are corrected among themselves, as `compare` does."""
+    """Every group, then every form, that two runs have; groups are corrected among themselves, as in `compare`."""
     for first, second in itertools.combinations(range(len(runs)), 2):
         with suppress(MultiformError):
             for change in compare_groups(runs[first], runs[second]):

@@ -130,10 +130,12 @@ def scores_chart(results: ResultsData) -> ChartSpec:
 def overview_chart(results: ResultsData) -> ChartSpec:
     """Every score on one axis for each metric: a row for each form of a single task, else for each group and task.
 
-    The rows of a task or group name the group that they belong to in `parent`, and `missing` is the share of completions
-    without an extracted answer.
+    The rows of a task or group name the group that they belong to in `parent`, and `missing` is the share of
+    completions without an extracted answer.
     """
-    forms = _scored_forms(results)
+    forms = [form for form in _scored_forms(results) if has_score(form)]
+    if not forms:
+        raise DataError("there are no scores to draw", where="chart", hint="run without --predict_only")
     groups = [group for group in results.groups if group.estimates and any(f.name in group.forms for f in forms)]
     single = len({form.task for form in forms}) == 1 and not groups
     by_name = {form.name: form for form in forms}
@@ -187,6 +189,11 @@ def overview_chart(results: ResultsData) -> ChartSpec:
             )
         )
     return _chart("overview", "scores with 95 % intervals", panels)
+
+
+def has_score(form: FormResult) -> bool:
+    """Whether a form has a score; what --predict_only writes instead of one is none."""
+    return bool(form.estimates) and _metric_name(form) != "bypass" and math.isfinite(form.estimates[form.primary].value)
 
 
 def _missing_share(form: FormResult) -> float | None:

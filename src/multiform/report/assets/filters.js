@@ -25,11 +25,12 @@ function disagrees(report, document, same) {
   return false;
 }
 
-/** The test of documents that a filter describes: {test, problem}. "and" binds before "or". */
+/** The test of documents that a filter describes: {test, problem}, with the numbers of the forms that it names first. "and" binds before "or". */
 function parseFilter(text, report) {
   const parts = text.trim() ? text.trim().split(/\s+or\s+/i).map((part) => part.split(/\s+and\s+/i).map((clause) => parseClause(clause.trim(), report))) : [];
   const problem = parts.flat().find((clause) => clause.problem)?.problem ?? null;
-  return { problem, test: (document) => problem !== null || !parts.length || parts.some((clauses) => clauses.every((clause) => clause.test(document))) };
+  const forms = parts.flat().find((clause) => clause.forms)?.forms ?? null;
+  return { problem, forms, test: (document) => problem !== null || !parts.length || parts.some((clauses) => clauses.every((clause) => clause.test(document))) };
 }
 
 function parseClause(clause, report) {
@@ -50,5 +51,5 @@ function parseClause(clause, report) {
   if (name.toLowerCase() === "all") return { test: (document) => document.places.every(holds) };
   const matching = new Set(report.forms.flatMap((form, number) => ([form.name, form.short, form.format, columnName(report, form), `${form.name} (${report.runs[form.run].short})`].includes(name) ? [number] : [])));
   if (!matching.size) return { problem: `there is no form "${name}"; there are ${[...new Set(report.forms.map((form) => columnName(report, form)))].join(", ")}` };
-  return { test: (document) => document.places.some((place) => matching.has(place.form) && holds(place)) };
+  return { forms: matching, test: (document) => document.places.some((place) => matching.has(place.form) && holds(place)) };
 }

@@ -293,7 +293,8 @@ class SampleBrowser {
   /** Shows a document under one form, or under two side by side, and writes both into the page's address. */
   open(document, form = null, other = null) {
     const kept = (number) => document.places.some((place) => place.form === number);
-    const chosen = form ?? (this.left !== undefined && kept(this.left) ? this.left : (this.#places(document)[0] ?? document.places[0]).form);
+    const asked = document.places.find((place) => this.expression.forms?.has(place.form))?.form;
+    const chosen = form ?? asked ?? (this.left !== undefined && kept(this.left) ? this.left : (this.#places(document)[0] ?? document.places[0]).form);
     const beside = other ?? (this.right !== undefined && this.right !== chosen && kept(this.right) ? this.right : null);
     [this.selected, this.left, this.right] = [document, chosen, beside === -1 || beside === null ? undefined : beside];
     const names = [chosen, ...(this.right === undefined ? [] : [this.right])].map((number) => this.report.forms[number].key);
