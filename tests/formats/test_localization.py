@@ -127,7 +127,7 @@ def test_extraction_reads_back_the_label_that_the_format_would_answer(code):
 def test_phrases_of_the_language_are_understood_and_its_words_are_no_labels(code, text, label):
     format = chosen(f"generate:{code}")
     doc = {"choices": ["w", "x", "yy", "zz"]}
-    assert make_scorer(format).read(outcome(text, "A", format, doc)) == label
+    assert make_scorer(format).read_answer(outcome(text, "A", format, doc)) == label
 
 
 @pytest.mark.parametrize("code", CODES)

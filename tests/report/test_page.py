@@ -64,13 +64,13 @@ def compared(results: Results, scoring: str) -> FormComparison:
 def test_whether_a_spread_is_noise_comes_first(open_page: Callable[..., Any], variations: str) -> None:
     """A model that picks at random: the page says so before it shows any score."""
     page = open_page(variations)
-    first = page.locator("#scores .card").first.inner_text()
-    assert first.startswith("no finding")
-    assert "equally good forms would show" in first
-    assert "p = " in first
-    assert page.locator("#scores .verdict .tag").first.inner_text() == "no finding"
-    assert "No form can be told from the best" in page.locator("#scores .verdict").first.inner_text()
-    assert page.locator("#scores svg .tied").count() == 0
+    facts = page.locator("#first .facts").inner_text()
+    assert "no finding" in page.locator("[data-fact=verdict]").inner_text()
+    assert "if all forms were equally good" in facts
+    assert "p = " in facts
+    assert page.locator("#verdicts .verdict .tag").first.inner_text() == "no finding"
+    assert "No form can be told from the best" in page.locator("#verdicts .verdict").first.inner_text()
+    assert page.locator("#verdicts svg .tied").count() == 0
 
 
 def test_the_verdict_has_the_numbers_of_the_comparison(
@@ -78,7 +78,7 @@ def test_the_verdict_has_the_numbers_of_the_comparison(
 ) -> None:
     spread = compared(results, "ranked").spread
     assert spread is not None
-    shown = open_page(url).locator("#scores .verdict").first.inner_text()
+    shown = open_page(url).locator("#verdicts .verdict").first.inner_text()
     low, high = spread.spread.interval
     assert f"(acc): {spread.spread.value:.3f} ({low:.3f} to {high:.3f})" in shown
     assert f"would show {spread.by_chance:.3f} by chance" in shown
@@ -93,9 +93,9 @@ def test_forms_that_cannot_be_told_from_the_best_are_marked(open_page: Callable[
     ]  # fmt: skip
     changed = replace(results, forms=forms, comparisons=compare_forms(forms))
     page = open_page(write_report([changed], tmp_path / "r.html").as_uri())
-    assert page.locator("#scores svg .tied").count() == 2
-    assert "* not told from the best: mcqa, cloze." in page.locator("#scores .verdict").inner_text()
-    assert page.locator("#scores .verdict .tag").inner_text() == "finding"
+    assert page.locator("#verdicts svg .tied").count() == 2
+    assert "* not told from the best: mcqa, cloze." in page.locator("#verdicts .verdict").inner_text()
+    assert page.locator("#verdicts .verdict .tag").inner_text() == "finding"
 
 
 def test_forms_have_their_chance_level(open_page: Callable[..., Any], url: str, results: Results) -> None:
@@ -104,16 +104,17 @@ def test_forms_have_their_chance_level(open_page: Callable[..., Any], url: str, 
     line = page.locator("#scores table tbody tr").first.inner_text().split("\t")
     share = round(100 * (chosen[0].estimates["acc,none"].value - 0.25) / 0.75)
     assert line[5:7] == ["0.250", f"{share} %".replace("-", "−")]
-    assert page.locator("#scores svg .chance").count() >= 3
+    assert page.locator("#verdicts svg .chance").count() >= 3
 
 
 def test_kinds_of_scoring_are_compared_with_each_other_on_request(open_page: Callable[..., Any], url: str) -> None:
     page = open_page(url)
-    across = page.locator("#scores details.across")
+    page.get_by_role("tab", name="Diagnostics").click()
+    across = page.locator("#verdicts details.across")
     assert not across.locator(".verdict").is_visible()
     across.locator("summary").click()
     assert "across both kinds (accuracy)" in across.locator(".verdict").inner_text()
-    assert "(accuracy)" not in "".join(page.locator("#scores .panel .verdict").all_inner_texts())
+    assert "(accuracy)" not in "".join(page.locator("#verdicts .panel .verdict").all_inner_texts())
 
 
 def test_the_score_over_wordings_is_shown(open_page: Callable[..., Any], tmp_path: Path) -> None:
@@ -171,13 +172,13 @@ def test_scores_are_those_of_the_run(open_page: Callable[..., Any], url: str, re
 
 
 def test_filters_leave_the_documents_that_they_name(open_page: Callable[..., Any], url: str, results: Results) -> None:
-    page = open_page(url)
+    page = open_page(url + "#tab=samples")
     expect_shown(page, 60)
-    page.get_by_role("button", name="wrong only").click()
+    page.get_by_role("button", name="any form wrong").click()
     expect_shown(page, len(wrong(results)))
     page.locator("select[aria-label=form]").select_option(label="quiz@mcqa")
     expect_shown(page, len(wrong(results, "quiz@mcqa")))
-    page.get_by_role("button", name="wrong only").click()
+    page.get_by_role("button", name="any form wrong").click()
     page.locator("select[aria-label=form]").select_option(label="all forms")
     page.get_by_role("button", name="differs between forms").click()
     judged = [form for form in results.forms if form.format_label != "bpb"]
@@ -198,7 +199,7 @@ def test_filters_leave_the_documents_that_they_name(open_page: Callable[..., Any
 def test_search_finds_words_of_prompts_and_completions(
     open_page: Callable[..., Any], url: str, results: Results
 ) -> None:
-    page = open_page(url)
+    page = open_page(url + "#tab=samples")
     page.keyboard.press("/")
     page.keyboard.type("wide and bright")
     expected = sum("wide and bright" in sample.sample.prompt for sample in results.forms[0].samples)
@@ -223,7 +224,7 @@ def test_a_link_to_a_sample_survives_reloading(open_page: Callable[..., Any], ur
     page.keyboard.press("j")
     _expect(page.locator(".detail .tools b")).to_have_text("quiz 1")
     link = page.url
-    assert "#sample=quiz%2F1" in link
+    assert "sample=quiz%2F1" in link
     page.reload()
     _expect(page.locator(".detail .tools b")).to_have_text("quiz 1")
     page.keyboard.press("k")
@@ -323,7 +324,7 @@ def report_with(results: Results, doc_ids: set[int], folder: Path, **changes: An
         for sample in form.samples
     ]
     changed = replace(results, forms=[replace(form, samples=samples)])
-    return write_report([changed], folder / "r.html").as_uri()
+    return write_report([changed], folder / "r.html").as_uri() + "#tab=samples"
 
 
 def show_first_truncated(page: Any, shown: str) -> None:
@@ -350,7 +351,7 @@ def variations(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_charts_number_variations_and_a_legend_has_their_names(open_page: Callable[..., Any], variations: str) -> None:
     page = open_page(variations)
     numbered = [f"mcqa [{number}]" for number in range(1, 11)]
-    names = page.locator("#scores svg").first.locator("text[text-anchor=end]").all_text_contents()
+    names = page.locator("#verdicts svg").first.locator("text[text-anchor=end]").all_text_contents()
     assert [name.partition("mcqa[")[0] for name in names] == [
         "mcqamcqa",  # the format itself
         *(f"{number}{number}" for number in numbered),
@@ -388,10 +389,10 @@ def test_a_link_to_a_variation_survives_reloading(open_page: Callable[..., Any],
     _expect(page.locator(".columns.two h3")).to_have_text(shown)
 
 
-def test_every_variation_has_a_mark_or_is_counted(open_page: Callable[..., Any], tmp_path: Path) -> None:
+def test_every_variation_has_a_cell_in_the_matrix(open_page: Callable[..., Any], tmp_path: Path) -> None:
     results = evaluate(model="dummy", tasks="quiz@mcqa~18", limit=4, progress=False, use_cache=False)
     page = open_page(write_report([results], tmp_path / "report.html").as_uri())
-    assert page.locator(".list .marks").first.inner_text().endswith("+3")
+    assert page.locator(".list .item:not(.heads)").first.locator(".mark").count() == 19
 
 
 def test_the_variance_of_scores_is_split(open_page: Callable[..., Any], url: str, results: Results) -> None:
@@ -413,7 +414,7 @@ def test_failed_documents_are_noted(open_page: Callable[..., Any], tmp_path: Pat
     forms = [replace(results.forms[0], failed=[failed]), *results.forms[1:]]
     partial = replace(results, forms=forms, status="stopped")
     notes = open_page(write_report([partial], tmp_path / "report.html").as_uri()).locator(".notes").inner_text()
-    assert "partial results: the run was stopped" in notes
+    assert "Partial: the run was stopped after 360 scored samples" in notes
     assert "1 of 61 documents failed and are left out (doc 3: the server is down)" in notes
 
 
@@ -421,7 +422,7 @@ def test_a_run_without_scores_has_a_page(open_page: Callable[..., Any], tmp_path
     folder = tmp_path / "run"
     evaluate(model="dummy", tasks="quiz@mcqa", limit=4, predict_only=True, progress=False, output_path=folder)
     page = open_page(write_report([read_results(folder)], tmp_path / "report.html").as_uri())
-    assert "No scores." in page.locator("#scores").inner_text()
+    assert "No scores." in page.locator("#first").inner_text()
 
 
 def test_scores_that_differ_by_rounding_alone_have_a_chart(
@@ -431,7 +432,7 @@ def test_scores_that_differ_by_rounding_alone_have_a_chart(
     estimate = replace(form.estimates[form.primary], value=0.1, low=0.1, high=0.1 + 2e-17)
     odd = replace(results, forms=[replace(form, estimates={form.primary: estimate})], comparisons=[])
     page = open_page(write_report([odd], tmp_path / "report.html").as_uri())
-    assert "0.100" in str(page.locator("#scores svg").first.text_content())
+    assert "0.100" in str(page.locator("#verdicts svg").first.text_content())
 
 
 def test_scores_between_wrong_and_right_are_shown_as_numbers(
@@ -464,7 +465,7 @@ def test_runs_with_long_names_are_numbered_and_the_page_says_which_they_are(
     page = open_page(two_runs[0])
     about = page.locator(".about li").all_inner_texts()
     assert [line.split(" · ")[0] for line in about] == ["run 1 dummy", "run 2 dummy seed=1"]
-    names = page.locator("#scores svg").first.locator("text[text-anchor=end]").all_text_contents()
+    names = page.locator("#verdicts svg").first.locator("text[text-anchor=end]").all_text_contents()
     assert names[:2] == ["mcqa · run 1mcqa · run 1", "mcqa · run 2mcqa · run 2"]  # each with its tooltip
     assert not any("…" in text for text in page.locator("#differences svg text").all_text_contents())
     assert "Right in all runs" in shown(page.locator("#differences"))
@@ -475,7 +476,7 @@ def test_documents_that_changed_between_runs_can_be_filtered(
 ) -> None:
     url, other = two_runs
     changed = {doc for name in ("quiz@mcqa", "quiz@generate") for doc in wrong(results, name) ^ wrong(other, name)}
-    page = open_page(url)
+    page = open_page(url + "#tab=samples")
     page.get_by_role("button", name="differs between runs").click()
     expect_shown(page, len(changed))
 
@@ -490,7 +491,7 @@ def test_forms_of_two_runs_are_not_taken_for_different_forms(
         replace(results, forms=[form], comparisons=[]),
         replace(results, forms=[replace(form, samples=flipped)], comparisons=[]),
     ]
-    page = open_page(write_report(runs, tmp_path / "report.html").as_uri())
+    page = open_page(write_report(runs, tmp_path / "report.html").as_uri() + "#tab=samples")
     assert page.get_by_role("button", name="differs between forms").count() == 0
     page.get_by_role("button", name="differs between runs").click()
     expect_shown(page, 60)
@@ -504,7 +505,7 @@ def test_a_score_of_which_less_is_better_is_neither_right_nor_wrong(
     wrong_everywhere = [replace(s, values={**s.values, "acc": 0.0}) for s in first.samples]
     errors = replace(second, higher_is_better={"acc": False})
     mixed = replace(results, forms=[replace(first, samples=wrong_everywhere), errors], comparisons=[])
-    page = open_page(write_report([mixed], tmp_path / "report.html").as_uri())
+    page = open_page(write_report([mixed], tmp_path / "report.html").as_uri() + "#tab=samples")
     page.get_by_role("button", name="differs between forms").click()
     expect_shown(page, 0)
 
@@ -525,8 +526,7 @@ def test_the_list_shows_where_documents_differ(open_page: Callable[..., Any], va
 
 
 def test_the_marks_of_the_list_are_explained(open_page: Callable[..., Any], url: str) -> None:
-    key = shown(open_page(url).locator(".key"))
-    assert "Marks, from the left: mcqa, cloze, hybrid, generate, cot, bpb" in key
+    key = shown(open_page(url + "#tab=samples").locator(".key"))
     assert "? not extracted" in key
     assert "failed" not in key
 
@@ -536,9 +536,10 @@ def test_a_phone_shows_the_scores_without_scrolling_sideways(
     open_page: Callable[..., Any], url: str, results: Results, dark: bool
 ) -> None:
     page = open_page(url, width=390, dark=dark)
-    first = page.locator("#scores svg .score").first
+    first = page.locator("#first .dot-row .score").first
     box = first.bounding_box()
-    assert f"{results['quiz@mcqa']['acc']:.3f}" in str(first.text_content())
+    best = max(form.estimates[form.primary].value for form in results.forms if form.format_label != "bpb")
+    assert f"{best:.3f}" in str(first.text_content())
     assert box["x"] + box["width"] <= 390
     assert page.locator("header.top").bounding_box()["height"] < 90
 
@@ -557,3 +558,79 @@ def test_differing_words_of_long_prompts_are_marked(open_page: Callable[..., Any
     marked = page.locator(".columns.two > div").nth(1).locator("mark").all_inner_texts()
     assert any("best answer is" in text for text in marked)
     assert not any("even?" in text for text in marked)
+
+
+def test_the_first_screen_answers(open_page: Callable[..., Any], url: str, results: Results) -> None:
+    """What is the score, and is it noise: without a click."""
+    page = open_page(url)
+    values = [form.estimates[form.primary].value for form in results.forms if form.format_label != "bpb"]
+    line = page.locator(".answer-line")
+    assert f"scores {min(values):.2f} to {max(values):.2f} on quiz, depending on the form" in line.inner_text()
+    assert "finding" in page.locator("[data-fact=verdict] b").inner_text()
+    for selector in (".answer-line", ".facts", ".dots >> nth=0", ".flips"):
+        box = page.locator(selector).bounding_box()
+        assert box["y"] + box["height"] <= 900
+
+
+def right_documents(results: Results, name: str) -> set[int]:
+    form = next(form for form in results.forms if form.name == name)
+    return {sample.doc_id for sample in form.samples} - wrong(results, name)
+
+
+def test_a_cell_of_the_flip_matrix_opens_exactly_those_documents(
+    open_page: Callable[..., Any], url: str, results: Results
+) -> None:
+    """Which questions does cloze get right and mcqa wrong: one click."""
+    expected = right_documents(results, "quiz@cloze") & wrong(results, "quiz@mcqa")
+    page = open_page(url)
+    page.get_by_role("button", name="right in cloze and wrong in mcqa").click()
+    expect_shown(page, len(expected))
+    listed = page.locator(".list .doc").all_inner_texts()
+    assert listed == [f"quiz {doc}" for doc in sorted(expected)][: len(listed)]
+    page.reload()  # the filter is in the address
+    expect_shown(page, len(expected))
+
+
+def test_why_an_answer_was_not_extracted_takes_two_clicks(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url)
+    page.locator(".dots .tail").first.click()
+    page.locator(".list .doc").first.click()
+    page.wait_for_selector(".detail .answer")
+    assert "no answer could be extracted" in page.locator(".detail").inner_text()
+    assert page.locator(".detail .step").count()
+
+
+def test_where_a_checkpoint_got_worse_takes_one_click(
+    open_page: Callable[..., Any], results: Results, two_runs: tuple[str, Results]
+) -> None:
+    url, other = two_runs
+    lost = right_documents(results, "quiz@mcqa") & wrong(other, "quiz@mcqa")
+    page = open_page(url)
+    assert "run 2" in page.locator(".answer-line").inner_text()
+    page.get_by_role("button", name=f"quiz@mcqa: {len(lost)} documents lost").click()
+    expect_shown(page, len(lost))
+
+
+def test_a_filter_that_cannot_be_read_says_why(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url + "#tab=samples")
+    page.get_by_label("filter", exact=True).fill("wrong in nothing")
+    _expect(page.locator("#filter-problem")).to_contain_text('there is no form "nothing"; there are mcqa, cloze')
+    expect_shown(page, 60)
+
+
+def test_a_search_without_hits_closes_the_open_document(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url + DEEP)
+    page.wait_for_selector(".detail pre.text")
+    page.get_by_label("search").fill("no question has these words")
+    expect_shown(page, 0)
+    assert not page.locator(".detail").is_visible()
+
+
+def test_no_panel_of_many_tasks_is_left_out(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    base = evaluate(model="dummy", tasks="quiz@mcqa+cloze", limit=4, progress=False, use_cache=False)
+    forms = [replace(form, form=f"t{n}@{form.format_label}", task=f"t{n}") for n in range(50) for form in base.forms]
+    many = replace(base, forms=forms, comparisons=compare_forms(forms))
+    page = open_page(write_report([many], tmp_path / "r.html").as_uri() + "#tab=differences")
+    assert page.locator("#pairs summary").count() == 50
+    page.locator("#pairs summary").first.click()
+    assert page.locator("#pairs svg").count() == 1

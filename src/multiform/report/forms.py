@@ -32,6 +32,8 @@ from multiform.statistics.predictions import PositionBias
 WRONG, UNREADABLE, TRUNCATED, FAILED, PROMPT_TRUNCATED = 1, 2, 4, 8, 16
 #: Characters of a document that the list of documents shows.
 _HEAD = 110
+#: Characters of an answer in the matrix of samples.
+_PICK = 16
 #: The longest name of a format that charts show whole.
 _LONGEST = 24
 
@@ -96,6 +98,7 @@ def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], shor
         "docs": [sample.doc_id for sample in samples],
         "scores": scores,
         "flags": flags,
+        "picks": [pick(sample) for sample in samples],
         "unreadable": sum(bool(flag & UNREADABLE) for flag in flags),
         "position": _position(samples, clusters_of(form, samples)),
         "calibration": _calibration(samples, clusters_of(form, samples)),
@@ -127,6 +130,23 @@ def sample_score(sample: ScoredSample, metric: str) -> float | None:
     """The value of a metric for one document, where it is a number."""
     value = sample.values.get(metric)
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def pick(sample: ScoredSample) -> str:
+    """The answer of a sample in a few characters: the label of the picked choice or its text, or what was extracted."""
+    if sample.failure is not None or sample.prediction is None:
+        return ""
+    texts, labels = choices_and_labels(sample.sample)
+    prediction = sample.prediction
+    ranked = any(isinstance(output, LLOutput) for output in sample.outputs)
+    if ranked and isinstance(prediction, int) and prediction < max(len(texts), len(labels)):
+        prediction = labels[prediction] if prediction < len(labels) else texts[prediction]
+    elif ranked:
+        return ""
+    while isinstance(prediction, list | tuple) and prediction:
+        prediction = prediction[0]
+    words = " ".join(str(prediction)[: 4 * _PICK].split())
+    return words if len(words) <= _PICK else f"{words[: _PICK - 1]}…"
 
 
 def _flags(sample: ScoredSample, *, wrong: bool) -> int:

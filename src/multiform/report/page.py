@@ -20,7 +20,10 @@ from multiform.results.provenance import package_version
 from multiform.results.results import Results
 
 #: The parts of the script, in the order in which they build on each other.
-SCRIPTS = ("dom.js", "data.js", "charts.js", "samples.js", "findings.js", "report.js")
+SCRIPTS = (
+    *("dom.js", "state.js", "data.js", "charts.js", "filters.js", "samples.js", "findings.js", "overview.js"),
+    "report.js",
+)
 
 _LONGEST_TITLE = 80
 

@@ -20,9 +20,10 @@ from multiform.report.forms import (
     short_formats,
     variation_table,
 )
+from multiform.report.overview import overview
 from multiform.results.compare import compare_forms
 from multiform.results.form_comparison import FormatPopulation, FormComparison
-from multiform.results.notes import result_notes, stop_lines
+from multiform.results.notes import stop_lines
 from multiform.results.provenance import usage_words
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_all_runs, compare_wordings
@@ -237,6 +238,7 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
         "wording_changes": wording_entries(runs, short_labels),
         "variations": variation_table(shorts),
         "heads": heads,
+        "overview": overview(runs, short_labels),
     }
     return Payload(main=main, blocks=blocks)
 
@@ -294,7 +296,7 @@ def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
         "environment": about.get("pretty_env_info"),
         "command": command(results),
         "usage": usage_words(about.get("usage")),
-        "notes": [*result_notes(results), *stop_lines(results.run.get("budget") or ())],
+        "notes": [*stop_lines(results.run.get("budget") or ())],
     }
 
 

@@ -75,11 +75,16 @@ class Runs:
         read = {key: self._run(key, file).results for key, file in self.files().items()}
         return {key: results for key, results in read.items() if results is not None}
 
-    def payload(self, keys: Sequence[str]) -> Payload:
-        """The data of a report on the runs with these keys; the last few stay in memory."""
+    def check(self, keys: Sequence[str]) -> Mapping[str, Path]:
+        """The results files; an error where one of the keys has none."""
         files = self.files()
         if not keys or any(key not in files for key in keys):
             raise UnknownPageError(",".join(keys))
+        return files
+
+    def payload(self, keys: Sequence[str]) -> Payload:
+        """The data of a report on the runs with these keys; the last few stay in memory."""
+        files = self.check(keys)
         stamp = tuple((key, _stamp(files[key])) for key in keys)
         with self._lock:  # one at a time: a report on large runs takes memory
             if stamp not in self._payloads:

@@ -161,7 +161,8 @@ class _Handler(BaseHTTPRequestHandler):
             case "/":
                 return "text/html", page("Runs", "runs")
             case "/report":
-                return "text/html", page(str(runs.payload(keys).main["title"]), "report")
+                runs.check(keys)  # the page comes at once, and asks for its data
+                return "text/html", page("Report", "report")
             case "/app.js":
                 return "text/javascript", "".join(map(asset, [*SCRIPTS, "viewer.js"]))
             case "/style.css":

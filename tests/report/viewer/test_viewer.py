@@ -297,7 +297,7 @@ def test_a_browser_compares_two_runs(viewer: Viewer, open_page: Callable[..., An
     for box in page.locator("#runs input[type=checkbox]").all():
         page.locator(f"[aria-label='{box.get_attribute('aria-label')}']").check()
     page.get_by_role("button", name="compare 2 runs").click()
-    page.wait_for_selector("#differences")
+    page.wait_for_selector("#differences", state="attached")
     assert "dummy-1" in page.locator("#differences").inner_text()
     page.keyboard.press("j")
     page.wait_for_selector(".detail pre.text")
@@ -362,3 +362,35 @@ def test_the_leaderboard_keeps_settings_apart() -> None:
     assert board["models"] == ["a (dtype=float16)", "a (no arguments)"]
     assert board["forms"] == ["quiz@mcqa", "quiz@mcqa · 5-shot"]
     assert [[entry and entry["run"] for entry in row] for row in board["cells"]] == [["2", None], ["1", "3"]]
+
+
+@pytest.mark.process
+def test_the_viewer_recovers_from_a_failed_request(viewer: Viewer, chromium: Any) -> None:
+    page = chromium.new_context().new_page()
+    page.goto(viewer.url)
+    page.wait_for_selector("#runs table")
+    page.route("**/api/runs", lambda route: route.abort())
+    page.wait_for_selector("#connection", timeout=8000)
+    assert page.locator("#runs table").count() == 1
+    page.unroute("**/api/runs")
+    page.wait_for_selector("#connection", state="detached", timeout=8000)
+
+
+@pytest.mark.process
+def test_a_report_that_cannot_be_read_says_so(viewer: Viewer, chromium: Any) -> None:
+    key = json.loads(get(viewer, "/api/runs")[2])["complete"][0]["key"]
+    page = chromium.new_context().new_page()
+    page.goto(viewer.url)
+    page.route("**/api/report*", lambda route: route.fulfill(status=500, body="the disk is gone"))
+    page.goto(f"{viewer.url.partition('?')[0]}report?runs={key}")
+    page.get_by_text("The report cannot be shown: the disk is gone").wait_for()
+    page.unroute("**/api/report*")
+    page.get_by_role("button", name="try again").click()
+    page.wait_for_selector(".answer-line")
+
+
+def test_the_page_of_a_report_comes_before_its_data_are_read(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = json.loads(get(viewer, "/api/runs")[2])["complete"][0]["key"]
+    monkeypatch.setattr(viewer.runs, "payload", None)
+    assert get(viewer, f"/report?runs={key}")[0] == 200
+    assert get(viewer, "/report?runs=nothing")[0] == 404

@@ -106,6 +106,3 @@ function calibrationChart(calibration) {
   }
   return svg;
 }
-
-/** The background of a cell of a heat map, from 0 to 1. */
-const heat = (share) => `background:color-mix(in srgb, var(--accent) ${Math.round(8 + 62 * share)}%, var(--panel))`;

@@ -21,7 +21,9 @@ class SampleSource {
   async block(number) {
     if (!this.blocks.has(number)) {
       if (this.blocks.size > 60) this.blocks.delete(this.blocks.keys().next().value);
-      this.blocks.set(number, this.load(number));
+      const block = this.load(number);
+      block.catch(() => this.blocks.delete(number)); // so that it can be asked for again
+      this.blocks.set(number, block);
     }
     return this.blocks.get(number);
   }

@@ -59,33 +59,6 @@ function acrossKinds(report) {
     ...tasks.map((task) => verdict(task, `${inRun(report, task.task, task.run)}: `)))];
 }
 
-/** The tasks of which cards speak: whole groups rather than the most extreme of their many small subjects. */
-function headlineTasks(report) {
-  const whole = new Set(report.groups.filter((group) => group.depth === 0).map((group) => group.path));
-  const within = report.tasks.filter((task) => task.run !== null && task.scoring !== "any");
-  const groups = within.filter((task) => whole.has(task.task));
-  return groups.length ? groups : within;
-}
-
-/** The spread with the smallest p, corrected for all tasks and kinds of scoring among which it was found. */
-function spreadCard(report) {
-  const tasks = headlineTasks(report).filter((task) => task.spread);
-  if (!tasks.length) return null;
-  const clearest = tasks.reduce((a, b) => (b.spread.p < a.spread.p ? b : a));
-  const p = Math.min(1, clearest.spread.p * tasks.length);
-  const words = [inRun(report, clearest.task, clearest.run), " (", term(clearest.scoring), "): ", term("spread"), ` ${fixed(clearest.spread.value)} (${bounds(clearest.spread)}); equally good forms would show ${fixed(clearest.spread.by_chance)} `,
-    term("by_chance"), ", ", term("p", pText(p)), tasks.length > 1 ? `, the smallest of ${tasks.length}, corrected for that` : ""];
-  return [isFinding(p) ? `${fixed(clearest.spread.value)} between forms` : "no finding", words, "spread"];
-}
-
-/** The score over the wordings of the first format that has several. */
-function wordingCard(report) {
-  const task = headlineTasks(report).find((entry) => entry.wordings.length);
-  if (!task) return null;
-  const entry = task.wordings[0];
-  return [`${fixed(entry.mean.value)} ± ${fixed(entry.observed)}`, [term("mean_sd"), ` over ${entry.number} wordings of ${inRun(report, `${task.task}@${entry.label}`, task.run)}; `, term("mean"), ` ${bounds(entry.mean)}; `, term("predicted"), ` would score ${bounds(entry.predicted)}`], "wordings"];
-}
-
 /** What the wordings of a format say of all wordings like them. */
 function populationLines(entry, format, verb) {
   return [
@@ -113,7 +86,7 @@ function wordingsSection(report) {
     intervalChart(entry.forms.map((form) => ({ ...form, note: `raw ${fixed(form.raw)}` })), { label: `shrunken scores of ${task.task}@${entry.label}` }),
     ...effectsChart(`${task.task}@${entry.label}`, entry.effects))));
   const panels = [...between, ...within];
-  return panels.length ? [element("div", { class: "grid wider" }, ...panels.slice(0, 40))] : [];
+  return panels.length ? [element("div", { class: "grid wider" }, ...panels)] : [];
 }
 
 /** All words and marks with their explanations, for screens without a pointer and for print. */

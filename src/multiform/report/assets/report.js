@@ -5,15 +5,13 @@ const formLabel = (report, form) => inRun(report, form.name, form.run);
 /** The name of a form for lists: variations by their numbers, which the legend explains. */
 const listLabel = (report, form) => inRun(report, form.format && form.short !== form.format ? `${form.task}@${form.short}` : form.name, form.run);
 
-/** Sections of the page with their names in the head, each left out where there is nothing to show. */
-const SECTIONS = [
-  ["scores", "Scores", "Scores", scoresSection],
-  ["wordings", "Score over wordings", "Wordings", wordingsSection],
-  ["heatmap", "Heat map", "Heat map", heatSection],
-  ["differences", "Differences", "Differences", differencesSection],
-  ["bias", "Position and calibration", "Bias", biasSection],
-  ["samples", "Samples", "Samples", null],
-  ["provenance", "Provenance", "Provenance", provenanceSection],
+/** The tabs of the page with their sections, each left out where there is nothing to show. */
+const TABS = [
+  ["overview", "Overview", [["first", "", overviewSection], ["scores", "All scores", scoresSection]]],
+  ["samples", "Samples", [["browser", "", null]]],
+  ["differences", "Differences", [["wordings", "Score over wordings", wordingsSection], ["pairs", "Differences", differencesSection]]],
+  ["diagnostics", "Diagnostics", [["verdicts", "Scores by task", taskScores], ["bias", "Position and calibration", biasSection]]],
+  ["provenance", "Provenance", [["origin", "", provenanceSection]]],
 ];
 
 /** Which runs these are: model, when, how long and how much was computed. */
@@ -24,6 +22,21 @@ function aboutRuns(report) {
 }
 
 function scoresSection(report) {
+  return [...legend(report), ...notes(report), scoresTable(report), glossary()];
+}
+
+/** Panels as they are; of many, each is drawn when it is opened. None is left out. */
+function panelsOf(entries, className = "grid wider") {
+  if (entries.length <= 12) return [element("div", { class: className }, ...entries.map(([, draw]) => draw()))];
+  return [element("div", { class: "folded" }, ...entries.map(([name, draw]) => {
+    const node = element("details", {}, element("summary", {}, plainLine(name)));
+    node.addEventListener("toggle", () => { if (node.open && node.childElementCount === 1) node.append(draw()); });
+    return node;
+  }))];
+}
+
+/** The scores of each task with what can be told from them, one chart for each kind of scoring. */
+function taskScores(report) {
   const tasks = new Map();
   for (const form of report.forms) {
     const key = `${form.task} ${form.family ?? form.metric} ${form.scoring}`;
@@ -32,17 +45,15 @@ function scoresSection(report) {
   }
   const formats = [...new Set(report.forms.map((form) => form.short))];
   const byFormat = (a, b) => formats.indexOf(a.short) - formats.indexOf(b.short) || a.run - b.run;
-  const grouped_forms = [...tasks.values()].map((forms) => forms.sort(byFormat));
-  const charts = grouped_forms.slice(0, 40).map((forms) => element("div", { class: "panel" }, scoresHeading(report, forms),
+  const charts = [...tasks.values()].map((forms) => [`${forms[0].task}: ${forms[0].metric}, ${forms[0].scoring}`, () => element("div", { class: "panel" }, scoresHeading(report, forms),
     ...comparisonsOf(report, forms).map((task) => verdict(task, report.runs.length > 1 ? `${report.runs[task.run].short}: ` : "")),
-    intervalChart(forms.map((form) => scoreRow(report, form)), { label: `scores of ${forms[0].task}` })));
-  const more = grouped_forms.length > 40 ? [element("p", { class: "soft" }, `Charts of ${grouped_forms.length - 40} more tasks are left out; the table has all.`)] : [];
+    intervalChart(forms.sort(byFormat).map((form) => scoreRow(report, form)), { label: `scores of ${forms[0].task}` }))]);
   const paths = new Set(report.groups.map((group) => group.path));
   const of_groups = report.tasks.filter((task) => task.spread && task.scoring !== "any" && paths.has(task.task));
   const groups = report.groups.length ? [element("div", { class: "panel" }, element("h3", {}, "Groups"),
     ...of_groups.map((task) => verdict(task, `${inRun(report, task.task, task.run)}: `)),
     intervalChart(report.groups.map((group) => ({ ...group, label: inRun(report, `${"  ".repeat(group.depth)}${group.name}`, group.run), note: group.metric })), { label: "scores of groups" }))] : [];
-  return [...standsOut(report), element("div", { class: "grid wider" }, ...groups, ...charts), ...acrossKinds(report), ...more, ...legend(report), ...notes(report), scoresTable(report), glossary()];
+  return [...groups, ...panelsOf(charts), ...acrossKinds(report)];
 }
 
 /** The task, what is scored and how, and where less is better. */
@@ -81,21 +92,6 @@ function notes(report) {
     element("h3", {}, report.runs.length > 1 ? `Notes on ${run.label}` : "Notes"), ...run.notes.map((note) => element("p", { class: "small" }, plainLine(note)))));
 }
 
-/** Whether forms differ, the score over wordings, and what could not be extracted. */
-function standsOut(report) {
-  const cards = [];
-  const card = (value, words, name = "") => cards.push(element("div", { class: "card", "data-card": name }, element("b", {}, value), element("span", {}, ...words)));
-  for (const content of [spreadCard(report), wordingCard(report)]) if (content) card(...content);
-  const docs = new Set(report.forms.flatMap((form) => form.docs.map((doc) => `${form.task}/${doc}`))).size || Math.max(0, ...report.forms.map((form) => form.n));
-  const forms = new Set(report.forms.map((form) => form.name)).size;
-  card(grouped(docs), [`documents, ${forms} form${forms === 1 ? "" : "s"}${report.runs.length > 1 ? `, ${report.runs.length} runs` : ""}`]);
-  const flips = headlineTasks(report).filter((task) => task.some !== null).sort((a, b) => b.some - a.some)[0];
-  if (flips) card(`${(100 * flips.some).toFixed(0)} %`, [`of the documents of ${inRun(report, flips.task, flips.run)} are `, term("flips"), " (", term(flips.scoring), ")"]);
-  const unread = report.forms.filter((form) => form.unreadable).sort((a, b) => b.unreadable / b.n - a.unreadable / a.n)[0];
-  if (unread) card(`${((100 * unread.unreadable) / unread.n).toFixed(0)} %`, [`of the answers of ${listLabel(report, unread)} `, term("unread")]);
-  return [element("div", { class: "cards" }, ...cards)];
-}
-
 function scoresTable(report) {
   const head = ["Form", "Metric", "Score", term("stderr"), term("interval"), term("chance", "Chance"), term("above", "Above chance"), "n", "Shots", "Also"];
   const rows = report.forms.map((form) => element("tr", {},
@@ -106,36 +102,13 @@ function scoresTable(report) {
     element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...head.map((name) => element("th", {}, name)))), element("tbody", {}, ...rows))));
 }
 
-function heatSection(report) {
-  const formats = [...new Set(report.forms.map((form) => form.format ?? "as it is"))];
-  const shorts = new Map(report.forms.map((form) => [form.format ?? "as it is", form.short]));
-  const tasks = [...new Set(report.forms.map((form) => form.task))];
-  if (formats.length < 2 || tasks.length < 2) return [];
-  return report.runs.map((run, number) => {
-    const rows = tasks.map((task) => {
-      const forms = formats.map((format) => report.forms.find((form) => form.run === number && form.task === task && (form.format ?? "as it is") === format));
-      return element("tr", {}, element("th", {}, task), ...forms.map((form) => {
-        if (!form || form.value === null) return element("td", {});
-        const kind = (other) => `${other.family ?? other.metric} ${other.scoring}`;
-        const peers = report.forms.filter((other) => kind(other) === kind(form) && other.value !== null).map((other) => other.value);
-        const [low, high] = [Math.min(...peers), Math.max(...peers)];
-        const share = (form.value - low) / (high - low || 1);
-        return element("td", { class: "h", style: heat(form.higher === false ? 1 - share : share), title: `${form.name}: ${form.metric} ${fixed(form.value, 4)} (${fixed(form.low, 4)} to ${fixed(form.high, 4)})` }, fixed(form.value, 3));
-      }));
-    });
-    return element("div", { class: "wide" }, ...(report.runs.length > 1 ? [element("h3", {}, run.label)] : []),
-      element("table", { class: "heat" }, element("thead", {}, element("tr", {}, element("th", {}), ...formats.map((format) => element("th", { title: format }, shorts.get(format))))), element("tbody", {}, ...rows)),
-      element("p", { class: "soft small" }, "The stronger the colour, the better the score among those of the same metric and kind of scoring, whether or not the difference is more than luck."));
-  });
-}
-
 function differencesSection(report) {
-  const drawn = report.tasks.filter((task) => task.pairs.length);
-  const within = drawn.filter((task) => task.scoring !== "any").slice(0, 40).map((task) => differencesPanel(report, task));
-  const across = drawn.filter((task) => task.scoring === "any").slice(0, 40);
-  if (!within.length && !across.length) return [];
-  return [element("div", { class: "grid wider" }, ...within), ...(across.length ? [element("details", { class: "across" }, element("summary", {}, "Differences between ranked choices and generated answers"),
-    element("div", { class: "grid wider" }, ...across.map((task) => differencesPanel(report, task))))] : [])];
+  const paths = new Set(report.groups.map((group) => group.path));
+  const drawn = report.tasks.filter((task) => task.pairs.length).sort((a, b) => paths.has(b.task) - paths.has(a.task));
+  const panels = (tasks) => panelsOf(tasks.map((task) => [`${task.run === null ? `${task.task} · between runs` : inRun(report, task.task, task.run)}: largest ${signed(task.pairs[0].difference)}, ${task.pairs[0].p === null ? "" : pText(task.pairs[0].p)}`, () => differencesPanel(report, task)]));
+  const within = drawn.filter((task) => task.scoring !== "any");
+  const across = drawn.filter((task) => task.scoring === "any");
+  return [...(within.length ? panels(within) : []), ...(across.length ? [element("details", { class: "across" }, element("summary", {}, "Differences between ranked choices and generated answers"), ...panels(across))] : [])];
 }
 
 /** The differences of a task's forms, or of the runs that have a form: a later run minus an earlier one. */
@@ -154,11 +127,11 @@ function differencesPanel(report, task) {
 }
 
 function biasSection(report) {
-  const panels = report.forms.filter((form) => form.position || form.calibration).slice(0, 24).map((form) => element("div", { class: "panel" },
+  const shown = report.forms.filter((form) => form.position || form.calibration);
+  return shown.length ? panelsOf(shown.map((form) => [`${listLabel(report, form)}: ${form.position?.words ?? form.calibration.words}`, () => element("div", { class: "panel" },
     element("h3", { title: form.name }, listLabel(report, form)),
     ...(form.position ? [element("p", { class: "soft small" }, `Picked by position (bars) and right answers (lines): ${form.position.words}.`), positionChart(form.position)] : []),
-    ...(form.calibration ? [element("p", { class: "soft small" }, term("calibration", "Calibration"), `: ${form.calibration.words}.`), calibrationChart(form.calibration)] : [])));
-  return panels.length ? [element("div", { class: "grid" }, ...panels)] : [];
+    ...(form.calibration ? [element("p", { class: "soft small" }, term("calibration", "Calibration"), `: ${form.calibration.words}.`), calibrationChart(form.calibration)] : []))]), "grid") : [];
 }
 
 function provenanceSection(report) {
@@ -170,24 +143,55 @@ function provenanceSection(report) {
   };
   const runs = report.runs.map((run) => element("div", { class: "panel" }, element("h3", {}, run.label),
     element("table", {}, element("tbody", {}, ...run.facts.map(([name, value]) => element("tr", {}, element("th", {}, name), element("td", {}, element("code", {}, plainLine(String(value)))))))),
-    ...(run.command ? [element("p", { class: "small" }, "To get these numbers again:"), exactText(run.command)] : []),
+    ...(run.command ? [element("p", { class: "small" }, "To get these numbers again: ", copyButton(run.command, "the command")), exactText(run.command)] : []),
     lazily("settings of the run", () => json(run.config)), lazily("software and machine", () => exactText(run.environment ?? "not in the file"))));
-  const forms = report.forms.slice(0, 200).map((form) => lazily(`${formLabel(report, form)} (${form.identity})`, () => json({ ...form.config, format: form.format_fields, overridden: form.overridden })));
+  const forms = report.forms.map((form) => lazily(`${formLabel(report, form)} (${form.identity})`, () => json({ ...form.config, format: form.format_fields, overridden: form.overridden })));
   return [...runs, element("h3", {}, "The exact templates of each form"), ...forms];
 }
 
 function buildPage(report, source) {
   const nav = document.getElementById("sections");
   const main = document.getElementById("report");
+  const tabs = [];
   main.append(aboutRuns(report));
-  for (const [id, title, short, make] of SECTIONS) {
-    const content = make ? make(report) : report.forms.some((form) => form.docs.length) ? [] : [element("p", { class: "soft" }, "The run wrote no samples: add --log_samples to see them here.")];
-    if (make && !content.length) continue;
-    const section = element("section", { id }, element("h2", {}, title), ...content);
-    nav.append(element("a", { href: `#${id}`, onclick: (event) => { event.preventDefault(); section.scrollIntoView({ behavior: "smooth" }); } }, short));
-    main.append(section);
-    if (!make && report.forms.some((form) => form.docs.length)) globalThis.browser = new SampleBrowser(report, source, section);
+  for (const [id, title, parts] of TABS) {
+    const sections = parts.flatMap(([name, heading, make]) => {
+      const content = make ? make(report) : [];
+      return make && !content.length ? [] : [element("section", { id: name }, ...(heading ? [element("h2", {}, heading)] : []), ...content)];
+    });
+    if (!sections.length) continue;
+    const tab = element("button", { type: "button", role: "tab", id: `tab-${id}`, "data-tab": id, "aria-controls": id, onclick: () => showTab(id) }, title);
+    tabs.push(tab);
+    main.append(element("div", { role: "tabpanel", id, "aria-labelledby": `tab-${id}`, hidden: true, tabindex: "-1" }, ...sections));
   }
+  nav.setAttribute("role", "tablist");
+  nav.append(...tabs);
+  nav.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
+    showTab(next.dataset.tab);
+    next.focus();
+  });
+  const root = document.getElementById("browser");
+  if (report.forms.some((form) => form.docs.length)) globalThis.browser = new SampleBrowser(report, source, root);
+  else root.append(element("p", { class: "soft" }, "The run wrote no samples: add --log_samples to see them here."));
+  const restore = () => { const state = address(); showTab(decoded(state.get("tab")) || (state.has("sample") ? "samples" : "overview"), false); };
+  restore();
+  addEventListener("hashchange", restore);
+}
+
+/** Shows one of the tabs, and writes it into the page's address. */
+function showTab(name, keep = true) {
+  const known = TABS.some(([id]) => id === name && document.getElementById(id)) ? name : "overview";
+  for (const tab of document.querySelectorAll("[role=tab]")) {
+    const shown = tab.dataset.tab === known;
+    tab.setAttribute("aria-selected", String(shown));
+    tab.tabIndex = shown ? 0 : -1;
+    document.getElementById(tab.dataset.tab).hidden = !shown;
+  }
+  if (keep) { keepInAddress({ tab: known === "overview" ? "" : known }); scrollTo(0, 0); }
+  if (known === "samples") globalThis.browser?.repaint();
 }
 
 function keys(event) {
@@ -195,8 +199,8 @@ function keys(event) {
   if (event.target.matches?.("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
   const browser = globalThis.browser;
   const actions = {
-    j: () => browser?.move(1), k: () => browser?.move(-1), w: () => browser?.toggleWhitespace(),
-    "/": () => (browser?.root.scrollIntoView(), browser?.search.focus()), "?": () => document.getElementById("help").showModal(), t: switchTheme,
+    j: () => { if (browser) { showTab("samples"); browser.move(1); } }, k: () => { if (browser) { showTab("samples"); browser.move(-1); } }, w: () => browser?.toggleWhitespace(),
+    "/": () => { showTab("samples"); browser?.search.focus(); }, "?": () => document.getElementById("help").showModal(), t: switchTheme,
   };
   if (actions[event.key]) {
     event.preventDefault();

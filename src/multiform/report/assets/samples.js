@@ -1,16 +1,15 @@
-// The sample browser: a list of documents made row by row as it is scrolled, and one document in full.
+// The sample browser: a matrix of documents and forms, made row by row as it is scrolled, and one document in full.
 
-const ROW = 44;
-const MARKS = 16;
+const ROW = 34;
+const HEAD = 34;
 const FILTERS = [
-  ["wrong", "wrong only", "a form got it wrong"],
+  ["wrong", "any form wrong", "at least one form got it wrong"],
   ["differs", "differs between forms", "right under one form and wrong under another, in the same run"],
   ["changed", "differs between runs", "right in one run and wrong in another, under the same form"],
   ["unreadable", "unreadable", "no answer could be extracted from the completion"],
   ["truncated", "truncated", "the completion ran into its token limit, or the beginning of the prompt was cut off"],
   ["failed", "failed", "the request failed"],
 ];
-const decoded = (text) => { try { return decodeURIComponent(text ?? ""); } catch { return ""; } };
 const BITS = { wrong: WRONG, unreadable: UNREADABLE, truncated: TRUNCATED | PROMPT_TRUNCATED, failed: FAILED };
 
 class SampleBrowser {
@@ -19,7 +18,10 @@ class SampleBrowser {
     this.source = source;
     this.forms = report.forms.map((form, number) => ({ ...form, number })).filter((form) => form.docs.length);
     this.documents = this.#documents();
-    this.state = { filters: new Set(), words: "", form: "", whitespace: false };
+    this.columns = [...new Set(this.forms.map((form) => columnName(report, form)))];
+    this.column = this.forms.reduce((all, form) => all.set(form.number, this.columns.indexOf(columnName(report, form))), new Map());
+    this.state = { filters: new Set(), words: "", form: "", whitespace: false, expression: "", order: "document", down: false };
+    this.expression = parseFilter("", report);
     this.shown = this.documents;
     this.selected = null;
     this.root = root;
@@ -48,26 +50,137 @@ class SampleBrowser {
     this.buttons = FILTERS.filter(([name]) => this.#useful(name)).map(([name, label, title]) =>
       element("button", { type: "button", title, "aria-pressed": "false", "data-filter": name, onclick: () => this.#toggle(name) }, label));
     this.count = element("span", { class: "soft small", "aria-live": "polite" });
-    this.space = element("div", { class: "space" });
-    this.list = element("div", { class: "list", role: "listbox", tabindex: "0", "aria-label": "documents" }, this.space);
+    this.filterBox = element("input", { type: "search", class: "expression", placeholder: `filter, such as: wrong in ${this.columns[0]}${this.columns.length > 1 ? ` and right in ${this.columns[1]}` : ""}`, "aria-label": "filter", title: FILTER_WORDS, "aria-describedby": "filter-problem", oninput: () => this.#changed() });
+    this.problem = element("span", { class: "no small", id: "filter-problem", role: "alert" });
+    this.space = element("div", { class: "space", role: "rowgroup" });
+    this.list = element("div", { class: "list", role: "grid", tabindex: "0", "aria-label": "documents and forms", "aria-rowcount": this.documents.length }, this.#heads(), this.space);
     this.list.addEventListener("scroll", () => this.#paint(), { passive: true });
-    this.detail = element("div", { class: "detail" }, element("div", { class: "empty" }, "Choose a document, or press j."));
+    this.list.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      this.move(step);
+    });
+    this.detail = element("div", { class: "detail", hidden: true, "aria-label": "the open document", role: "region" });
+    const exports = ["csv", "json"].map((kind) => element("button", { type: "button", "aria-label": `export the listed documents as ${kind.toUpperCase()}`, onclick: () => this.#export(kind) }, kind.toUpperCase()));
     this.root.append(
-      element("div", { class: "tools" }, this.search, this.formSelect, ...this.buttons, this.count),
+      element("div", { class: "tools" }, this.filterBox, this.search, this.formSelect, ...this.buttons, ...exports, this.count, this.problem),
       this.#key(),
-      element("div", { class: "browser" }, this.list, this.detail));
+      (this.frame = element("div", { class: "browser" }, this.list, this.detail)));
     new ResizeObserver(() => this.#paint()).observe(this.list);
+    this.#fromAddress();
     this.#filter();
+  }
+
+  repaint() {
+    this.#paint();
+  }
+
+  /** The heads of the matrix, which sort it. */
+  #heads() {
+    this.list?.style.setProperty("--columns", this.columns.length);
+    const head = (order, text, title) => element("span", { role: "columnheader", "data-order": order, "aria-sort": "none" }, element("button", { type: "button", class: "plain", title, onclick: () => this.#sort(order) }, text));
+    return (this.heads = element("div", { class: "item heads", role: "row", style: this.#grid() }, head("document", "document", "in the order of the dataset"), head("flips", "question", "by how many forms disagree"),
+      ...this.columns.map((name, index) => head(String(index), name, `${name}: wrong first`))));
+  }
+
+  #grid() {
+    return `grid-template-columns:9rem minmax(12rem, 1fr) repeat(${this.columns.length}, 7rem);min-width:${21 + 7 * this.columns.length}rem`;
+  }
+
+  #sort(order) {
+    this.state.down = this.state.order === order && !this.state.down;
+    this.state.order = order;
+    this.#filter();
+  }
+
+  /** The documents in the order that a head asks for. */
+  #ordered(documents) {
+    const { order, down } = this.state;
+    for (const head of this.heads.children) head.setAttribute("aria-sort", head.dataset.order === order ? (down ? "descending" : "ascending") : "none");
+    if (order === "document") return down ? [...documents].reverse() : documents;
+    const rank = (document) => {
+      if (order === "flips") {
+        const right = document.places.map(({ form, position }) => this.report.forms[form].scores[position]).filter((score) => score !== null);
+        return -Math.min(right.filter((score) => score === 1).length, right.filter((score) => score === 0).length);
+      }
+      const place = document.places.find(({ form }) => this.column.get(form) === Number(order));
+      return place ? (this.report.forms[place.form].scores[place.position] ?? 2) : 3;
+    };
+    const ranked = documents.map((document) => [rank(document), document]).sort((a, b) => a[0] - b[0]);
+    return (down ? ranked.reverse() : ranked).map(([, document]) => document);
+  }
+
+  /** Lists what a filter leaves, and nothing else. */
+  setFilter(text) {
+    this.filterBox.value = text;
+    this.search.value = "";
+    this.formSelect.value = "";
+    this.state.filters.clear();
+    for (const button of this.buttons) button.setAttribute("aria-pressed", "false");
+    this.close();
+    this.#read();
+    this.#filter();
+  }
+
+  openKey(key) {
+    const document = this.documents.find((entry) => entry.key === key);
+    if (document) this.open(document);
+  }
+
+  close() {
+    this.selected = null;
+    this.detail.hidden = true;
+    this.frame.classList.remove("opened");
+    keepInAddress({ sample: "", form: "" });
+    this.#paint();
+  }
+
+  #fromAddress() {
+    const state = address();
+    this.filterBox.value = decoded(state.get("filter"));
+    this.search.value = decoded(state.get("words"));
+    for (const name of decoded(state.get("only")).split(",")) if (this.buttons.some((button) => button.dataset.filter === name)) this.state.filters.add(name);
+    for (const button of this.buttons) button.setAttribute("aria-pressed", String(this.state.filters.has(button.dataset.filter)));
+    const form = this.report.forms.findIndex((entry) => entry.key === decoded(state.get("in")));
+    if (form >= 0) this.formSelect.value = String(form);
+    [this.state.order, this.state.down] = [decoded(state.get("order")).replace(/^-/, "") || "document", decoded(state.get("order")).startsWith("-")];
+    this.#read();
+  }
+
+  /** What the fields say. */
+  #read() {
+    this.state.words = this.search.value.trim().toLowerCase();
+    this.state.form = this.formSelect.value;
+    this.state.expression = this.filterBox.value.trim();
+    this.expression = parseFilter(this.state.expression, this.report);
+    this.problem.textContent = this.expression.problem ?? "";
+  }
+
+  /** The listed documents as a file: a line for each document, with the answer and the score of each form. */
+  #export(kind) {
+    const rows = this.shown.map((document) => {
+      const row = { task: document.task, doc: document.doc, question: document.head };
+      for (const { form, position } of document.places) {
+        const { picks, scores } = this.report.forms[form];
+        row[`${this.columns[this.column.get(form)]} answer`] = picks[position];
+        row[`${this.columns[this.column.get(form)]} score`] = scores[position];
+      }
+      return row;
+    });
+    if (kind === "json") return download("samples.json", `${JSON.stringify(rows, null, 1)}\n`, "application/json");
+    const names = [...new Set(rows.flatMap(Object.keys))];
+    // A leading = + - @ would be a formula in a spreadsheet.
+    const quoted = (value) => { const text = String(value ?? ""); return `"${(typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`; };
+    return download("samples.csv", [names, ...rows.map((row) => names.map((name) => row[name]))].map((line) => line.map(quoted).join(",")).join("\r\n"), "text/csv");
   }
 
   /** What the marks of the list mean, and which form each of them is of. */
   #key() {
-    const names = [...new Set(this.forms.map((form) => inRun(this.report, form.short, form.run)))];
     const graded = this.forms.some((form) => form.scores.some((score, at) => score !== 1 && !(form.flags[at] & (WRONG | UNREADABLE | FAILED))));
     const signs = [["ok", "✓", "right"], ["no", "✗", "wrong"], ...(this.#useful("unreadable") ? [["none", "?", "not extracted"]] : []),
       ...(this.#useful("failed") ? [["none", "!", "failed"]] : []), ...(graded ? [["soft", "·", "neither right nor wrong"]] : [])];
-    const order = names.length > 1 && names.length <= MARKS ? [element("span", { class: "order" }, `Marks, from the left: ${names.join(", ")}`)] : [];
-    return element("p", { class: "soft small key" }, ...order, ...signs.map(([kind, sign, words]) => element("span", {}, element("b", { class: kind }, sign), ` ${words}`)));
+    return element("p", { class: "soft small key" }, ...signs.map(([kind, sign, words]) => element("span", {}, element("b", { class: kind }, sign), ` ${words}`)));
   }
 
   #useful(name) {
@@ -85,8 +198,7 @@ class SampleBrowser {
   }
 
   #changed() {
-    this.state.words = this.search.value.trim().toLowerCase();
-    this.state.form = this.formSelect.value;
+    this.#read();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.#filter(), 120);
   }
@@ -97,33 +209,21 @@ class SampleBrowser {
 
   #passes(document) {
     const places = this.#places(document);
-    if (!places.length) return false;
+    if (!places.length || !this.expression.test(document)) return false;
     const flags = (place) => this.report.forms[place.form].flags[place.position];
     for (const name of this.state.filters) {
       if (name === "differs" || name === "changed") {
-        if (!this.#disagree(document, name === "differs" ? "run" : "name")) return false;
+        if (!disagrees(this.report, document, name === "differs" ? "run" : "name")) return false;
       } else if (!places.some((place) => flags(place) & BITS[name])) return false;
     }
     return true;
   }
 
-  /** Whether forms that agree in `same` (a run, a name) got the document right and wrong. */
-  #disagree(document, same) {
-    const verdicts = new Map();
-    for (const { form, position } of document.places) {
-      const { scores, flags, higher, [same]: key } = this.report.forms[form];
-      if (scores[position] === null || higher === false) continue;
-      const wrong = Boolean(flags[position] & WRONG);
-      if ((verdicts.get(key) ?? wrong) !== wrong) return true;
-      verdicts.set(key, wrong);
-    }
-    return false;
-  }
-
   async #filter() {
     const mine = (this.run = (this.run ?? 0) + 1);
-    const passing = this.documents.filter((document) => this.#passes(document));
-    const words = this.state.words;
+    const { words, order, down, expression, filters } = this.state;
+    keepInAddress({ filter: expression, words, only: [...filters].join(","), in: this.state.form === "" ? "" : this.report.forms[Number(this.state.form)].key, order: order === "document" && !down ? "" : `${down ? "-" : ""}${order}` });
+    const passing = this.#ordered(this.documents.filter((document) => this.#passes(document)));
     if (!words) return this.#show(passing, "");
     const byPlace = new Map(passing.flatMap((document) => this.#places(document).map((place) => [`${place.form}/${place.position}`, document])));
     const matched = new Set(passing.filter((document) => document.head.toLowerCase().includes(words) || document.key === words));
@@ -140,7 +240,8 @@ class SampleBrowser {
 
   #show(documents, more) {
     this.shown = documents;
-    this.count.textContent = `${grouped(documents.length)} of ${grouped(this.documents.length)} documents${more}`;
+    this.count.textContent = `${grouped(documents.length)} of ${grouped(this.documents.length)} document${this.documents.length === 1 ? "" : "s"}${more}`;
+    if (this.selected && !more && !documents.includes(this.selected)) this.close();
     this.space.style.height = `${documents.length * ROW}px`;
     this.list.scrollTop = 0;
     this.#paint();
@@ -154,18 +255,29 @@ class SampleBrowser {
   }
 
   #row(document, index) {
-    const marks = element("span", { class: "marks" }, ...document.places.slice(0, MARKS).map((place) => this.#mark(place)),
-      ...(document.places.length > MARKS ? [element("span", { class: "soft small" }, ` +${document.places.length - MARKS}`)] : []));
-    const row = element("div", { class: "item", role: "option", "aria-selected": String(document === this.selected), style: `top:${index * ROW}px`, onclick: () => this.open(document) },
-      marks, `${plainLine(document.task)} ${document.doc}`, element("span", { class: "head" }, plainLine(document.head)));
-    return row;
+    const cells = this.columns.map(() => element("span", { role: "gridcell" }));
+    for (const place of document.places) {
+      const { picks } = this.report.forms[place.form];
+      const cell = cells[this.column.get(place.form)];
+      cell.append(this.#mark(place), element("span", { class: "pick" }, plainLine(picks[place.position])));
+      cell.addEventListener("click", (event) => { event.stopPropagation(); this.open(document, place.form); });
+    }
+    return element("div", { class: "item", role: "row", "aria-rowindex": index + 1, "aria-selected": String(document === this.selected), style: `top:${index * ROW}px;${this.#grid()}`, onclick: () => this.open(document) },
+      element("span", { role: "rowheader", class: "doc" }, `${plainLine(document.task)} ${document.doc}`), element("span", { class: "head", role: "gridcell" }, ...this.#hits(plainLine(document.head))), ...cells);
+  }
+
+  /** A line with the words that are sought marked. */
+  #hits(text) {
+    const { words } = this.state;
+    const at = words ? text.toLowerCase().indexOf(words) : -1;
+    return at < 0 ? [text] : [text.slice(0, at), element("mark", {}, text.slice(at, at + words.length)), text.slice(at + words.length)];
   }
 
   #mark({ form, position }) {
     const { scores, flags } = this.report.forms[form];
     const score = scores[position];
     const [kind, sign] = flags[position] & FAILED ? ["none", "!"] : flags[position] & UNREADABLE ? ["none", "?"] : score === 1 ? ["ok", "✓"] : flags[position] & WRONG ? ["no", "✗"] : ["soft", "·"];
-    return element("span", { class: kind, title: listLabel(this.report, this.report.forms[form]) }, sign);
+    return element("span", { class: `mark ${kind}`, title: listLabel(this.report, this.report.forms[form]) }, sign);
   }
 
   move(step) {
@@ -175,40 +287,46 @@ class SampleBrowser {
     this.open(this.shown[next]);
     const top = next * ROW;
     if (top < this.list.scrollTop) this.list.scrollTop = top;
-    else if (top + ROW > this.list.scrollTop + this.list.clientHeight) this.list.scrollTop = top + ROW - this.list.clientHeight;
+    else if (top + ROW + HEAD > this.list.scrollTop + this.list.clientHeight) this.list.scrollTop = top + ROW + HEAD - this.list.clientHeight;
   }
 
   /** Shows a document under one form, or under two side by side, and writes both into the page's address. */
   open(document, form = null, other = null) {
     const kept = (number) => document.places.some((place) => place.form === number);
-    const chosen = form ?? (this.left !== undefined && kept(this.left) ? this.left : (this.#places(document)[0] ?? document.places[0]).form);
+    const asked = document.places.find((place) => this.expression.forms?.has(place.form))?.form;
+    const chosen = form ?? asked ?? (this.left !== undefined && kept(this.left) ? this.left : (this.#places(document)[0] ?? document.places[0]).form);
     const beside = other ?? (this.right !== undefined && this.right !== chosen && kept(this.right) ? this.right : null);
     [this.selected, this.left, this.right] = [document, chosen, beside === -1 || beside === null ? undefined : beside];
     const names = [chosen, ...(this.right === undefined ? [] : [this.right])].map((number) => this.report.forms[number].key);
-    const link = `#sample=${encodeURIComponent(document.key)}&form=${names.map(encodeURIComponent).join(",")}`;
-    if (location.hash !== link) history.replaceState(null, "", link);
+    keepInAddress({ sample: document.key }, { form: names.map(encodeURIComponent).join(",") });
+    this.detail.hidden = false;
+    this.frame.classList.add("opened");
     this.#paint();
     return this.#showDetail(document);
   }
 
   /** Opens what the page's address names. */
   restore() {
-    // Names may hold commas, so the list of forms is split before it is decoded.
-    const address = new Map(location.hash.slice(1).split("&").map((part) => [part.split("=", 1)[0], part.slice(part.indexOf("=") + 1)]));
-    const key = decoded(address.get("sample"));
+    const state = address();
+    const key = decoded(state.get("sample"));
     const document = key && this.documents.find((entry) => entry.key === key);
     if (!document) return;
-    const numbers = (address.get("form") ?? "").split(",").map(decoded).map((name) => this.report.forms.findIndex((form) => form.key === name)).filter((number) => number >= 0);
+    const numbers = (state.get("form") ?? "").split(",").map(decoded).map((name) => this.report.forms.findIndex((form) => form.key === name)).filter((number) => number >= 0);
     this.open(document, numbers[0] ?? null, numbers[1] ?? null);
     const at = this.shown.indexOf(document);
     if (at >= 0) this.list.scrollTop = Math.max(0, at * ROW - this.list.clientHeight / 2);
-    this.root.scrollIntoView();
   }
 
   async #showDetail(document) {
     const numbers = [this.left, ...(this.right === undefined ? [] : [this.right])];
     const place = (number) => document.places.find((entry) => entry.form === number);
-    const samples = await Promise.all(numbers.map((number) => this.source.sample(number, place(number).position)));
+    let samples;
+    try {
+      samples = await Promise.all(numbers.map((number) => this.source.sample(number, place(number).position)));
+    } catch (error) {
+      this.detail.replaceChildren(element("p", { class: "no", role: "alert" }, `The sample cannot be shown: ${plainLine(String(error.message ?? error))} `, element("button", { type: "button", onclick: () => this.#showDetail(document) }, "try again")));
+      return;
+    }
     if (document !== this.selected) return;
     const [leftMarks, rightMarks] = samples.length === 2 ? differingWords(samples[0].prompt, samples[1].prompt, samples[0].question_start, samples[1].question_start) : [null, null];
     const columns = samples.map((sample, index) => this.#column(document, numbers[index], place(numbers[index]).position, sample, index ? rightMarks : leftMarks));
@@ -222,7 +340,7 @@ class SampleBrowser {
     const left = element("select", { "aria-label": "form on the left", onchange: (event) => this.open(document, Number(event.target.value), this.right ?? -1) }, ...options(this.left));
     const right = element("select", { "aria-label": "compare with", onchange: (event) => this.open(document, this.left, Number(event.target.value)) }, ...options(this.right, "compare with …"));
     const white = element("button", { type: "button", "aria-pressed": String(this.state.whitespace), title: "show spaces, tabs and line ends  ( w )", onclick: () => this.toggleWhitespace() }, "whitespace");
-    return element("div", { class: "tools" }, element("b", {}, `${plainLine(document.task)} ${document.doc}`), left, ...(document.places.length > 1 ? [right] : []), white);
+    return element("div", { class: "tools" }, element("b", {}, `${plainLine(document.task)} ${document.doc}`), left, ...(document.places.length > 1 ? [right] : []), white, element("button", { type: "button", class: "close", "aria-label": "close the document", onclick: () => { this.close(); this.list.focus(); } }, "close"));
   }
 
   toggleWhitespace() {
@@ -242,8 +360,19 @@ class SampleBrowser {
     return element("div", {},
       element("h3", {}, plainLine(formLabel(this.report, form)), " ", ...tags),
       element("p", { class: "soft small" }, plainLine(scores)),
-      ...this.#prompt(sample, marks),
-      ...this.#choices(sample), ...this.#completion(sample));
+      element("p", { class: "soft small" }, "prompt ", copyButton(sample.prompt, "the prompt")),
+      ...this.#prompt(sample, marks ?? this.#found(sample.prompt)),
+      ...this.#choices(sample), ...this.#completion(sample), ...(sample.tokens ? [element("p", { class: "soft small" }, `tokens scored: ${sample.tokens.join(", ")}`)] : []));
+  }
+
+  /** Where the words that are sought stand in a text. */
+  #found(text) {
+    const { words } = this.state;
+    const marks = [];
+    const lower = text.toLowerCase();
+    if (lower.length !== text.length) return null; // a letter that is longer in lower case would shift the marks
+    for (let at = words ? lower.indexOf(words) : -1; at >= 0 && marks.length < 1000; at = lower.indexOf(words, at + words.length)) marks.push([at, at + words.length]);
+    return marks.length ? marks : null;
   }
 
   #prompt(sample, marks) {
@@ -279,7 +408,7 @@ class SampleBrowser {
     if (!sample.raw?.length) return [];
     const whitespace = this.state.whitespace;
     return [
-      ...sample.raw.flatMap((text, index) => [element("p", { class: "soft small" }, sample.raw.length > 1 ? `completion ${index + 1}` : "completion"), exactText(text, { whitespace })]),
+      ...sample.raw.flatMap((text, index) => [element("p", { class: "soft small" }, sample.raw.length > 1 ? `completion ${index + 1}` : "completion"), exactText(text, { whitespace, marks: this.#found(text) })]),
       ...(sample.steps ?? []).flatMap((step) => [element("p", { class: "soft small step" }, `→ ${plainLine(step.step)}`), exactText(step.text, { whitespace })]),
       element("p", { class: "answer" }, element("span", { class: "soft" }, "extracted: "), sample.extracted === null ? element("span", { class: "none" }, "nothing") : element("code", { class: "extracted" }, plainLine(String(sample.extracted))),
         element("span", { class: "soft right" }, "right: "), element("code", {}, plainLine(String(Array.isArray(sample.gold) ? sample.gold.join(" | ") : sample.gold ?? sample.target ?? "")))),

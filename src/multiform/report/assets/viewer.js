@@ -29,7 +29,7 @@ function goingOn(states) {
     const forms = Object.entries(state.forms).map(([name, form]) => `${name} ${form.scored} of ${form.documents}`).join(", ");
     return element("div", { class: "panel", "data-status": state.status },
       element("h3", {}, `${plainLine(String(state.model ?? state.file))} `, element("span", { class: `tag ${state.status === "running" && !silence(state) ? "ok" : "none"}` }, state.status, silence(state))),
-      element("div", { class: "track", role: "progressbar", "aria-valuenow": Math.round(100 * done) }, element("span", { class: "fill", style: `display:block;width:${100 * done}%` })),
+      element("div", { class: "track", role: "progressbar", "aria-label": `progress of ${plainLine(String(state.model ?? state.file))}`, "aria-valuenow": Math.round(100 * done) }, element("span", { class: "fill", style: `display:block;width:${100 * done}%` })),
       element("p", { class: "soft small" }, `${grouped(answered + cached)} of ${grouped(needed)} responses${failed ? `, ${failed} failed` : ""}; updated ${shortDate(state.updated)}; ${plainLine(forms).slice(0, 300)}`));
   });
 }
@@ -82,20 +82,37 @@ async function showRuns() {
     ...(runs.complete.length ? runsTable(runs.complete) : [element("p", { class: "soft" }, "No run is complete yet. They appear here as they are written.")])));
   const leaderboard = boardSection(board);
   if (leaderboard.length) sections.push(element("section", { id: "leaderboard" }, element("h2", {}, "Leaderboard"), ...leaderboard));
+  const focused = document.activeElement?.getAttribute("aria-label");
   document.getElementById("report").replaceChildren(...sections);
+  if (focused) document.querySelector(`#report [aria-label="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
 async function showReport() {
   const runs = new URLSearchParams(location.search).get("runs");
-  const report = await ask(`/api/report?runs=${encodeURIComponent(runs)}`);
+  const main = document.getElementById("report");
+  main.replaceChildren(element("p", { class: "soft", role: "status" }, "Reading the run …"));
+  let report;
+  try {
+    report = await ask(`/api/report?runs=${encodeURIComponent(runs)}`);
+  } catch (error) {
+    main.replaceChildren(element("p", { class: "no", role: "alert" }, `The report cannot be shown: ${plainLine(String(error.message ?? error))} `, element("button", { type: "button", onclick: () => showReport() }, "try again")));
+    return;
+  }
+  main.replaceChildren();
+  document.title = report.title;
   buildPage(report, new SampleSource(report, async (number) => (await ask(`/api/samples?runs=${encodeURIComponent(runs)}&block=${number}`)).samples));
 }
 
+/** Follows the folder; after a failed request the page stays as it is, says so, and asks again. */
 async function watch() {
   try {
     await showRuns();
+    document.getElementById("connection")?.remove();
   } catch (error) {
-    document.getElementById("report").replaceChildren(element("p", { class: "no" }, plainLine(String(error))));
+    const words = `The viewer does not answer: ${plainLine(String(error.message ?? error))}. What is shown may be old; asking again …`;
+    const banner = document.getElementById("connection") ?? element("p", { class: "attention", id: "connection", role: "alert" });
+    banner.textContent = words;
+    document.getElementById("report").before(banner);
   }
   setTimeout(watch, WATCH);
 }

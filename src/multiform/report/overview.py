@@ -1,0 +1,207 @@
+"""The first screen of a report: what is not as it should be, the answer in a sentence, how sure it is, its chart."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from multiform.errors import MultiformError
+from multiform.results.charts import has_score, overview_chart
+from multiform.results.compare import chance_level, metric_family
+from multiform.results.form_comparison import FormComparison
+from multiform.results.notes import form_notes, result_notes
+from multiform.results.pivot import p_words, shown_comparisons
+from multiform.results.results import Results
+from multiform.results.run_comparison import FormChange, compare_all_runs, compare_groups
+from multiform.results.values import FormResult, GroupResult
+from multiform.statistics.design import detectable_difference
+from multiform.statistics.estimates import ALPHA
+
+#: How many tasks the sentence names.
+_NAMED = 3
+
+
+def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
+    """What the first screen says of the runs; `labels` are their short names."""
+    changes = list(_changes(runs))
+    return {
+        "attention": [note for run, label in zip(runs, labels, strict=True) for note in _attention(run, label, runs)],
+        "sentence": _change_sentence(changes, labels) if len(runs) > 1 and changes else _sentence(runs[0]),
+        "facts": [] if len(runs) > 1 else _facts(runs[0]),
+        "charts": [_chart(results) for results in runs],
+        "changes": [_change_entry(*change) for change in changes],
+    }
+
+
+def _chart(results: Results) -> dict[str, Any] | None:
+    with suppress(MultiformError):  # there are no scores
+        return overview_chart(results).to_dict()
+    return None
+
+
+def _attention(results: Results, label: str, runs: Sequence[Results]) -> Iterator[str]:
+    """What a reader of the scores has to know before reading them."""
+    before = f"{label}: " if len(runs) > 1 else ""
+    notes = result_notes(results)
+    if results.status != "complete":
+        empty = sum(not form.estimates or not form.n for form in results.forms)
+        missing = f"; {empty} of {len(results.forms)} forms have no scores" if empty else ""
+        scored = sum(form.n for form in results.forms)
+        yield f"{before}Partial: the run {'was stopped' if results.status == 'stopped' else 'failed'} after " + (
+            f"{scored:,} scored samples{missing}"
+        )
+        notes = notes[1:]
+    overrides = ": the format overrides "
+    yield from (f"{before}{note}" for note in [*notes, *(n for n in form_notes(results) if overrides not in n)])
+
+
+Scored = FormResult | GroupResult
+
+
+def _headlines(results: Results) -> dict[str, list[Scored]]:
+    """The forms of each outermost group with a score, and of each task in none."""
+    groups = [group for group in results.groups if group.estimates and group.depth == 0]
+    inside = {name for group in groups for name in group.forms}
+    entries: dict[str, list[Scored]] = {}
+    for group in groups:
+        entries.setdefault(group.path, []).append(group)
+    for form in results.forms:
+        if form.name not in inside and has_score(form):
+            entries.setdefault(form.task, []).append(form)
+    return entries
+
+
+def _sentence(results: Results) -> str:
+    """What the model scores, by the metric that most forms of a task have."""
+    model = str(results.provenance.get("model_name") or results.run.get("model") or "the model")
+    model = model.rstrip("/").rpartition("/")[2] or model
+    headlines = _headlines(results)
+    if not headlines:
+        return f"{model} has no scores in this run"
+    parts = [_range_words(name, entries) for name, entries in headlines.items()]
+    more = f" and {len(parts) - _NAMED} more tasks" if len(parts) > _NAMED else ""
+    several = any(len(entries) > 1 for entries in headlines.values())
+    return f"{model} scores {', '.join(parts[:_NAMED])}{more}{', depending on the form' if several else ''}"
+
+
+def _range_words(name: str, entries: Sequence[Scored]) -> str:
+    metrics = [next(iter(entry.estimates)).partition(",")[0] for entry in entries]
+    families = [_family(entry, metric) for entry, metric in zip(entries, metrics, strict=True)]
+    family = max(dict.fromkeys(families), key=families.count)
+    chosen = [next(iter(e.estimates.values())) for e, found in zip(entries, families, strict=True) if found == family]
+    low, high = min(e.value for e in chosen), max(e.value for e in chosen)
+    metric = "" if family == "accuracy" else f" {family}"
+    if len(chosen) > 1:
+        return f"{low:.2f} to {high:.2f}{metric} on {name}"
+    [estimate] = chosen
+    interval = f" ({estimate.low:.3f} to {estimate.high:.3f})" if estimate.low is not None else ""
+    return f"{estimate.value:.3f}{metric}{interval} on {name}"
+
+
+def _family(entry: Scored, metric: str) -> str:
+    if isinstance(entry, FormResult):
+        return metric_family(entry) or metric
+    return "accuracy" if metric in ("acc", "exact_match") else metric
+
+
+def _facts(results: Results) -> list[dict[str, str]]:
+    """How sure the answer is: documents, forms, best minus worst, what chance would show, what the run can detect."""
+    headlines = _headlines(results)
+    documents = sum(max(entry.n for entry in entries) for entries in headlines.values())
+    forms = max((len(entries) for entries in headlines.values()), default=0)
+    facts = [_fact("documents", f"{documents:,}", ""), _fact("form" if forms == 1 else "forms", str(forms), "")]
+    comparisons = [c for c in shown_comparisons(results) if c.spread is not None and c.name in headlines]
+    # Bits per byte and the like have a comparison of their own; accuracy is what the sentence says.
+    comparisons = [c for c in comparisons if any(chance is not None for chance in c.chances)] or comparisons
+    if not comparisons:
+        if forms == 1 and len(headlines) == 1:
+            [[entry]] = headlines.values()
+            if isinstance(entry, FormResult) and (chance := chance_level(entry.samples)) is not None:
+                facts.append(_fact("chance level", f"{chance:.3f}", "how often a random choice is right"))
+        return facts
+    clearest = min(comparisons, key=lambda comparison: _p(comparison))
+    p = min(1.0, _p(clearest) * len(comparisons))
+    return [*facts, *_spread_facts(clearest, p, len(comparisons))]
+
+
+def _p(comparison: FormComparison) -> float:
+    return 1.0 if comparison.spread is None else comparison.spread.p
+
+
+def _spread_facts(comparison: FormComparison, p: float, among: int) -> list[dict[str, str]]:
+    spread = comparison.spread
+    assert spread is not None
+    low, high = spread.spread.interval
+    where = f"{comparison.name}, {comparison.scoring}" + (f", clearest of {among}" if among > 1 else "")
+    verdict = "finding" if p < ALPHA else "no finding"
+    corrected = " after correction" if among > 1 else ""
+    detectable = detectable_difference(comparison.clusters, comparisons=max(1, len(comparison.differences)))
+    can = "none" if detectable.difference is None else f"{detectable.difference:.3f}"
+    return [
+        _fact("best − worst", f"{spread.spread.value:.3f}", f"{low:.3f} to {high:.3f} ({where})", key="spread"),
+        _fact("by chance", f"{spread.by_chance:.3f}", "if all forms were equally good"),
+        _fact("is it noise?", verdict, f"{p_words(p)}{corrected}", key="verdict"),
+        _fact("detectable", can, f"smallest difference with {detectable.power:.0%} power"),
+    ]
+
+
+def _fact(name: str, value: str, words: str, key: str = "") -> dict[str, str]:
+    return {"name": name, "value": value, "words": words, "key": key or name}
+
+
+def _changes(runs: Sequence[Results]) -> Iterator[tuple[int, int, str, FormChange]]:
+    """Every group, then every form, that two runs have; groups are corrected among themselves, as in `compare`."""
+    for first, second in itertools.combinations(range(len(runs)), 2):
+        with suppress(MultiformError):
+            for change in compare_groups(runs[first], runs[second]):
+                yield first, second, "group", change
+    for first, second, change in compare_all_runs(runs):
+        yield first, second, "form", change
+
+
+def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels: Sequence[str]) -> str:
+    groups = [entry for entry in changes if entry[2] == "group"]
+    counted = groups or list(changes)
+    kind = "groups" if groups else "forms"
+    if len(counted) == 1 or groups:
+        first, second, _, change = min(counted, key=lambda entry: 1.0 if entry[3].p is None else entry[3].p)
+        low, high = change.simultaneous
+        p = "" if change.p_simultaneous is None else f", {p_words(change.p_simultaneous)}"
+        words = "worse than" if change.gain < 0 else "better than"
+        if change.p_simultaneous is not None and change.p_simultaneous >= ALPHA:
+            words = "not shown to differ from"
+        interval = "" if math.isnan(low) else f" ({low:+.3f} to {high:+.3f}{p})"
+        sentence = (
+            f"{labels[second]} is {words} {labels[first]} on {change.name}: {change.difference.value:+.3f}{interval}"
+        )
+        return sentence.replace("-", "−") if "-" not in change.name + labels[first] + labels[second] else sentence
+    shown = [entry[3] for entry in counted if entry[3].p_simultaneous is not None and entry[3].p_simultaneous < ALPHA]
+    worse = sum(change.gain < 0 for change in shown)
+    which = f"{labels[1]} against {labels[0]}" if len(labels) == 2 else f"{len(labels)} runs against each other"
+    return (
+        f"{which}: {worse} of {len(counted)} {kind} got worse, {len(shown) - worse} better, "
+        f"{len(counted) - len(shown)} without a finding"
+    )
+
+
+def _change_entry(first: int, second: int, kind: str, change: FormChange) -> dict[str, Any]:
+    low, high = (None if math.isnan(bound) else bound for bound in change.simultaneous)
+    return {
+        "first": first,
+        "second": second,
+        "kind": kind,
+        "name": change.name,
+        "metric": change.metric,
+        "before": change.first.value,
+        "after": change.second.value,
+        "difference": change.difference.value,
+        "low": low,
+        "high": high,
+        "p": change.p_simultaneous,
+        "higher": change.higher_is_better,
+        "raised": len(change.raised),
+        "lowered": len(change.lowered),
+    }
