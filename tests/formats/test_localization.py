@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "languages"
 MAY_SHARE = {"question": {"problem"}, "problem": {"question"}, "true": {"right"}, "right": {"true"},
              "also": {"and"}, "and": {"also"}}  # fmt: skip
 #: A row that reads the same in every language.
-ROW = {"question": "2 + 2 = ?", "choices": ["3", "4", "5", "6"], "answer": 1}
+ROW: dict[str, Any] = {"question": "2 + 2 = ?", "choices": ["3", "4", "5", "6"], "answer": 1}
 
 
 def chosen(label: str, spec: Any = None) -> Any:
@@ -114,7 +114,7 @@ def test_extraction_reads_back_the_label_that_the_format_would_answer(code):
         answer = written_answer(format.shot_answer(), label)
         for text, primed in ((answer, False), (after_prefix(answer, format.gen_prefix), True), (f"… {answer}.", False)):
             found = outcome(text, label, format, doc, primed=primed)
-            assert scorer.read(found) == label, (text, primed)
+            assert scorer.read_answer(found) == label, (text, primed)
 
 
 @pytest.mark.parametrize(
