@@ -142,7 +142,8 @@ def overview_chart(results: ResultsData) -> ChartSpec:
     missing = {form.name: share for form in forms if (share := _missing_share(form)) is not None}
     parents = {name: group.path for group in sorted(groups, key=lambda group: group.depth) for name in group.forms}
     rows: dict[str, list[dict[str, Any]]] = {}
-    for entry in [*groups, *forms]:
+    entries: list[FormResult | GroupResult] = [*groups, *forms]
+    for entry in entries:
         members = [entry] if isinstance(entry, FormResult) else [by_name[n] for n in entry.forms if n in by_name]
         key = next(iter(entry.estimates))
         estimate, metric = entry.estimates[key], key.partition(",")[0]
