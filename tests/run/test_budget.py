@@ -53,6 +53,17 @@ def test_a_budget_finds_the_best_and_the_worst_form_with_a_part_of_the_evaluatio
     assert stops["forms"]["many@mcqa[wrap=(x)]"]["why"] == "the best and the worst form are known"
 
 
+def test_a_run_that_asks_about_the_dataset_stops_sooner(many, capsys):
+    of_questions = evaluate(model=scripted(), tasks=f"{many}@mcqa", until_ci=0.06).forms[0]
+    results = evaluate(model=scripted(), tasks=f"{many}@mcqa", until_ci=0.06, ci_of="dataset")
+    assert results.forms[0].n < of_questions.n
+    [stops] = results.run["budget"]
+    assert "the interval of the whole dataset's score is narrow enough" in stops["forms"]["many@mcqa"]["why"]
+    assert results.run["arguments"]["ci_of"] == "dataset"
+    assert main(["run", "--tasks", str(many), "--model", "dummy", "--ci_of", "dataset"]) == 2
+    assert "there is no until_ci; add e.g. --until_ci 0.03" in capsys.readouterr().err
+
+
 def test_a_budget_that_is_spent_claims_nothing_that_is_not_known(many):
     model = scripted()
     results = evaluate(model=model, tasks=f"{many}@mcqa+mcqa[wrap=x)]+mcqa[wrap=x:]", budget=100)

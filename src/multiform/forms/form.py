@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from multiform.calls import accepted_arguments
-from multiform.errors import ConfigError, DataError, MultiformError, nearest, running
+from multiform.errors import ConfigError, DataError, MultiformError, UsageError, nearest, running
 from multiform.fields import Doc
 from multiform.forms.aggregator import FormAggregator
 from multiform.forms.hooks import FIELD_HOOKS
@@ -23,6 +24,7 @@ from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance, Output, resolved_names
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.statistics.estimates import Estimate
+from multiform.statistics.sampling import draw_documents
 from multiform.tasks import TaskConfig
 from multiform.tasks.config import task_keys
 from multiform.tasks.datasets.documents import Docs, DocSource, select_docs
@@ -176,9 +178,35 @@ class Form(FormSpec):
         samples = None
         if limit is None and self.settings.samples is not None:
             samples = self.settings.samples.get(self.name, self.settings.samples.get(self.task_name))
+        if limit is None and samples is None:
+            samples = self._drawn_samples
         limit = self.settings.limit if limit is None else limit
         select: Callable[..., Iterator[tuple[int, dict[str, Any]]]] = self.hooks.get("doc_iterator", self.select_docs)
         return select(limit=limit, samples=samples)
+
+    @cached_property
+    def _drawn_samples(self) -> list[int] | None:
+        """The indexes of a random sample of documents; None where the run takes the first ones, or all."""
+        limit, (kind, _, column) = self.settings.limit, self.settings.sample.partition(":")
+        if limit is None or kind == "first":
+            return None
+        docs = self.eval_docs
+        number = min(len(docs), math.ceil(len(docs) * limit) if limit < 1 else int(limit))
+        strata = self._strata(column, docs) if kind == "stratified" else None
+        return draw_documents(range(len(docs)), number, strata=strata, seed=self.settings.sample_seed)
+
+    def _strata(self, column: str, docs: Docs) -> list[str]:
+        """The value of each document in a column, by default in that of the task's clusters."""
+        column = column or str(self.metadata.get("cluster") or "")
+        if not column:
+            hint = "name a column, e.g. --sample stratified:subject, or draw with --sample random"
+            raise UsageError("the task names no clusters to stratify by", where=f"--sample: {self.name}", hint=hint)
+        missing = next((number for number, doc in enumerate(docs) if column not in doc), None)
+        if missing is not None:
+            message = f"document {missing} has no column '{column}'"
+            hint = nearest(column, list(docs[missing]), listed="columns")
+            raise UsageError(message, where=f"--sample: {self.name}", hint=hint)
+        return [str(doc[column]) for doc in docs]
 
     def select_docs(
         self, *, rank: int = 0, limit: float | None = None, world_size: int = 1, samples: Sequence[int] | None = None

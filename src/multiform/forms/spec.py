@@ -57,6 +57,9 @@ class RunSettings:
     model_args: Mapping[str, Any] = field(default_factory=dict)
     #: How many documents are evaluated: a number, or a fraction below 1.
     limit: float | None = None
+    #: Which documents that are: "first", "random", "stratified" or "stratified:COLUMN".
+    sample: str = "first"
+    sample_seed: int | None = 0
     #: The documents to evaluate, by the name of the form or task.
     samples: Mapping[str, Sequence[int]] | None = None
 

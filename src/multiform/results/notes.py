@@ -17,7 +17,7 @@ from multiform.results.provenance import usage_words
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.scoring.filters import INVALID
 from multiform.scoring.lenient import is_leniently_right, names_an_answer
-from multiform.statistics.estimates import ALPHA, STOPPED_LEVEL, Estimate, mean_estimate
+from multiform.statistics.estimates import ALPHA, LEVEL, STOPPED_LEVEL, Estimate, mean_estimate
 from multiform.terminal import duration
 
 if TYPE_CHECKING:  # they need numpy, which a run of one form does not
@@ -209,27 +209,38 @@ def result_notes(results: ResultsData) -> list[str]:
 def _limit_notes(results: ResultsData) -> Iterator[str]:
     """That `--limit` takes the first rows, which are no random sample where a file is sorted."""
     partial = [form for form in results.forms if form.n < form.total_docs]
+    if _drawing(results) != "first":
+        return
     if results.run.get("limit") is not None and not results.run.get("budget") and partial:
         numbers = dict.fromkeys(f"{form.n:,} of {form.total_docs:,}" for form in partial)
         listed = (
             f"the first {next(iter(numbers))} documents" if len(numbers) == 1 else "the first documents of each task"
         )
-        yield f"limit: {listed}, no random sample if they are sorted (--until_ci draws one)"
+        yield f"limit: {listed}, no random sample if they are sorted (--sample random draws one)"
 
 
 def _dataset_notes(results: ResultsData) -> Iterator[str]:
-    """What all documents would score, where `--until_ci` drew some of them at random."""
+    """What all documents would score, where `--until_ci` or `--sample` drew some of them at random."""
+    drawn_alone = _drawing(results) != "first"
     stops = [task["forms"] for task in results.run.get("budget") or () if task.get("rule") == "until_ci"]
     for form in results.forms:
         total = next((forms[form.name]["documents"] for forms in stops if form.name in forms), 0)
+        if drawn_alone and not stops:
+            total = form.total_docs
         if form.n >= total or not form.samples:
             continue
-        estimate = dataset_interval(form, form.primary, total, level=STOPPED_LEVEL)
+        level = STOPPED_LEVEL if stops else LEVEL
+        estimate = dataset_interval(form, form.primary, total, level=level, whole_clusters=not drawn_alone)
         if estimate is not None:
             low, high = estimate.interval
             scored = f"all {total:,} documents would score {low:.4f} to {high:.4f} ({form.primary.partition(',')[0]})"
             drawn = f"{form.n:,} of them were drawn at random, and the table's interval is that of all such questions"
             yield f"{form.name}: {scored}; {drawn}"
+
+
+def _drawing(results: ResultsData) -> str:
+    """Which documents `--limit` took: "first", or how they were drawn."""
+    return str((results.run.get("arguments") or {}).get("sample", "first"))
 
 
 def _ending_notes(results: ResultsData) -> Iterator[str]:

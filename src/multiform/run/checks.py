@@ -26,6 +26,12 @@ def check_options(options: RunOptions) -> None:
     """Refuse options that exclude each other, and an output folder that cannot be written to."""
     if options.limit is not None and options.samples is not None:
         raise UsageError("limit and samples exclude each other", where="--samples", hint="give one of them")
+    if options.sample != "first" and options.limit is None:
+        message = f"{options.sample} says which documents a limit takes, and there is none"
+        raise UsageError(message, where="sample", hint="add e.g. --limit 100, or leave it out")
+    if options.ci_of != "questions" and options.until_ci is None:
+        message = "it says which interval until_ci waits for, and there is no until_ci"
+        raise UsageError(message, where="ci_of", hint="add e.g. --until_ci 0.03, or leave it out")
     if options.budget is not None and options.until_ci is not None:
         message = "a budget searches the best and worst form, until_ci measures every form"
         raise UsageError(message, where="until_ci", hint="give one of budget and until_ci")

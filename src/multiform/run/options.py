@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
@@ -170,6 +170,16 @@ class RunOptions(BaseModel):
     limit: Annotated[
         float | None, _docs("the first N documents, or a fraction below 1", values.LIMIT, short="-L", setting=True)
     ] = None
+    sample: Annotated[
+        str,
+        _docs(
+            "which documents --limit takes: first, random, or stratified[:COLUMN], in which each value of a column (by "
+            "default that of the task's clusters) has its share; drawn with python's seed (default: first)",
+            values.SAMPLE,
+            setting=True,
+            recorded=True,
+        ),
+    ] = "first"
     samples: Annotated[
         Mapping[str, Sequence[int]] | None,
         _docs("chosen documents: '{\"task\": [0, 5]}', or a file", values.SAMPLES, short="-E", setting=True),
@@ -199,6 +209,16 @@ class RunOptions(BaseModel):
             recorded=True,
         ),
     ] = None
+
+    ci_of: Annotated[
+        Literal["questions", "dataset"],
+        _docs(
+            "the interval of --until_ci: that of all such questions, or that of what the whole dataset would score, "
+            "which needs fewer documents (default: questions)",
+            one_of(("questions", "dataset")),
+            recorded=True,
+        ),
+    ] = "questions"
 
     confirm_run_unsafe_code: Annotated[
         bool,
@@ -326,6 +346,7 @@ class RunOptions(BaseModel):
         settings["gen_kwargs"] = generation_arguments(self.gen_kwargs)
         settings["perturbation"] = parse_arguments(self.perturbation, where="perturbation") or None
         settings["metadata"] = parse_arguments(self.metadata, where="metadata")
+        settings["sample_seed"] = self.seeds[0]
         settings["fewshot_seed"] = values.DEFAULT_SEEDS[3] if self.seeds[3] is None else self.seeds[3]
         metric = "bypass" if self.predict_only else None
         return RunSettings(**settings, metric=metric, model_args=self.model_arguments)

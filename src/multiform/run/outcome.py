@@ -273,10 +273,11 @@ def _open_journal(options: RunOptions, model: Model, pending: Sequence[PendingSa
         documents[entry.form.name] = documents.get(entry.form.name, 0) + 1
     template = model.chat_template_name()
     identities = sorted([name, form.identity(template)] for name, form in forms.items())
+    drawing = [] if options.sample == "first" else [options.sample, options.seeds[0]]
     name = model_name(model, options.model_arguments)
     return Journal(
         output_folder(Path(options.output_path), safe_name(name)),
-        short_hash([model.identity, identities, options.limit, options.samples]),
+        short_hash([model.identity, identities, options.limit, options.samples, *drawing]),
         about={"model": options.model_label, "model_name": name},
         documents=documents,
         samples=options.log_samples,

@@ -73,7 +73,7 @@ class EarlyStopping:
             outcomes.begin(most if budget is None else min(most, budget))
             for number, evaluation in enumerate(evaluations):
                 if half_width is not None:
-                    stops.append(evaluation.until(half_width))
+                    stops.append(evaluation.until(half_width, of_dataset=self.options.ci_of == "dataset"))
                 else:
                     stops.append(evaluation.search(remaining // (len(evaluations) - number)))
                     remaining -= evaluation.evaluations

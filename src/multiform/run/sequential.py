@@ -241,7 +241,8 @@ class SequentialEvaluation:
         reasons = {}
         for name in self.names:
             width = self._width(name, of_dataset=of_dataset)
-            why = "its interval is narrow enough" if width <= half_width else self._no_more
+            interval = "the interval of the whole dataset's score" if of_dataset else "its interval"
+            why = f"{interval} is narrow enough" if width <= half_width else self._no_more
             reasons[name] = f"{why} (± {width:.3f})" if math.isfinite(width) else why
         guarantee = (
             f"Each interval is a {STOPPED_LEVEL:.0%} one, so that it holds with probability {1 - DELTA:g} "

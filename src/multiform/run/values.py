@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -229,6 +230,11 @@ YES_OR_NO = ValueType(
     accepts=_is_bool, expected="True or False", example="True", read=_read_bool, arity="optional", metavar="BOOL"
 )
 COUNT = count()
+SAMPLE = ValueType(
+    accepts=lambda value: isinstance(value, str) and re.fullmatch(r"first|random|stratified(:.+)?", value) is not None,
+    expected="first, random, stratified or stratified:COLUMN",
+    example="'random'",
+)
 LIMIT = ValueType(
     accepts=lambda value: _is_share_or_count(value) and value > 0,
     expected="a whole number of documents or a fraction below 1",
