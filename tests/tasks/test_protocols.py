@@ -126,6 +126,7 @@ def test_the_prompt_of_a_protocol_never_changes_without_a_new_version(name: str)
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
+        pytest.fail(f"{path.name} was missing and is written: look at it")
     assert text == path.read_text(), "raise the version of the protocol, and remove the file to write it again"
 
 

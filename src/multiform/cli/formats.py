@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
@@ -34,9 +35,14 @@ def _add_formats(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=["explain", "infer"], metavar="explain|infer", help="what to do")
     parser.add_argument(
         "names",
-        nargs="+",
+        nargs="*",
         metavar="FORMAT|TASK",
         help="to explain: a format, template or style, see multiform ls formats; to infer: a task, group, tag or file",
+    )
+    parser.add_argument(
+        "--prompt",
+        metavar="FILE",
+        help="infer the format or protocol of the prompt in a file, in lm-eval's samples (.jsonl), or in - (stdin)",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_flags(parser, SOURCES)
@@ -45,6 +51,11 @@ def _add_formats(parser: argparse.ArgumentParser) -> None:
 
 def _formats(options: argparse.Namespace) -> int:
     """Explain each format, or show what formats find in each task."""
+    if bool(options.names) == (options.prompt is not None) or (options.prompt and options.action != "infer"):
+        hint = "name formats to explain, or tasks to infer from, or give infer --prompt FILE"
+        raise UsageError("expected names or a prompt", where=f"formats {options.action}", hint=hint)
+    if options.prompt is not None:
+        return _recognise(options)
     if options.action == "infer":
         return _infer(options)
     from multiform.formats import FormatConfig
@@ -110,6 +121,44 @@ def _print_explanation(explanation: dict[str, Any]) -> None:
         for difference in explanation["differences"].get(dialect, ()):
             print(f"# differs: {difference}")
     print()
+
+
+def _recognise(options: argparse.Namespace) -> int:
+    """Print the format or protocol of a prompt, or the nearest one and what it has that the prompt lacks."""
+    from multiform.forms.recognition import known_layouts, recognise
+    from multiform.tasks import TaskManager
+
+    result = recognise(_prompt_text(options.prompt), known_layouts(TaskManager(options.include_path)))
+    if options.json:
+        print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
+    elif result.fits:
+        print(f"the layout of {', '.join(result.to_dict()['fits'])}")
+    elif result.nearest is None:
+        print("no known format or protocol is like it")
+    else:
+        print(f"nearest: {result.to_dict()['nearest']}, of which the prompt lacks:")
+        for piece in result.missing:
+            print(f"* {json.dumps(piece, ensure_ascii=False)}")
+    return 0
+
+
+def _prompt_text(name: str) -> str:
+    """The prompt in a file, of the first document of a samples file, or of standard input."""
+    if name == "-":
+        return sys.stdin.read().rstrip("\n")
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot be read: {error}", where=name, hint="give a text file, or - for stdin") from error
+    if not name.endswith(".jsonl"):
+        return text.rstrip("\n")
+    try:
+        arguments = json.loads(text.partition("\n")[0])["arguments"]
+        first = arguments["gen_args_0"]["arg_0"] if isinstance(arguments, dict) else arguments[0][0]
+    except (ValueError, LookupError, TypeError) as error:
+        hint = "give a samples file that lm-eval wrote with --log_samples"
+        raise UsageError("no prompt in its first line", where=name, hint=hint) from error
+    return str(first)
 
 
 def _infer(options: argparse.Namespace) -> int:
@@ -278,6 +327,7 @@ examples:
   multiform formats explain mcqa
   multiform formats explain mcq::gpqa --json
   multiform formats infer mmlu --include_path lm_eval
+  multiform formats infer --prompt pasted.txt         the format or protocol of a prompt
 """,
     add_arguments=_add_formats,
     execute=_formats,

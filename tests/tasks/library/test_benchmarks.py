@@ -19,7 +19,7 @@ SHARED = ROOT.parent / "shared"
 #: What every file says of its benchmark.
 FACTS = {"title", "kind", "language", "licence", "paper", "rows", "reported", "seen", "version"}
 DOCS = 25
-SUITES = ("multilingual", "open-llm-leaderboard-2", "quick", "reasoning", "smol")
+SUITES = ("multilingual", "open-llm-leaderboard-2", "olmes-core", "quick", "reasoning", "smol")
 #: A row of a copy whose publishers removed the answers.
 NO_ANSWERS = '"text": [""]'
 #: What rows that repeat an example are bound to have.
