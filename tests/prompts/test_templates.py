@@ -426,3 +426,10 @@ def test_filters_read_lists_labels_and_boxes():
     for template in ("{{text|literal}}", "{{text|boxed}}"):
         with pytest.raises(DataError):
             process_field(doc, template)
+
+
+def test_a_seed_decides_the_order_of_a_shuffled_list():
+    template = compile_template("{{[a, b, 'c', 'd']|shuffle(a)|join}}")
+    orders = {render(template, {"a": seed, "b": "b"})[-3:] for seed in "uvwxyz"}
+    assert len(orders) > 1
+    assert render(template, {"a": "u", "b": "b"}) == render(template, {"a": "u", "b": "b"})

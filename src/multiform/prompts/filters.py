@@ -6,6 +6,7 @@ import ast
 import html
 import json
 import os
+import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from threading import current_thread, main_thread
@@ -119,6 +120,13 @@ def _indexes(values: Sequence[Any], value: Any) -> list[int]:
     return [index for index, item in enumerate(values) if item == value]
 
 
+def _shuffle(values: Sequence[Any], seed: Any) -> list[Any]:
+    """The values in an order that depends on the seed alone, which may be a text of the document."""
+    order = list(values)
+    random.Random(seed).shuffle(order)
+    return order
+
+
 def _mend_encoding(text: str) -> str:
     """UTF-8 that was read as Latin-1 ("Ã±") read again as UTF-8 ("ñ"); other texts as they are."""
     try:
@@ -146,6 +154,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "answer_key_to_index": _answer_key_to_index,
     "choice_list": choice_list,
     "literal": _literal,
+    "shuffle": _shuffle,
     "findall": _findall,
     "boxed": _boxed_answer,
     "indexes": _indexes,
