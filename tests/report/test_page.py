@@ -633,4 +633,4 @@ def test_no_panel_of_many_tasks_is_left_out(open_page: Callable[..., Any], tmp_p
     page = open_page(write_report([many], tmp_path / "r.html").as_uri() + "#tab=differences")
     assert page.locator("#pairs summary").count() == 50
     page.locator("#pairs summary").first.click()
-    assert page.locator("#pairs svg").count() == 1
+    _expect(page.locator("#pairs svg")).to_have_count(1)

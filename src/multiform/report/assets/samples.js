@@ -78,7 +78,6 @@ class SampleBrowser {
 
   /** The heads of the matrix, which sort it. */
   #heads() {
-    this.list?.style.setProperty("--columns", this.columns.length);
     const head = (order, text, title) => element("span", { role: "columnheader", "data-order": order, "aria-sort": "none" }, element("button", { type: "button", class: "plain", title, onclick: () => this.#sort(order) }, text));
     return (this.heads = element("div", { class: "item heads", role: "row", style: this.#grid() }, head("document", "document", "in the order of the dataset"), head("flips", "question", "by how many forms disagree"),
       ...this.columns.map((name, index) => head(String(index), name, `${name}: wrong first`))));
@@ -362,7 +361,7 @@ class SampleBrowser {
       element("p", { class: "soft small" }, plainLine(scores)),
       element("p", { class: "soft small" }, "prompt ", copyButton(sample.prompt, "the prompt")),
       ...this.#prompt(sample, marks ?? this.#found(sample.prompt)),
-      ...this.#choices(sample), ...this.#completion(sample), ...(sample.tokens ? [element("p", { class: "soft small" }, `tokens scored: ${sample.tokens.join(", ")}`)] : []));
+      ...this.#choices(sample), ...this.#completion(sample));
   }
 
   /** Where the words that are sought stand in a text. */
