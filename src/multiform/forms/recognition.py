@@ -131,7 +131,7 @@ def _layouts(config: TaskConfig, label: str, task: str | None) -> Iterator[Layou
     described = str(config.description)
     if subject and subject in described:
         described = described.replace(subject, "\ue0ff")
-    bare = config.changed(description="", num_fewshot=0, custom_dataset=_no_documents)
+    bare = config.replace(description="", num_fewshot=0, custom_dataset=_no_documents)
     form = Task.from_config(bare).form
     samples = form.fewshot.samples if isinstance(form.fewshot.samples, list) else []
     shots = tuple(str(shot.get("target", shot.get("solution", ""))) for shot in samples)
