@@ -37,12 +37,12 @@ def test_a_keyword_that_is_no_field_is_a_type_error_as_of_any_function():
         evaluate()  # type: ignore[call-arg]
 
 
-def test_every_field_is_a_flag_of_run_but_the_display_of_progress():
+def test_every_field_is_a_flag_of_run_but_objects():
     flags = flags_of("run")
-    assert [name for name in OPTIONS if name not in flags] == ["progress"]
+    assert [name for name in OPTIONS if name not in flags] == ["track", "progress"]
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIONS if name not in ("tasks", "model", "progress")])
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name not in ("tasks", "model", "track", "progress")])
 def test_a_flag_has_the_default_of_its_field(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("MULTIFORM_DATASET_MIRROR", raising=False)
     assert flags_of("run")[name].default == OPTION_DEFAULTS[name]

@@ -64,7 +64,7 @@ def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, *
     >>> complete_tasks("quiz@c")
     ['quiz@cloze', 'quiz@cot']
     >>> complete_tasks("quiz@mcqa,qu")[:1]
-    ['quiz@mcqa,quality']
+    ['quiz@mcqa,quac']
     """
     before, comma, last = prefix.rpartition(",")
     stem = before + comma

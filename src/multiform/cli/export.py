@@ -59,7 +59,8 @@ def _writer(name: str) -> Callable[[Results, Path], list[Path]]:
 
 COMMAND = Command(
     help="write a run for other tools: Inspect, Every Eval Ever, Parquet, OpenTelemetry, the hub",
-    description="Write the results of a run in the format of another tool. docs/exchange.md lists what each one holds.",
+    description="Write the results of a run in the format of another tool. 'multiform docs exchange' lists what each "
+    "one holds.",
     examples="""\
 examples:
   multiform export results --to inspect -o logs           then: inspect view --log-dir logs

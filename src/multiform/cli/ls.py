@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from multiform.cli import options as flags
 from multiform.cli.parser import Command
 from multiform.errors import UsageError, nearest
-from multiform.formats.localization import language_codes, local_words
 from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
@@ -148,6 +147,8 @@ def _registry_rows(kind: str) -> list[dict[str, Any]]:
 
         return [{"name": name, "about": models.get(name).about} for name in models]
     if kind == "languages":
+        from multiform.formats.localization import language_codes
+
         return list(map(_language_row, language_codes()))
     registry = _registry(kind)
     rows = [{"name": name, "about": _first_line(registry.get(name))} for name in registry]
@@ -156,6 +157,8 @@ def _registry_rows(kind: str) -> list[dict[str, Any]]:
 
 def _language_row(code: str) -> dict[str, Any]:
     """A language: its name, script, some words, and what no source or speaker has confirmed."""
+    from multiform.formats.localization import local_words
+
     words = local_words(code)
     unsure = f"; unsure: {', '.join(words.unsure)}" if words.unsure else ""
     about = f"{words.name} ({words.script}): {words.cue('question')} {words.cue('answer')}{unsure}"

@@ -192,10 +192,14 @@ def _without_secrets(kwargs: Any) -> Any:
     return {key: "***" if key in _SECRETS and not isinstance(value, bool) else value for key, value in kwargs.items()}
 
 
+#: Keys of few-shot settings that lm-eval does not have.
+_OUR_SHOT_KEYS = ("doc_to_rationale", "fewshot_rows")
+
+
 def _fewshot(config: FewshotConfig) -> dict[str, Any]:
     """All keys of lm-eval, also those that are not set, and Multiform's own where they are set."""
     values = {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
-    return {key: value for key, value in values.items() if value is not None or key != "doc_to_rationale"}
+    return {key: value for key, value in values.items() if value is not None or key not in _OUR_SHOT_KEYS}
 
 
 def _source_code(function: Any) -> str:

@@ -79,7 +79,7 @@ def test_without_lm_eval_it_is_an_error_that_says_so(hidden, tmp_path):
     write(tmp_path, utils="from lm_eval.utils import special\n")
     place = FunctionRef("utils.special", tmp_path, FilePosition(tmp_path / "task.yaml", 3))
     with pytest.raises(
-        ConfigError, match=r"task.yaml:3.*cannot import name 'special'.*docs/lm-eval.md says what of lm"
+        ConfigError, match=r"task.yaml:3.*cannot import name 'special'.*'multiform docs lm-eval' says what of lm"
     ):
         place.resolve()
 

@@ -340,7 +340,7 @@ def test_a_failure_of_our_own_while_reading_a_response_is_raised(server: Any) ->
 
 def test_an_outage_is_one_line_however_many_requests_are_queued(server: Any, caplog: Any) -> None:
     caplog.set_level(logging.INFO, logger="multiform")
-    server.faults = [Fault(status=503)] * 12
+    server.faults.extend([Fault(status=503)] * 12)
     texts = [f"number {n}" for n in range(12)]
     assert len(said(client(server, num_concurrent=12, max_retries=20), *texts)) == 12
     assert len([record for record in caplog.records if "trying again" in record.getMessage()]) == 1

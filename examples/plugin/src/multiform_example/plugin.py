@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from multiform import (
-    ChoiceOutcome,
     Completion,
     GenerationRequest,
     LLOutput,
@@ -20,6 +19,7 @@ from multiform import (
     register_metric,
     register_model,
 )
+from multiform.scoring.outcome import ChoiceOutcome
 
 
 @register_model("longest")
