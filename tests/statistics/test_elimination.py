@@ -78,9 +78,12 @@ def halving(scores, budget):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("deviation", "count"), [(0.03, 8), (0.03, 32), (0.05, 32), (0.08, 32)])
-def test_a_budget_picks_better_than_equal_shares_and_halving_and_measures_without_bias(deviation, count):
-    rng, documents, budget, runs = np.random.default_rng(0), 1000, 1600, 60
+@pytest.mark.parametrize(
+    ("deviation", "count", "budget"),
+    [(0.03, 8, 1600), (0.03, 32, 1600), (0.05, 32, 1600), (0.08, 32, 1600), (0.03, 32, 6400), (0.05, 32, 6400)],
+)
+def test_a_budget_picks_better_than_equal_shares_and_halving_and_measures_without_bias(deviation, count, budget):
+    rng, documents, runs = np.random.default_rng(0), 1000, 60
     regrets, biases = {"equal": 0.0, "halving": 0.0, "search": 0.0}, []
     for _ in range(runs):
         rates = np.clip(rng.normal(0.5, deviation, count), 0.02, 0.98)
