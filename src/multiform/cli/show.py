@@ -146,9 +146,11 @@ def _request_words(request: dict[str, Any]) -> str:
 
 def _print_templates(form: Form, *, as_json: bool) -> None:
     from multiform.results.export import json_line
+    from multiform.tasks.keys import plain
 
-    layout = form.prompt_templates()
-    templates = {key: layout.pop(key) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
+    templates = {key: plain(getattr(form.config, key)) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
+    keys = ("description", "gen_prefix", "target_delimiter", "fewshot_delimiter")
+    layout = {key: plain(getattr(form.config, key)) for key in keys}
     layout["description"] = layout["description"] or None
     if as_json:
         print(json_line({"form": form.name, "format": form.format_label, **templates, **layout}))

@@ -122,7 +122,7 @@ def _settings(form: Form, sample: Sample) -> dict[str, Any]:
         "metric": [[metric.name, dict(metric.kwargs)] for scorer in scorers for metric in scorer.metrics],
         "extraction": [plain(config.filter_list), plain(config.scorer)],
         "generation": form.generation_kwargs if form.output_type == "generate_until" else None,
-        "repeats": form.repeats,
+        "repeats": config.repeats,
     }
 
 

@@ -73,7 +73,7 @@ class Form(FormSpec):
 
     def _check_choice_order(self) -> None:
         """Refuse another order of the choices where code of the task makes or reads prompts with them."""
-        if self.choice_order is None:
+        if self.config.choice_order is None:
             return
         code = [name for name in (*FIELD_HOOKS, "fewshot_context", "construct_requests") if name in self.hooks]
         if self.scores_itself and self.output_type != "multiple_choice":

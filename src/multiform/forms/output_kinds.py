@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -304,7 +305,7 @@ class GenerationKind(OutputKind):
 
     def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
         assert isinstance(context, Prompt)
-        repeats = range(self.form.repeats)
+        repeats = range(self.form.config.repeats)
         return [GenerationRequest.of(context, self.form.generation_kwargs, n) for n in repeats]
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
@@ -345,6 +346,16 @@ class GenerationKind(OutputKind):
             raise DataError(message, where=self.form.name, hint=hint)
 
 
+def count_bytes(text: str) -> int:
+    """The length of a text in UTF-8."""
+    return len(text.encode("utf-8"))
+
+
+def count_words(text: str) -> int:
+    """The number of words of a text, as lm-eval counts them: the parts between white space."""
+    return len(re.split(r"\s+", text))
+
+
 class LoglikelihoodKind(OutputKind):
     """loglikelihood: how likely the right answer is after the prompt."""
 
@@ -376,7 +387,8 @@ class LoglikelihoodKind(OutputKind):
         return [self._outcome(request.continuation, loglikelihood, is_greedy)]
 
     def _outcome(self, text: str, loglikelihood: float, is_greedy: bool = False) -> LikelihoodOutcome:
-        words, bytes = self.form.count_words(text), self.form.count_bytes(text)
+        hooks = self.form.hooks
+        words, bytes = hooks.get("count_words", count_words)(text), hooks.get("count_bytes", count_bytes)(text)
         return LikelihoodOutcome(loglikelihood=loglikelihood, is_greedy=is_greedy, text=text, words=words, bytes=bytes)
 
     def check_requests(self, sample: Sample) -> None:

@@ -48,7 +48,8 @@ def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[
 
 def _fields(form: Form) -> DocumentFields:
     """The fields that the task reads, before any format or perturbation."""
-    raw = form.stated_mapping
+    config = form.config
+    raw = config.stated_mapping if config.recovered is None else config.recovered.mapping
     named = form.format is not None
     return DocumentFields(
         task=form.task_name,
@@ -66,11 +67,11 @@ def _fields(form: Form) -> DocumentFields:
 
 def _revision_findings(form: Form) -> list[Finding]:
     """Whether the dataset of a task comes from the hub at a revision that may move."""
-    path = form.dataset_path
-    bases = [*([] if form.file is None else [form.file.parent]), Path.cwd()]
+    path, source = form.config.dataset_path, form.config.stated.source
+    bases = [*([] if source is None else [source.file.parent]), Path.cwd()]
     if not path or path.count("/") != 1 or any((base / path).exists() for base in bases):
         return []  # not a dataset of the hub
-    if form.dataset_revision not in (None, "main"):
+    if form.config.dataset_kwargs.get("revision") not in (None, "main"):
         return []
     return [
         Finding(
@@ -89,7 +90,7 @@ def fewshot_findings(form: Form) -> list[Finding]:
     fewshot = form.fewshot
     if not form.num_fewshot or form.output_type == "loglikelihood_rolling":
         return []
-    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not form.process_docs:
+    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not form.config.process_docs:
         return []
     if form.source.has_own_docs or {"fewshot_docs", "eval_docs"} & form.hooks.keys():
         return []  # the task's own code chooses the documents
@@ -202,7 +203,7 @@ def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
             level="info",
         )
         for form in forms
-        if form.should_decontaminate and "no_corpus" not in silenced_codes(form)
+        if form.config.should_decontaminate and "no_corpus" not in silenced_codes(form)
     ]
 
 

@@ -69,7 +69,7 @@ def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | 
 
 def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None) -> None:
     """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
-    unsafe = [form for form in forms if form.unsafe_code]
+    unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
             "the task runs code that the model writes",

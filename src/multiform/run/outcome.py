@@ -212,7 +212,7 @@ def form_result(
     if contaminated is not None:
         clean = form.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
-    format, mapping = form.format, form.mapping
+    format, mapping = form.format, form.config.mapping
     return FormResult(
         form=form.name,
         task=form.task_name,
@@ -227,7 +227,7 @@ def form_result(
         format=None if format is None else format.to_dict(),
         format_label=form.format_label,
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
-        overridden=form.overridden_settings,
+        overridden=(*form.config.overridden, *form.scoring.overridden),
         samples=scored,
         cluster=form.cluster,
         failed=failed,

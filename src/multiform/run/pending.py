@@ -126,7 +126,7 @@ def contaminated_docs(
     dirty: dict[str, set[int] | None] = {}
     for form in forms:
         dirty[form.name] = None
-        if corpus and form.should_decontaminate:
+        if corpus and form.config.should_decontaminate:
             ids = [entry.sample.doc_id for entry in entries.get(form.name, ())]
             queries = {doc_id: form.decontamination_query(form.eval_docs[doc_id]) for doc_id in ids}
             dirty[form.name] = find_contaminated(queries, [Path(path) for path in corpus])
