@@ -47,7 +47,7 @@ def _execute(options: argparse.Namespace) -> int:
         if options.jinja:
             _print_templates(form, as_json=options.json)
             continue
-        indexes = _chosen(options, len(form.eval_docs))
+        indexes = _selected_range(options, len(form.eval_docs))
         # Few-shot examples are drawn for every document in order, so that a document has the same ones as in a run.
         for doc_id, doc in form.docs(limit=max(indexes) + 1):
             sample = form.sample(doc_id, doc, template)
@@ -56,7 +56,7 @@ def _execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(options: argparse.Namespace, total: int) -> range:
+def _selected_range(options: argparse.Namespace, total: int) -> range:
     """The documents that `--doc` or `--limit` names."""
     if options.limit is None:
         return _range(options.doc or "0", total)

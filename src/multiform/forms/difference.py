@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -84,20 +83,6 @@ def text_edits(first: str, second: str) -> list[Edit]:
         for tag, start, end, other_start, other_end in matcher.get_opcodes()
         if tag != "equal"
     ]
-
-
-def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """The text with the edits made.
-
-    >>> apply_edits("A. yes", text_edits("A. yes", "(A) yes"))
-    '(A) yes'
-    """
-    content = text.encode("utf-8", "surrogatepass")
-    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
-        removed, added = (part.encode("utf-8", "surrogatepass") for part in (edit.removed, edit.added))
-        assert content[edit.start : edit.start + len(removed)] == removed
-        content = content[: edit.start] + added + content[edit.start + len(removed) :]
-    return content.decode("utf-8", "surrogatepass")
 
 
 def compare_forms(first: Form, second: Form, doc_id: int = 0) -> FormDifference:

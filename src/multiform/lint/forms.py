@@ -139,9 +139,9 @@ def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: 
     written = [form for form in forms if form.output_type == "generate_until"]
     if template is None:
         # Only models with a tokenizer say whether they have a template.
-        return _instructed(model, written) if model.tokenizer_info() else []
+        return _instruction_findings(model, written) if model.tokenizer_info() else []
     if apply_chat_template:
-        return [finding for form in written for finding in _thinking(model, form, template)]
+        return [finding for form in written for finding in _thinking_findings(model, form, template)]
     if all(form.output_type == "loglikelihood_rolling" for form in forms):
         return []
     return [
@@ -154,7 +154,7 @@ def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: 
     ]
 
 
-def _instructed(model: Model, forms: Sequence[Form]) -> list[Finding]:
+def _instruction_findings(model: Model, forms: Sequence[Form]) -> list[Finding]:
     """Formats for chat models, asked of a model without a chat template."""
     meant = [form for form in forms if form.format is not None and form.format.meant_for == "chat"]
     return [
@@ -172,7 +172,7 @@ def _instructed(model: Model, forms: Sequence[Form]) -> list[Finding]:
     ]
 
 
-def _thinking(model: Model, form: Form, template: str) -> list[Finding]:
+def _thinking_findings(model: Model, form: Form, template: str) -> list[Finding]:
     """A prefilled answer or a small limit of tokens, for a model that thinks."""
     is_off = '"enable_thinking": false' in model.chat_template_name()
     if "think" not in template or is_off:

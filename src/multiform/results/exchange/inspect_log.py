@@ -39,7 +39,7 @@ _ABOUT_FORM = ("configs", "forms", "intervals", "n-samples", "n-shot", "versions
 def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
     """Write a JSON log for each form; all of them have the same `run_id`. Returns the files."""
     saved = to_json(results)
-    created = _created(results)
+    created = _creation_time(results)
     run_id = short_hash([created, sorted(saved["results"]), saved.get("model_identity")])
     files = []
     for form in results.forms:
@@ -49,7 +49,7 @@ def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
     return files
 
 
-def _created(results: ResultsData) -> str:
+def _creation_time(results: ResultsData) -> str:
     date = datetime.fromisoformat(str(results.provenance.get("date_iso") or datetime.now().isoformat()))
     return date.astimezone().isoformat(timespec="seconds")
 
