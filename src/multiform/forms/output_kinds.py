@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
@@ -14,7 +14,7 @@ from multiform.forms.doc_fields import DocFields
 from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec
 from multiform.labels import gold_index, label_list
-from multiform.prompts.prompt import Prompt
+from multiform.prompts.prompt import ChatTemplate, Prompt
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -29,7 +29,15 @@ from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, Outcome,
 
 
 class OutputKind(ABC):
-    """How a form of one output type builds requests and reads responses."""
+    """How a form of one output type builds requests and reads responses.
+
+    A document may be asked about in stages, such as the turns of a conversation: `requests` gives the first ones, and
+    `next_requests` those that follow from the responses to all before them, until it gives none. A run appends them to
+    the instances of the sample, so that `filter_outputs` and `outcomes` get the outputs of all stages, in order.
+    """
+
+    #: Whether `next_requests` may give any.
+    has_stages: ClassVar[bool] = False
 
     def __init__(self, form: FormSpec) -> None:
         self.form = form
@@ -62,6 +70,16 @@ class OutputKind(ABC):
     @abstractmethod
     def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
         """The requests of a document with this context; `chat` says that it is a chat."""
+
+    def next_requests(
+        self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
+    ) -> list[Request]:
+        """The requests that follow from the outputs of a sample's instances so far; none once it has all of them.
+
+        A pure function of the sample and the outputs: a resumed run calls it again with stored ones. The chat template
+        is that of the model, whether the form applies it or not.
+        """
+        return []
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """The filtered outputs, in the types that filters, metrics and a task's own code take.

@@ -41,6 +41,7 @@ def check_options(options: RunOptions) -> None:
     options.cluster  # noqa: B018  (refuses what is wrong about it)
     options.judge  # noqa: B018
     options.trackers  # noqa: B018
+    options.hub  # noqa: B018
     if options.output_path is not None and not str(options.output_path):
         hint = "give e.g. output_path='results'"
         raise UsageError("the name of the folder is empty", where="output_path", hint=hint)

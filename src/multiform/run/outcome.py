@@ -64,6 +64,8 @@ class RunResults:
         results = self._finish(outcome)
         if self.tracking is not None:  # only now, as nothing that they do may cost the results
             self.tracking.finish(results, outcome.state)
+        if self.options.hub is not None:
+            self.options.hub.push(results)
         return results
 
     def _finish(self, outcome: RunOutcome) -> Results:
