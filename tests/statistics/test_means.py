@@ -152,7 +152,7 @@ def test_one_more_cluster_counts_that_is_wrong_as_a_whole():
     values[0, 2:] = 1
     (part,) = form_means(document_scores(values.ravel(), clusters)).estimates()
     assert part.value > whole.value
-    assert part.low < part.value - 0.05  # two wrong documents in one cluster of twenty do not bound the others
+    assert part.interval[0] < part.value - 0.05  # two wrong documents in one cluster of twenty do not bound the others
 
 
 @pytest.mark.long
