@@ -8,9 +8,10 @@ import pytest
 
 from multiform.errors import UsageError
 from multiform.forms import Form, Task
-from multiform.forms.difference import apply_edits, compare_forms
+from multiform.forms.difference import compare_forms
 from multiform.forms.steps import _Parts, steps_between
 from multiform.tasks import TaskManager
+from tests.forms.test_difference import apply_edits
 from tests.tasks.test_protocols import FORMS, form_of, has_rows_by_key
 
 LABELS = ("mcqa", "cloze", "hybrid", "generate", "mcqa[labels=roman,wrap=(x)]", "mcqa[order=reverse]")

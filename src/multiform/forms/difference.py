@@ -170,20 +170,6 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """The text with the edits made.
-
-    >>> apply_edits("A. yes", text_edits("A. yes", "(A) yes"))
-    '(A) yes'
-    """
-    content = text.encode("utf-8", "surrogatepass")
-    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
-        removed, added = (part.encode("utf-8", "surrogatepass") for part in (edit.removed, edit.added))
-        assert content[edit.start : edit.start + len(removed)] == removed
-        content = content[: edit.start] + added + content[edit.start + len(removed) :]
-    return content.decode("utf-8", "surrogatepass")
-
-
 @dataclass(frozen=True, slots=True)
 class _Rendered:
     """A document as a form renders it, and the documents of its few-shot examples."""
@@ -298,7 +284,7 @@ def _settings(rendered: _Rendered) -> dict[str, Any]:
         "metric": ", ".join(_metric(metric) for metric in form.scoring.scorers[0].metrics),
         "extraction": None if ranks else _extraction(form),
         "generation": None if ranks else dict(form.generation_kwargs),
-        "repeats": form.repeats,
+        "repeats": config.repeats,
     }
 
 

@@ -64,6 +64,8 @@ class RunResults:
         results = self._finish(outcome)
         if self.tracking is not None:  # only now, as nothing that they do may cost the results
             self.tracking.finish(results, outcome.state)
+        if self.options.hub is not None:
+            self.options.hub.push(results)
         return results
 
     def _finish(self, outcome: RunOutcome) -> Results:
@@ -212,7 +214,7 @@ def form_result(
     if contaminated is not None:
         clean = form.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
-    format, mapping = form.format, form.mapping
+    format, mapping = form.format, form.config.mapping
     return FormResult(
         form=form.name,
         task=form.task_name,
@@ -227,7 +229,7 @@ def form_result(
         format=None if format is None else format.to_dict(),
         format_label=form.format_label,
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
-        overridden=form.overridden_settings,
+        overridden=(*form.config.overridden, *form.scoring.overridden),
         samples=scored,
         cluster=form.cluster,
         failed=failed,
