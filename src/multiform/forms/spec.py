@@ -284,6 +284,11 @@ class FormSpec:
         return not self.scores_itself and not self.bypassed
 
     @property
+    def needs_references(self) -> bool:
+        """Whether completions are compared with references, which every document must have then."""
+        return self.compares and any(scorer.needs_references for scorer in self.scoring.scorers)
+
+    @property
     def overridden_settings(self) -> tuple[str, ...]:
         """The settings of the task that its format overrides."""
         return (*self.config.overridden, *self.scoring.overridden)

@@ -12,6 +12,6 @@
     sampling       random orders and samples of documents
     sequences      confidence sequences, and the search for the best and worst of many forms within a budget
 
-docs/statistics.md names the formulas and their sources. `estimates`, `prediction_powered` and `sampling` can be imported
-without numpy.
+docs/statistics.md names the formulas and their sources. `estimates`, `prediction_powered` and `sampling` can be
+imported without numpy.
 """
