@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiform.cli.main import main
 from multiform.forms import Task
-from multiform.forms.difference import apply_edits, compare_forms, text_edits
+from multiform.forms.difference import Edit, compare_forms, text_edits
 from multiform.forms.form import Form
 from multiform.tasks import TaskManager
 
@@ -22,6 +23,16 @@ _LABELS = [name + axes for name in FORMATS for axes in (AXES if name in ("mcqa",
 def form_of(label: str, shots: int = 0) -> Form:
     config = TaskManager().load(f"quiz@{label}")[0]
     return Task.from_config(config.replace(num_fewshot=shots)).form
+
+
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+    """The text with the edits made."""
+    content = text.encode("utf-8", "surrogatepass")
+    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
+        removed, added = (part.encode("utf-8", "surrogatepass") for part in (edit.removed, edit.added))
+        assert content[edit.start : edit.start + len(removed)] == removed
+        content = content[: edit.start] + added + content[edit.start + len(removed) :]
+    return content.decode("utf-8", "surrogatepass")
 
 
 @settings(deadline=None, max_examples=40)

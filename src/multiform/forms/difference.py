@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -86,20 +85,6 @@ def text_edits(first: str, second: str) -> list[Edit]:
     ]
 
 
-def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """The text with the edits made.
-
-    >>> apply_edits("A. yes", text_edits("A. yes", "(A) yes"))
-    '(A) yes'
-    """
-    content = text.encode("utf-8", "surrogatepass")
-    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
-        removed, added = (part.encode("utf-8", "surrogatepass") for part in (edit.removed, edit.added))
-        assert content[edit.start : edit.start + len(removed)] == removed
-        content = content[: edit.start] + added + content[edit.start + len(removed) :]
-    return content.decode("utf-8", "surrogatepass")
-
-
 def compare_forms(first: Form, second: Form, doc_id: int = 0) -> FormDifference:
     """The difference of two forms on a document: of one task, that of the first; of two tasks, each its own."""
     doc = first.eval_docs[doc_id]
@@ -137,7 +122,7 @@ def _settings(form: Form, sample: Sample) -> dict[str, Any]:
         "metric": [[metric.name, dict(metric.kwargs)] for scorer in scorers for metric in scorer.metrics],
         "extraction": [plain(config.filter_list), plain(config.scorer)],
         "generation": form.generation_kwargs if form.output_type == "generate_until" else None,
-        "repeats": form.repeats,
+        "repeats": config.repeats,
     }
 
 

@@ -360,7 +360,7 @@ def drop_silenced(form: Form, findings: Iterable[Finding]) -> list[Finding]:
 
 def silenced_codes(form: Form) -> Mapping[str, str]:
     """The codes that a task silences, each with its reason."""
-    codes = form.lint_ignore
+    codes = form.config.lint_ignore or {}
     for code, reason in codes.items():
         place = form.where("lint_ignore", code)
         if code not in CODES:

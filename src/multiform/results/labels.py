@@ -59,8 +59,8 @@ class HumanLabels:
         labels = {label.doc_id: label for label in self.labels if label.form in (None, form.name, form.task_name)}
         if not scorers or not labels:
             return list(samples)
-        if form.repeats > 1:
-            message = f"a label is of one completion, and '{form.name}' has {form.repeats} of each document"
+        if form.config.repeats > 1:
+            message = f"a label is of one completion, and '{form.name}' has {form.config.repeats} of each document"
             raise UsageError(message, where=_WHERE, hint="calibrate the judge with repeats: 1")
         labelled, changed = [], 0
         for sample in samples:

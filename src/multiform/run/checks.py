@@ -42,6 +42,7 @@ def check_options(options: RunOptions) -> None:
     options.cluster  # noqa: B018  (refuses what is wrong about it)
     options.judge, options.labels  # noqa: B018
     options.trackers  # noqa: B018
+    options.hub  # noqa: B018
     if options.output_path is not None and not str(options.output_path):
         hint = "give e.g. output_path='results'"
         raise UsageError("the name of the folder is empty", where="output_path", hint=hint)
@@ -70,7 +71,7 @@ def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | 
 
 def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None) -> None:
     """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
-    unsafe = [form for form in forms if form.unsafe_code]
+    unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
             "the task runs code that the model writes",

@@ -23,7 +23,7 @@ from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.judges.asking import Judging, judging_by
-from multiform.tasks.plugins import import_plugins
+from multiform.tasks.functions import import_plugins
 
 P = ParamSpec("P")
 

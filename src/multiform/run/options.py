@@ -41,6 +41,7 @@ from multiform.tasks import Design, Group, PythonTask, TaskConfig
 from multiform.tasks.keys import generation_overrides
 
 if TYPE_CHECKING:
+    from multiform.results.exchange.hub import Hub
     from multiform.results.exchange.trackers import Tracker
     from multiform.results.labels import HumanLabels
 
@@ -358,6 +359,12 @@ class RunOptions(BaseModel):
         Arguments | None,
         _output("track the run with MLflow: tracking_uri, experiment, run_name", ARGUMENTS, several=True),
     ] = None
+    hf_hub_log_args: Annotated[
+        Arguments | None,
+        _output(
+            "push the results to the hub: push_results_to_hub, hub_results_org and others", ARGUMENTS, several=True
+        ),
+    ] = None
     track: Annotated[Any, Option("trackers: names, or objects with start, log and finish", ANYTHING, flag="")] = None
     progress: Annotated[Progress | bool | None, Option("where progress is shown", ANYTHING, flag="")] = None
 
@@ -439,6 +446,17 @@ class RunOptions(BaseModel):
         from multiform.results.exchange.trackers import chosen_trackers
 
         return chosen_trackers(self.track, given, config)
+
+    @cached_property
+    def hub(self) -> Hub | None:
+        """The hub that the results are pushed to; arguments that cannot be honoured, such as the token, are refused."""
+        arguments = parse_arguments(self.hf_hub_log_args, where="hf_hub_log_args")
+        if not arguments:
+            return None
+        from multiform.results.exchange.hub import Hub, HubTarget
+
+        target = HubTarget.of(arguments)
+        return None if self.plan_only else Hub(target)
 
     @property
     def policy(self) -> ErrorPolicy:

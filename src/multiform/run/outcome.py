@@ -69,6 +69,8 @@ class RunResults:
         results = self._finish(outcome)
         if self.tracking is not None:  # only now, as nothing that they do may cost the results
             self.tracking.finish(results, outcome.state)
+        if self.options.hub is not None:
+            self.options.hub.push(results)
         return results
 
     def _finish(self, outcome: RunOutcome) -> Results:
@@ -227,7 +229,7 @@ def form_result(
         for scorer in form.scoring.scorers:
             powered = calibration(scored, scorer.name, name=form.name, cluster=form.cluster)
             estimates |= {} if powered is None else {f"{CALIBRATED},{scorer.name}": powered.mean}
-    format, mapping = form.format, form.mapping
+    format, mapping = form.format, form.config.mapping
     return FormResult(
         form=form.name,
         task=form.task_name,
@@ -242,7 +244,7 @@ def form_result(
         format=None if format is None else format.to_dict(),
         format_label=form.format_label,
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
-        overridden=form.overridden_settings,
+        overridden=(*form.config.overridden, *form.scoring.overridden),
         samples=scored,
         cluster=form.cluster,
         failed=failed,

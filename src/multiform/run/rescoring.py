@@ -12,6 +12,7 @@ from typing import Any
 from multiform.errors import MultiformError, UsageError, locating, nearest
 from multiform.forms import Form, RunSettings, Sample, ScoredSample, Task
 from multiform.paths import mirror_path
+from multiform.requests import Output, Request
 from multiform.results import FormResult, Results
 from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import judging_entry
@@ -221,16 +222,26 @@ def _stored_docs(
         message = f"there are no samples of '{form.name}' beside it, and prompts of a chat need the model"
         raise UsageError(message, where=str(recorded.file), hint=hint)
     samples = [entry.sample for entry in pending_samples(form) if entry.sample.doc_id not in failed]
-    requests = dict.fromkeys(instance.request for sample in samples for instance in sample.instances)
-    cached = store.known(str(recorded.results.get("model_identity")), requests)
-    if len(cached) < len(requests):
-        message = (
-            f"there are no samples of '{form.name}' beside it, and {store.path} has {len(cached)} of {len(requests)}"
-        )
-        raise UsageError(f"{message} responses", where=str(recorded.file), hint=hint)
+    identity = str(recorded.results.get("model_identity"))
+    cached: dict[Request, Output] = {}
+    waiting = samples
+    while waiting:
+        requests = dict.fromkeys(instance.request for sample in waiting for instance in sample.instances)
+        cached |= store.known(identity, [request for request in requests if request not in cached])
+        if missing := sum(request not in cached for request in requests):
+            found = f"{store.path} has {len(requests) - missing} of {len(requests)} responses"
+            message = f"there are no samples of '{form.name}' beside it, and {found}"
+            raise UsageError(message, where=str(recorded.file), hint=hint)
+        following = {sample.doc_id: form.continue_sample(sample, _outputs(sample, cached)) for sample in waiting}
+        waiting = [sample for sample in following.values() if sample is not None]
+        samples = [following.get(sample.doc_id) or sample for sample in samples]
     for sample in samples:
-        outputs = tuple(cached[instance.request] for instance in sample.instances)
+        outputs = _outputs(sample, cached)
         yield RecordedDoc(doc_id=sample.doc_id, doc=sample.doc, instances=sample.instances, outputs=outputs)
+
+
+def _outputs(sample: Sample, cached: Mapping[Request, Output]) -> tuple[Output, ...]:
+    return tuple(cached[instance.request] for instance in sample.instances)
 
 
 def _check_same_requests(form: Form, recorded: RecordedRun, arguments: Mapping[str, Any]) -> None:

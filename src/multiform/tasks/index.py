@@ -11,12 +11,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import ConfigError, UsageError, shorten
+from multiform.registry import entry_points_of, package_of
 from multiform.tasks.index_cache import Fault, FolderIndex, Kind, Name, Record, load, safe_stamp, save, scan, stamp_of
-from multiform.tasks.plugins import plugin_folders
 
 if TYPE_CHECKING:
     from multiform.tasks.python_tasks import TaskClass
@@ -35,6 +36,24 @@ def task_folders(include_path: str | Path | Iterable[str | Path] | None, *, libr
     """
     names = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
     return [*([LIBRARY, *plugin_folders()] if library else []), *map(_folder, names)]
+
+
+def plugin_folders() -> list[Path]:
+    """The folders of task files that installed packages name in the group ``multiform.tasks``.
+
+    The packages are found, and not imported.
+    """
+    folders = []
+    for point in entry_points_of("multiform.tasks").values():
+        top, *rest = point.module.split(".")
+        spec = find_spec(top)
+        roots = [] if spec is None else list(spec.submodule_search_locations or ())
+        found = [folder for root in roots if (folder := Path(root, *rest)).is_dir()]
+        folders += found[:1]
+        if not found:
+            package = package_of(point)
+            logger.warning("plug-in '%s' (multiform.tasks) of %s: no package '%s'", point.name, package, point.value)
+    return folders
 
 
 def _folder(name: str | Path) -> Path:

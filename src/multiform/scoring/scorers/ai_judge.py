@@ -219,7 +219,7 @@ class AIJudge(Scorer):
         }
 
     def _detail_metric(self, name: str) -> Metric | None:
-        """The metric of a value beside the grade; a share of verdicts that are worth little is better the lower it is."""
+        """The metric of a value beside the grade; for verdicts that are worth little, a lower share is better."""
         word = name.removeprefix("verdict_").replace("_", " ")
         if word in self._shown_words:
             return replace(value_metric(name), higher_is_better=self._reader.words[word] >= 0.5)
