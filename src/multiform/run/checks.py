@@ -16,6 +16,7 @@ from multiform.results.export import prepare_output
 from multiform.run.loading import create_model
 from multiform.run.options import RunOptions
 from multiform.sandbox import chosen_sandbox
+from multiform.scoring.judges.asking import check_judges
 from multiform.scoring.judges.choice import JudgeChoice
 from multiform.scoring.metrics.base import HubMetric
 from multiform.scoring.scorers.ai_judge import AIJudge
@@ -91,9 +92,10 @@ def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | N
         logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
     for form, scorer in judged:
         try:
-            scorer.judges  # noqa: B018  (refuses what only the user may choose)
+            judges = scorer.judges  # refuses what only the user may choose
         except ConfigError as error:
             raise error.at(form.where("scorer") or form.name) from error
+        check_judges(judges)
 
 
 def check_output_types(forms: Sequence[Form]) -> None:

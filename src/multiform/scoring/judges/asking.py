@@ -126,6 +126,13 @@ class Judging:
         return completions
 
 
+def check_judges(specs: Iterable[JudgeSpec]) -> None:
+    """Find mistakes in the arguments of judges on servers before a model runs; others are loaded when they judge."""
+    for spec in specs:
+        if spec.is_on_a_server:
+            _load_judge(spec)
+
+
 _judging: ContextVar[Judging | None] = ContextVar("judging", default=None)
 
 

@@ -48,13 +48,18 @@ class JudgeSpec:
     arguments: str = field(default="{}", repr=False)
     prices: tuple[float, float] | None = None
 
+    @property
+    def is_on_a_server(self) -> bool:
+        """Whether a server runs it, so that loading it costs nothing."""
+        return self.model in _PROVIDERS
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeChoice:
     """The judges that the user chose: names of models, their arguments, or both.
 
-    An argument whose key is the name of a judge and whose value is a mapping holds arguments of that judge alone; its
-    entry `judge_model` is the registered model, where the name is not one.
+    An argument whose key is the name of a judge and whose value is a mapping holds arguments of that judge alone: null
+    takes one of all judges back, and `judge_model` is the registered model, where the name is not one.
     """
 
     names: tuple[str, ...] = ()
@@ -80,7 +85,7 @@ class JudgeChoice:
         if not isinstance(alone, Mapping):
             message = f"the arguments of judge '{name}' are {shorten(alone)}"
             raise UsageError(message, where="--judge_args", hint=f'give a JSON object: {{"{name}": {{...}}}}')
-        arguments = {**common, **alone}
+        arguments = {key: value for key, value in {**common, **alone}.items() if key not in alone or value is not None}
         prices = _prices(arguments)
         arguments = {key: value for key, value in arguments.items() if key not in _PRICES}
         model = str(arguments.pop("judge_model", name))
