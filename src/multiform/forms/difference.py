@@ -121,7 +121,7 @@ def _settings(form: Form, sample: Sample) -> dict[str, Any]:
         "continuations": [str(getattr(instance.request, "continuation", "")) for instance in sample.instances],
         "metric": [[metric.name, dict(metric.kwargs)] for scorer in scorers for metric in scorer.metrics],
         "extraction": [plain(config.filter_list), plain(config.scorer)],
-        "generation": form.generation_kwargs if form.output_type == "generate_until" else None,
+        "generation": form.generation_kwargs if form.generates else None,
         "repeats": config.repeats,
     }
 

@@ -290,6 +290,7 @@ class ChatServer(ServerModel):
     """
 
     scores = False
+    continues_texts = False
     #: The arguments about thinking that the protocol has words for.
     thinking_arguments: ClassVar[Collection[str]] = ()
 
