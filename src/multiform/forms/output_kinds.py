@@ -319,7 +319,7 @@ class GenerationKind(OutputKind):
 
     def _references(self, fields: DocFields) -> tuple[str, ...]:
         """The completions that count as right; where nothing is compared with them, those that there are."""
-        compares = self.form.compares
+        compares = self.form.needs_references
         if compares and not fields.has_target:
             raise self._missing("doc_to_target")
         targets = fields.target if isinstance(fields.target, list) else [fields.target]
@@ -351,7 +351,7 @@ class GenerationKind(OutputKind):
     def outcomes(
         self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
     ) -> list[Outcome]:
-        if not sample.references:
+        if not sample.references and self.form.needs_references:
             raise self._no_answer()
         first, request = outputs[0], sample.instances[0].request
         # Each repeat by itself; all together for a task's own metric, where no filter picked one.

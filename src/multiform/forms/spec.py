@@ -202,6 +202,11 @@ class FormSpec:
         """Whether metrics compare the responses with what is right."""
         return not self.scores_itself and not self.bypassed
 
+    @property
+    def needs_references(self) -> bool:
+        """Whether completions are compared with references, which every document must have then."""
+        return self.compares and any(scorer.needs_references for scorer in self.scoring.scorers)
+
     @cached_property
     def fields(self) -> FieldSet:
         """The fields of evaluated documents."""
