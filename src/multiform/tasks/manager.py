@@ -156,8 +156,8 @@ class TaskManager:
 
     def _protocol_labels(self, target: Target, label: str) -> list[str]:
         """The labels that a name after the ``@`` stands for: those of a protocol, or itself."""
-        labels = self._defined_labels(target, label) if label in self.protocols else None
-        return labels or [label]
+        is_protocol = label not in formats and label in self.protocols  # whose files are not read for a format
+        return (self._defined_labels(target, label) if is_protocol else []) or [label]
 
     def _defined_labels(self, target: Target, name: str) -> list[str]:
         """The labels that a name stands for in a table of formats or a protocol; of a group, those that all have."""
