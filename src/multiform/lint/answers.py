@@ -15,7 +15,7 @@ from multiform.fields import Doc
 from multiform.formats.infer import about_choices
 from multiform.forms import Form, Sample
 from multiform.lint.documents import columns
-from multiform.lint.findings import Code, Finding, Hit
+from multiform.lint.findings import Finding, Hit
 from multiform.lint.prompts import Probe, Prompts, are_labels, values
 
 #: A pattern is reported if chance alone gives it once in ten thousand tasks, in this many documents or more.
@@ -42,13 +42,13 @@ def gold_hits(prompts: Prompts) -> Iterator[Hit]:
         yield _hit(code, doc_id, error, place)
 
 
-def _hit(code: Code, doc_id: int, error: DataError, where: str | None) -> Hit:
+def _hit(code: str, doc_id: int, error: DataError, where: str | None) -> Hit:
     problem = {"gold_not_a_choice": "the answer is none of the choices"}.get(code, "there are more choices than labels")
     hint = error.hint or "check it"
     return Hit(doc_id=doc_id, code=code, where=where, what=problem, hint=hint, example=error.what)
 
 
-def _cause(form: Form, doc: Doc) -> Code | None:
+def _cause(form: Form, doc: Doc) -> str | None:
     """Why a document cannot be rendered; None for a reason that is none of these."""
     format = form.format
     try:
@@ -342,7 +342,7 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
 
 
 def description_findings(prompts: Prompts) -> list[Finding]:
-    """A description or an instruction that speaks of choices, where prompts show none."""
+    """A description or an instruction that speaks of choices, although the prompts show none."""
     form = prompts.form
     if prompts.shows_choices or not prompts.probes:
         return []
