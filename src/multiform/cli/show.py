@@ -47,7 +47,7 @@ def _execute(options: argparse.Namespace) -> int:
         if options.jinja:
             _print_templates(form, as_json=options.json)
             continue
-        indexes = _chosen(options, len(form.eval_docs))
+        indexes = _selected_range(options, len(form.eval_docs))
         # Few-shot examples are drawn for every document in order, so that a document has the same ones as in a run.
         for doc_id, doc in form.docs(limit=max(indexes) + 1):
             sample = form.sample(doc_id, doc, template)
@@ -56,7 +56,7 @@ def _execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(options: argparse.Namespace, total: int) -> range:
+def _selected_range(options: argparse.Namespace, total: int) -> range:
     """The documents that `--doc` or `--limit` names."""
     if options.limit is None:
         return _range(options.doc or "0", total)
@@ -146,9 +146,11 @@ def _request_words(request: dict[str, Any]) -> str:
 
 def _print_templates(form: Form, *, as_json: bool) -> None:
     from multiform.results.export import json_line
+    from multiform.tasks.keys import plain
 
-    layout = form.prompt_templates()
-    templates = {key: layout.pop(key) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
+    templates = {key: plain(getattr(form.config, key)) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
+    keys = ("description", "gen_prefix", "target_delimiter", "fewshot_delimiter")
+    layout = {key: plain(getattr(form.config, key)) for key in keys}
     layout["description"] = layout["description"] or None
     if as_json:
         print(json_line({"form": form.name, "format": form.format_label, **templates, **layout}))

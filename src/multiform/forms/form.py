@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from multiform.calls import accepted_arguments
-from multiform.errors import ConfigError, DataError, MultiformError, UsageError, nearest, running
+from multiform.errors import ConfigError, DataError, MultiformError, UsageError, locating, nearest, running
 from multiform.fields import Doc
 from multiform.forms.aggregator import FormAggregator
 from multiform.forms.hooks import FIELD_HOOKS
@@ -73,7 +73,7 @@ class Form(FormSpec):
 
     def _check_choice_order(self) -> None:
         """Refuse another order of the choices where code of the task makes or reads prompts with them."""
-        if self.choice_order is None:
+        if self.config.choice_order is None:
             return
         code = [name for name in (*FIELD_HOOKS, "fewshot_context", "construct_requests") if name in self.hooks]
         if self.scores_itself and self.output_type != "multiple_choice":
@@ -240,6 +240,21 @@ class Form(FormSpec):
         """One document, rendered: its prompt, gold answer and requests."""
         sample: Sample = self.hooks.get("sample", self.renderer.sample)(doc_id, doc, chat_template)
         return sample
+
+    def continue_sample(
+        self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None = None
+    ) -> Sample | None:
+        """The sample with the requests that follow from its responses so far; None once it has all of them.
+
+        `outputs` are the responses to its instances, in their order. A pure function: a run may ask again at any time.
+        """
+        with locating(f"doc {sample.doc_id}"):
+            requests = self.renderer.kind.next_requests(sample, outputs, chat_template)
+        if not requests:
+            return None
+        first = len(sample.instances)
+        added = [Instance(sample.doc_id, first + number, request) for number, request in enumerate(requests)]
+        return replace(sample, instances=(*sample.instances, *added))
 
     def requests(
         self,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
@@ -13,7 +14,7 @@ from multiform.forms.doc_fields import DocFields
 from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec
 from multiform.labels import gold_index, label_list
-from multiform.prompts.prompt import Prompt
+from multiform.prompts.prompt import ChatTemplate, Prompt
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -28,7 +29,15 @@ from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, Outcome,
 
 
 class OutputKind(ABC):
-    """How a form of one output type builds requests and reads responses."""
+    """How a form of one output type builds requests and reads responses.
+
+    A document may be asked about in stages, such as the turns of a conversation: `requests` gives the first ones, and
+    `next_requests` those that follow from the responses to all before them, until it gives none. A run appends them to
+    the instances of the sample, so that `filter_outputs` and `outcomes` get the outputs of all stages, in order.
+    """
+
+    #: Whether `next_requests` may give any.
+    has_stages: ClassVar[bool] = False
 
     def __init__(self, form: FormSpec) -> None:
         self.form = form
@@ -61,6 +70,16 @@ class OutputKind(ABC):
     @abstractmethod
     def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
         """The requests of a document with this context; `chat` says that it is a chat."""
+
+    def next_requests(
+        self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
+    ) -> list[Request]:
+        """The requests that follow from the outputs of a sample's instances so far; none once it has all of them.
+
+        A pure function of the sample and the outputs: a resumed run calls it again with stored ones. The chat template
+        is that of the model, whether the form applies it or not.
+        """
+        return []
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """The filtered outputs, in the types that filters, metrics and a task's own code take.
@@ -287,7 +306,7 @@ class GenerationKind(OutputKind):
 
     def _references(self, fields: DocFields) -> tuple[str, ...]:
         """The completions that count as right; where nothing is compared with them, those that there are."""
-        compares = self.form.compares
+        compares = self.form.needs_references
         if compares and not fields.has_target:
             raise self._missing("doc_to_target")
         targets = fields.target if isinstance(fields.target, list) else [fields.target]
@@ -304,7 +323,7 @@ class GenerationKind(OutputKind):
 
     def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
         assert isinstance(context, Prompt)
-        repeats = range(self.form.repeats)
+        repeats = range(self.form.config.repeats)
         return [GenerationRequest.of(context, self.form.generation_kwargs, n) for n in repeats]
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
@@ -317,7 +336,7 @@ class GenerationKind(OutputKind):
     def outcomes(
         self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
     ) -> list[Outcome]:
-        if not sample.references:
+        if not sample.references and self.form.needs_references:
             raise self._no_answer()
         first, request = outputs[0], sample.instances[0].request
         # Each repeat by itself; all together for a task's own metric, where no filter picked one.
@@ -343,6 +362,16 @@ class GenerationKind(OutputKind):
             message = f"construct_requests made {type(unsupported[0]).__name__}, and the metrics are of completions"
             hint = "set the output_type of these requests, or give process_results"
             raise DataError(message, where=self.form.name, hint=hint)
+
+
+def count_bytes(text: str) -> int:
+    """The length of a text in UTF-8."""
+    return len(text.encode("utf-8"))
+
+
+def count_words(text: str) -> int:
+    """The number of words of a text, as lm-eval counts them: the parts between white space."""
+    return len(re.split(r"\s+", text))
 
 
 class LoglikelihoodKind(OutputKind):
@@ -376,7 +405,8 @@ class LoglikelihoodKind(OutputKind):
         return [self._outcome(request.continuation, loglikelihood, is_greedy)]
 
     def _outcome(self, text: str, loglikelihood: float, is_greedy: bool = False) -> LikelihoodOutcome:
-        words, bytes = self.form.count_words(text), self.form.count_bytes(text)
+        hooks = self.form.hooks
+        words, bytes = hooks.get("count_words", count_words)(text), hooks.get("count_bytes", count_bytes)(text)
         return LikelihoodOutcome(loglikelihood=loglikelihood, is_greedy=is_greedy, text=text, words=words, bytes=bytes)
 
     def check_requests(self, sample: Sample) -> None:

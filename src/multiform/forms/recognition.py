@@ -86,12 +86,12 @@ def recognise(text: str, layouts: list[Layout]) -> Recognition:
         best = max(scores.values())
         return Recognition(tuple(layout for layout, score in scores.items() if score == best))
 
-    def shared(layout: Layout) -> int:
+    def explained_characters(layout: Layout) -> int:
         """The characters that the prompt has of the layout, less those that it lacks."""
         return sum(len(piece) if piece in text else -len(piece) for piece in layout.pieces)
 
-    nearest = max(layouts, key=shared, default=None)
-    if nearest is None or shared(nearest) <= 0:
+    nearest = max(layouts, key=explained_characters, default=None)
+    if nearest is None or explained_characters(nearest) <= 0:
         return Recognition(())
     return Recognition((), nearest, tuple(piece for piece in nearest.pieces if piece not in text))
 

@@ -10,9 +10,9 @@ from multiform.errors import ConfigError, DataError, locating, running
 from multiform.forms.aggregator import FormAggregator, Values, locating_scores
 from multiform.forms.output_kinds import OUTPUT_KINDS
 from multiform.forms.sample import Responses, Sample, ScoredSample, Step
+from multiform.forms.scoring import build_scoring, check_reductions
 from multiform.forms.spec import FormSpec
 from multiform.requests import Completion, LLOutput, Output
-from multiform.scoring.build import build_scoring, check_reductions
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers import ReadingScorer, Scorer

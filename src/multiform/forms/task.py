@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 from multiform.errors import ConfigError
 from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
-from multiform.forms import spec as lengths
+from multiform.forms import output_kinds as lengths
 from multiform.forms.aggregator import scores_with_errors
 from multiform.forms.form import Form
 from multiform.forms.hooks import FIELD_HOOKS, collect_hooks

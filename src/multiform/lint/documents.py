@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.lint.findings import Code, Finding
+from multiform.lint.findings import Finding
 from multiform.prompts.filters import choice_list
 from multiform.prompts.template import compile_template, has_markup
 
@@ -116,7 +116,7 @@ _KINDS: dict[type, str] = {bool: "true or false", int: "numbers", float: "number
 class _DocumentCheck:
     """A check that counts documents and keeps the first one as the example."""
 
-    code: Code
+    code: str
     what: str
     hint: str
     #: The attribute of `DocumentFields` that has the place in the task file to change.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.errors import ModelError, UsageError, shorten
 from multiform.forms import Sample
-from multiform.lint.findings import Code, Finding, Hit
+from multiform.lint.findings import Finding, Hit
 from multiform.lint.prompts import Prompts, are_labels
 from multiform.prompts.prompt import chat_messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
@@ -72,7 +72,7 @@ def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
     numbers = dict(zip(longest, (scored for _, _, scored in _borders(sample, tokenizer.encoder)), strict=False))
     shown = ", ".join(f"{shorten(choice, 20)} {number}" for choice, number in numbers.items())
     scores_labels = form.format.scored == "labels" if form.format is not None else are_labels(longest)
-    problems: dict[Code, tuple[str, str]] = {}
+    problems: dict[str, tuple[str, str]] = {}
     if scores_labels and any(number > 1 for number in numbers.values()):
         problem = "labels that are scored have several tokens"
         problems["label_not_one_token"] = problem, "choose other labels, or another target_delimiter"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.forms import ScoredSample
 from multiform.requests import Completion, GenerationRequest, resolved_names
 from multiform.results.groups import dataset_interval
+from multiform.results.judging import judging_notes
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.provenance import usage_words
 from multiform.results.values import FormResult, GroupResult, ResultsData
@@ -225,7 +226,7 @@ def result_notes(results: ResultsData) -> list[str]:
             notes.append(f"{entry.name}: {note}, as they do not fit into the model's context")
     kinds = (
         *(_control_notes, _thought_notes, _limit_notes, _dataset_notes),
-        *(_ending_notes, _tie_notes, _version_notes, _token_notes),
+        *(_ending_notes, _tie_notes, _version_notes, _token_notes, judging_notes),
     )
     return [*notes, *(note for kind in kinds for note in kind(results))]
 

@@ -235,11 +235,16 @@ def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
         outputs=doc.outputs,
         scorer=str(line.get("filter", "none")),
         filtered=filtered,
-        values={name: line[name] for name in line.get("metrics") or () if name in line},
+        values={name: line[name] for name in [*(line.get("metrics") or ()), *_judge_texts(line)] if name in line},
         prediction=line["prediction"] if known else _prediction(choices, doc.outputs, filtered),
         steps=tuple(Step(name=step["step"], value=step["value"]) for step in line.get("steps") or ()),
         failure=doc.failure,
     )
+
+
+def _judge_texts(line: Mapping[str, Any]) -> list[str]:
+    """The keys of what judges wrote, which is no metric."""
+    return [key for key in line if key.startswith("judge_text")]
 
 
 def _gold(line: Mapping[str, Any], choices: Sequence[str]) -> tuple[int, ...]:

@@ -97,7 +97,7 @@ def contaminated_docs(forms: Sequence[Form], corpus: Sequence[str | Path]) -> di
     dirty: dict[str, set[int] | None] = {}
     for form in forms:
         dirty[form.name] = None
-        if corpus and form.should_decontaminate:
+        if corpus and form.config.should_decontaminate:
             docs = form.eval_docs
             queries = {doc_id: form.decontamination_query(docs[doc_id]) for doc_id in form.doc_ids()}
             dirty[form.name] = find_contaminated(queries, [Path(path) for path in corpus])

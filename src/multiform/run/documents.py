@@ -44,17 +44,12 @@ _SIDE_BY_SIDE = 64
 
 @dataclass(slots=True)
 class PendingSample:
-    """A sample that waits for responses: `requests` are its distinct requests, of which `waiting` have none yet."""
+    """A sample that waits for responses: `waiting` is the number of its distinct requests that have none yet."""
 
     form: Form
     sample: Sample
-    requests: list[Request] = field(init=False)
-    waiting: int = field(init=False)
+    waiting: int = 0
     outputs: dict[Request, Output | FailedRequest] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.requests = list(dict.fromkeys(instance.request for instance in self.sample.instances))
-        self.waiting = len(self.requests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +114,21 @@ class Documents:
 
     def plan_text(self, options: RunOptions, model: Model, store: Store | None) -> str:
         """The requests of the run and what they would cost, in words, and what its documents can tell."""
-        number = cached = 0
+        number = cached = later = 0
         costs: list[str | None] = []
         for chunk in self.chunks():
-            requests = dict.fromkeys(request for entry in chunk for request in entry.requests)
+            requests = dict.fromkeys(instance.request for entry in chunk for instance in entry.sample.instances)
             known = store.known(model.identity, requests) if store and not options.fresh else {}
             number, cached = number + len(requests), cached + len(known)
+            later += sum(entry.form.renderer.kind.has_stages for entry in chunk)
             if missing := [request for request in requests if request not in known]:
                 costs.append(model.plan(missing))
         bound = "at most, as the run stops earlier: " if options.stops_early else ""
         lines = [f"{bound}{number} distinct requests for {self.total} documents; {cached} of them are cached"]
+        if later:
+            lines.append(
+                f"{later} documents are asked about again, after these responses: those requests are not counted"
+            )
         if costs:
             unknown = f"model '{model.name}' does not say what the others cost"
             numbered = [f"chunk {index}: {cost}" for index, cost in enumerate(costs, start=1) if cost]

@@ -15,7 +15,7 @@ from multiform.errors import ModelError, MultiformError
 from multiform.forms import Form, Sample, ScoredSample
 from multiform.models import Model
 from multiform.models.model import Usage, Workload
-from multiform.requests import FailedRequest, Output, Request
+from multiform.requests import FailedRequest, Instance, Output, Request
 from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
 from multiform.run.documents import PendingSample
@@ -108,13 +108,12 @@ class Runner:
         feed = run.units(chunks)
         try:
             with stoppable() as stop:
-                first = next(feed, None)
-                if first is not None:
-                    stream = responses(
-                        run.executor, chain([first], feed), identity=self.model.identity, store=self.store
-                    )
+                while (first := next(feed, None)) is not None:
+                    units_left = chain([first], feed)
+                    stream = responses(run.executor, units_left, identity=self.model.identity, store=self.store)
                     with closing(stream):  # responses are stored before anything else happens
                         run.receive(stream, meanwhile)
+                    feed = run.units(())  # what follows from the last responses
         except ModelError as error:
             return run.outcome("failed", error=error)
         finally:
@@ -167,8 +166,9 @@ class _Run:
         #: The progress of the run, once the model is needed.
         self.status: RunStatus | None = None
         self._forms: dict[str, Form] = {}
-        #: The samples that need the response, for each request that has none yet.
+        #: The samples that need the response, for each request that has none yet; and those that are still to be run.
         self._waiting: dict[Request, list[PendingSample]] = {}
+        self._new: list[Request] = []
         self._requests = self._cached = self._rendered = self._finished = 0
         self._scored = ScoredSamples(documents)
         self._failed: dict[str, list[FailedDoc]] = {form: [] for form in documents}
@@ -188,39 +188,46 @@ class _Run:
         return self.policy.is_exceeded(self.failures, self.total)
 
     def units(self, chunks: Iterable[Sequence[PendingSample]]) -> Iterator[Unit]:
-        """The requests of the chunks that have no response yet; a mistake in a document ends them and the run."""
+        """The requests of the chunks that have no response yet, and those that follow from responses so far.
+
+        A mistake in a document ends them, and the run.
+        """
         try:
-            for chunk in chunks:
+            for chunk in chain(chunks, [()]):
+                while not stop_requested() and (requests := self._add(chunk)):
+                    chunk = ()
+                    if missing := self._look_up(requests):
+                        self._begin(missing)
+                        yield from units(missing)
                 if stop_requested():
                     return
-                missing = self._add(chunk)
-                del chunk
-                if missing:
-                    self._begin(missing)
-                    yield from units(missing)
         except MultiformError as error:
             self.mistake = error
             request_stop()
 
-    def _add(self, chunk: Sequence[PendingSample]) -> list[Request]:
-        """Take the samples of a chunk; returns the requests that the model has to run."""
+    def _add(self, chunk: Sequence[PendingSample]) -> Sequence[Request]:
+        """Take the samples of a chunk; returns what nobody has asked for yet, with what follows from responses."""
         self._scored.write_out()
-        new: dict[Request, None] = {}
         for entry in chunk:
             self._forms[entry.form.name] = entry.form
-            requests = entry.requests
             self._rendered += 1
-            self._finished += not requests  # a task may leave documents out
-            for request in requests:
-                if request not in self._waiting:
-                    new[request] = None
-                self._waiting.setdefault(request, []).append(entry)
-        cached = self._look_up(new)
-        for request, output in cached.items():
-            self._record(request, output)
-        return [request for request in new if request not in cached]
+            self._finished += not entry.sample.instances  # a task may leave documents out
+            self._await(entry, entry.sample.instances)
+        requests, self._new = self._new, []
+        return requests
 
-    def _look_up(self, requests: Mapping[Request, None]) -> CachedResponses:
+    def _await(self, entry: PendingSample, instances: Sequence[Instance]) -> None:
+        """Have a sample wait for the responses to some of its requests that it does not have."""
+        for request in dict.fromkeys(instance.request for instance in instances):
+            if request in entry.outputs:
+                continue
+            if request not in self._waiting:
+                self._new.append(request)
+            self._waiting.setdefault(request, []).append(entry)
+            entry.waiting += 1
+
+    def _look_up(self, requests: Sequence[Request]) -> list[Request]:
+        """Take the responses that the store has; returns the requests that the model has to run."""
         store, log = self.runner.store, self.runner.log
         cached = CachedResponses()
         if store and not self.runner.fresh:
@@ -234,7 +241,9 @@ class _Run:
             log.begin(len(requests), len(cached))
         self._requests += len(requests)
         self._cached += len(cached)
-        return cached
+        for request, output in cached.items():
+            self._record(request, output)
+        return [request for request in requests if request not in cached]
 
     def _begin(self, missing: Sequence[Request]) -> None:
         """Begin to run missing requests; where a display watches, plan them first."""
@@ -344,11 +353,11 @@ class _Run:
         self._scores_due = started + max(_SCORES_PAUSE, 20 * spent)
 
     def _finish(self, entry: PendingSample) -> None:
-        """Score a sample that has all its responses, or record that it failed."""
-        self._finished += 1
+        """Score a sample that has all its responses, have it wait for further ones, or record that it failed."""
         form, outputs = entry.form.name, [entry.outputs[instance.request] for instance in entry.sample.instances]
         failed, log = FailedDoc.of(entry.sample, outputs), self.runner.log
         if failed is not None:
+            self._finished += 1
             self._failed[form].append(failed)
             self.failures += 1
             if self.failures <= _LOGGED_FAILURES:
@@ -357,6 +366,15 @@ class _Run:
                 log.on_failure(form, failed)
             return
         known = tuple(output for output in outputs if not isinstance(output, FailedRequest))
+        following = entry.form.continue_sample(entry.sample, known, self.runner.model.apply_chat_template)
+        if following is not None:
+            added = following.instances[len(entry.sample.instances) :]
+            entry.sample = following
+            self._await(entry, added)
+            if entry.waiting == 0:
+                self._finish(entry)
+            return
+        self._finished += 1
         scored = entry.form.score(entry.sample, known)
         self._scored.add(form, scored)
         if any(scorer.deferred for scorer in entry.form.scorer.scorers):

@@ -1,4 +1,4 @@
-"""`!function module.name` in a task file: code from a module beside the file, or from an installed one."""
+"""Code of the user: `!function module.name` in a task file, and the files and modules of `--import`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from multiform.errors import ConfigError, nearest, reason
+from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
 from multiform.imports.finder import lm_eval_finder, original_name
 from multiform.imports.libraries import with_removed_modules, with_sandboxed_code_eval
 from multiform.paths import read_file
@@ -173,6 +173,40 @@ def _not_provided(error: BaseException) -> str:
 def _advice(error: BaseException, file: Path) -> str:
     place = f"{file.name}{_line(error, file)}"
     return f"install what {place} imports" if isinstance(error, ModuleNotFoundError) else f"fix {place}"
+
+
+#: Modules of files that were imported. Workers do not find them by name.
+imported_files: list[ModuleType] = []
+
+
+def import_plugins(names: str | Path | Iterable[str | Path] | None) -> None:
+    """Import Python files, or modules by name, which register models, formats, metrics and so on.
+
+    >>> import_plugins("no_such_module")
+    Traceback (most recent call last):
+    multiform.errors.UsageError: --import: no file or module 'no_such_module'; ...
+    """
+    for name in [names] if isinstance(names, str | Path) else list(names or ()):
+        _import_plugin(str(name))
+
+
+def _import_plugin(name: str) -> None:
+    if is_code_refused():
+        raise UsageError(f"{shorten(name)} is code, which --no_code refuses", where="--import", hint="leave one out")
+    is_path = name.endswith(".py") or "/" in name
+    path = Path(name).expanduser().absolute()
+    if is_path and not path.is_file():
+        raise UsageError(f"no file {shorten(name)}", where="--import", hint="check the path")
+    try:
+        if not is_path:
+            importlib.import_module(name)
+        elif (module := load_module(path)) not in imported_files:
+            imported_files.append(module)
+    except (Exception, SystemExit) as error:  # whatever the user's module raises while it is imported
+        if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
+            hint = "give the path of a .py file, or install the module"
+            raise UsageError(f"no file or module '{name}'", where="--import", hint=hint) from error
+        raise UsageError(f"{name} cannot be imported: {reason(error)}", where="--import", hint="fix it") from error
 
 
 def resolve_task_functions(keys: Mapping[str, Any]) -> dict[str, Any]:

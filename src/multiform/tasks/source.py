@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -89,25 +87,10 @@ class StatedKeys:
         return where(self.source, self.data.get("task", self.data.get("group")), *path)
 
 
-_in_full: ContextVar[bool] = ContextVar("in_full", default=False)
-
-
 def display(path: Path) -> str:
     """The path for a message: relative to the working directory where it is below that."""
     text, working_folder = str(path), os.getcwd()
-    if _in_full.get():
-        return text
     return "." if text == working_folder else text.removeprefix(os.path.join(working_folder, ""))
-
-
-@contextmanager
-def paths_in_full() -> Iterator[None]:
-    """Use absolute paths in the messages of a block, for messages that are cached and shown in other folders."""
-    before = _in_full.set(True)
-    try:
-        yield
-    finally:
-        _in_full.reset(before)
 
 
 def where(source: Source | None, task: str | None, *path: str | int) -> str | None:

@@ -68,6 +68,11 @@ class Scorer:
             cls.deferred = True
 
     @property
+    def needs_references(self) -> bool:
+        """Whether documents must have references to compare completions with."""
+        return True
+
+    @property
     def name(self) -> str:
         """The part of a result's key after the comma."""
         return self.pipeline.name
