@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ class Elsewhere:
 
     retried = 0
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         with ThreadPoolExecutor() as pool:
             for done in pool.map(lambda unit: list(LocalExecutor(DummyModel()).run([unit])), units):
                 yield from done
