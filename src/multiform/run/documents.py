@@ -21,6 +21,7 @@ from multiform.forms.request_cache import delete_requests, requests_folder
 from multiform.models import Model
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import FailedRequest, Instance, Output, Request
+from multiform.run.cost import cost_estimate
 from multiform.run.document_checks import DocumentChecking, detectable_differences, first_prompts
 from multiform.run.options import RunOptions
 from multiform.run.progress import Progress
@@ -122,7 +123,7 @@ class Documents:
             number, cached = number + len(requests), cached + len(known)
             later += sum(entry.form.renderer.kind.has_stages for entry in chunk)
             if missing := [request for request in requests if request not in known]:
-                costs.append(model.plan(missing))
+                costs.append(model.plan(missing) or cost_estimate(model, missing, options.prices))
         bound = "at most, as the run stops earlier: " if options.stops_early else ""
         lines = [f"{bound}{number} distinct requests for {self.total} documents; {cached} of them are cached"]
         if later:

@@ -18,6 +18,7 @@ from multiform.models.model import Usage, Workload
 from multiform.requests import FailedRequest, Instance, Output, Request
 from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
+from multiform.run.cost import Spending
 from multiform.run.documents import PendingSample
 from multiform.run.executors import Executor, LocalExecutor, Unit, responses, units
 from multiform.run.failures import ErrorPolicy
@@ -80,8 +81,9 @@ class RunLog(Protocol):
 class Runner:
     """Runs samples on a model: cached responses come from the store, the others from the executor.
 
-    With `fresh`, all requests are run, and the new responses replace the cached ones. Whatever ends a run, requests in
-    flight are finished and stored first; only a second signal does not wait for them.
+    With `fresh`, all requests are run, and the new responses replace the cached ones. Once the `spending` is beyond its
+    limit, no request is begun. Whatever ends a run, requests in flight are finished and stored first; only a second
+    signal does not wait for them.
     """
 
     model: Model
@@ -90,6 +92,7 @@ class Runner:
     store: Store | None = None
     fresh: bool = False
     log: RunLog | None = None
+    spending: Spending | None = None
 
     def run(
         self,
@@ -123,6 +126,8 @@ class Runner:
             raise run.mistake
         if stop.number is not None and run.unfinished:
             return run.outcome("stopped", signal=stop.number)
+        if run.is_too_expensive and run.unfinished:
+            return run.outcome("stopped")
         failed = run.failures and policy.on_error == "stop"
         return run.outcome("failed" if failed or run.has_too_many_failures else "complete")
 
@@ -184,6 +189,10 @@ class _Run:
         return self._finished < self.total
 
     @property
+    def is_too_expensive(self) -> bool:
+        return self.runner.spending is not None and self.runner.spending.is_exceeded
+
+    @property
     def has_too_many_failures(self) -> bool:
         return self.policy.is_exceeded(self.failures, self.total)
 
@@ -197,6 +206,8 @@ class _Run:
                 while not stop_requested() and (requests := self._add(chunk)):
                     chunk = ()
                     if missing := self._look_up(requests):
+                        if self.runner.spending is not None:
+                            self.runner.spending.check(missing)
                         self._begin(missing)
                         yield from units(missing)
                 if stop_requested():
@@ -274,8 +285,8 @@ class _Run:
     ) -> None:
         """Score responses as they arrive.
 
-        After a mistake in a task, which a document showed, or too many failures, no further request is started, and
-        those in flight are still stored.
+        After a mistake in a task, which a document showed, too many failures or too high a cost, no further request is
+        started, and those in flight are still stored.
         """
         for request, response in stream:
             self._count(request)
@@ -290,7 +301,7 @@ class _Run:
             except MultiformError as error:
                 self.mistake = error
                 request_stop()
-            if self.has_too_many_failures:
+            if self.has_too_many_failures or self.is_too_expensive:
                 request_stop()
             if isinstance(self.progress, WatchingProgress) and time.monotonic() >= self._scores_due:
                 self._update_scores()
