@@ -238,8 +238,9 @@ def split_thought(text: str, think_end_token: str | None, *, begun: bool = False
     before, end, after = text.rpartition(think_end_token)
     if end:
         return before.removeprefix(start), after.lstrip()
-    begun = begun or (start != think_end_token and text.lstrip().startswith(start))
-    return (text.lstrip().removeprefix(start), "") if begun else (None, text)
+    if start != think_end_token and text.lstrip().startswith(start):
+        return text.lstrip().removeprefix(start), ""
+    return (text, "") if begun else (None, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,8 @@ class FormatConfig:
     in_all: ClassVar[bool] = True
     #: Whether the format is a control, which is shown beside other forms and not compared with them.
     is_control: ClassVar[bool] = False
+    #: Whether the model thinks first, and the choices are scored after its thought.
+    thinks: ClassVar[bool] = False
     #: Whether the prompt has the question, and what it is about.
     shows_question: ClassVar[bool] = True
 
@@ -181,7 +183,7 @@ class FormatConfig:
             return
         text = self.fewshot_answer
         self._check(isinstance(text, str) and "{answer}" in text, "fewshot_answer", "text with {answer} in it, or null")
-        if self.scored != "generation":
+        if not self.generates:
             message = f"scored is {self.scored}: an example then shows what is scored and nothing else"
             raise ConfigError(
                 message, where="fewshot_answer", hint="leave fewshot_answer out, or set scored: generation"
@@ -196,6 +198,11 @@ class FormatConfig:
     def output_type(self) -> OutputType:
         """The type of request that follows from what is scored."""
         return _OUTPUT_TYPES[self.scored]
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model writes: its answer, or a thought before the choices are scored."""
+        return self.scored == "generation" or self.thinks
 
     @property
     def shows_choices(self) -> bool:

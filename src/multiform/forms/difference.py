@@ -283,7 +283,7 @@ def _settings(rendered: _Rendered) -> dict[str, Any]:
         "continuations": [str(getattr(i.request, "continuation", "")) for i in sample.instances] if ranks else None,
         "metric": ", ".join(_metric(metric) for metric in form.scoring.scorers[0].metrics),
         "extraction": None if ranks else _extraction(form),
-        "generation": None if ranks else dict(form.generation_kwargs),
+        "generation": dict(form.generation_kwargs) if form.generates else None,
         "repeats": config.repeats,
     }
 

@@ -15,10 +15,11 @@ from multiform.fields import Doc
 from multiform.formats.base import after_prefix, written_answer
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.media import MediaReader
-from multiform.forms.output_kinds import OUTPUT_KINDS, ChoiceKind
+from multiform.forms.output_kinds import ChoiceKind
 from multiform.forms.sample import Context, Sample
 from multiform.forms.samplers import FewshotExamples
 from multiform.forms.spec import FormSpec
+from multiform.forms.thought_kind import output_kind
 from multiform.prompts.prompt import (
     ChatTemplate,
     Content,
@@ -150,7 +151,7 @@ class Renderer:
     ) -> None:
         self.form = form
         #: How requests are built and responses scored, by output type.
-        self.kind = OUTPUT_KINDS[form.output_type](form)
+        self.kind = output_kind(form)
         self.hooks = form.hooks
         self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
         self._fewshot_overrides = {
@@ -309,7 +310,7 @@ class Renderer:
         else:
             context = self.context(fields, self.form.num_fewshot, options, fields.gen_prefix)
         if "construct_requests" not in hooks:
-            return self.instances(fields, context, doc_id=doc_id, chat=chat)
+            return self.instances(fields, context, doc_id=doc_id, chat=chat, chat_template=options.chat_template)
         construct, place = hooks["construct_requests"], self.form.config.where("class")
         arguments = {"doc_id": doc_id, "apply_chat_template": chat, "chat_template": options.chat_template}
         with running("construct_requests", where=place, hint="call it on this document to debug it"):
@@ -327,10 +328,17 @@ class Renderer:
         )
 
     def instances(
-        self, fields: DocFields, context: Context, *, doc_id: int, chat: bool, metadata: Any = None
+        self,
+        fields: DocFields,
+        context: Context,
+        *,
+        doc_id: int,
+        chat: bool,
+        chat_template: ChatTemplate | None = None,
+        metadata: Any = None,
     ) -> list[Instance]:
         """The requests of a document with this context, as instances of the document."""
-        requests = self.kind.requests(fields, context, chat=chat)
+        requests = self.kind.requests(fields, context, chat=chat, chat_template=chat_template)
         return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]
 
     def _note_problem(self, doc_id: int, problem: DataError) -> None:

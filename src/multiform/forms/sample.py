@@ -119,6 +119,17 @@ class ScoredSample:
         return any(output.context_truncated for output in self.outputs)
 
     @property
+    def is_ranked(self) -> bool:
+        """Whether choices were scored, maybe after a thought."""
+        return any(isinstance(output, LLOutput) for output in self.outputs)
+
+    @property
+    def thoughts(self) -> list[Completion]:
+        """The completions with a thought; where choices were scored after completions, all of these are thoughts."""
+        completions = [output for output in self.outputs if isinstance(output, Completion)]
+        return [output for output in completions if output.thought is not None or self.is_ranked]
+
+    @property
     def endings(self) -> frozenset[Ending]:
         """How its completions ended that did not end by themselves."""
         completions = (output for output in self.outputs if isinstance(output, Completion))
@@ -127,8 +138,8 @@ class ScoredSample:
     @property
     def tied_choices(self) -> tuple[int, ...]:
         """The choices that share the best log-likelihood, where there are several: the first of them is picked."""
-        ranked = self.outputs[: len(self.sample.choices)]
-        scores = [output.loglikelihood for output in ranked if isinstance(output, LLOutput)]
+        likelihoods = [output.loglikelihood for output in self.outputs if isinstance(output, LLOutput)]
+        scores = likelihoods[: len(self.sample.choices)]
         best = max(scores, default=0.0)
         tied = tuple(index for index, score in enumerate(scores) if score == best)
         return tied if len(tied) > 1 else ()

@@ -8,10 +8,10 @@ from typing import Any
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, locating, running
 from multiform.forms.aggregator import FormAggregator, Values, locating_scores
-from multiform.forms.output_kinds import OUTPUT_KINDS
 from multiform.forms.sample import Responses, Sample, ScoredSample, Step
 from multiform.forms.scoring import build_scoring, check_reductions
 from multiform.forms.spec import FormSpec
+from multiform.forms.thought_kind import output_kind
 from multiform.requests import Completion, LLOutput, Output
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
@@ -29,7 +29,7 @@ class FormScorer:
         self.form = form
         self.hooks = form.hooks
         self.scorers = form.scoring.scorers
-        self.kind = OUTPUT_KINDS[form.output_type](form)
+        self.kind = output_kind(form)
         self._aggregator = aggregator
         self._check_process_results()
 
@@ -106,8 +106,11 @@ class FormScorer:
         """What the model picked or said, for the samples; None where there is no such thing."""
         if self.form.output_type == "multiple_choice":
             scores = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
-            ranked = scores[: len(sample.choices)] if sample.choices else scores
-            return best(ranked) if ranked else None
+            number = len(sample.choices) or len(scores)
+            repeats = self.form.config.repeats if self.form.generates else 1
+            ranked = [scores[number * repeat : number * (repeat + 1)] for repeat in range(repeats)]
+            picked = [best(each) for each in ranked if each]
+            return picked if repeats > 1 else picked[0] if picked else None
         if self.form.output_type != "generate_until":
             return None
         if self.form.compares:

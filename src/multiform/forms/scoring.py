@@ -244,17 +244,22 @@ def check_reductions(config: TaskConfig, scorers: Sequence[Scorer]) -> list[Conf
 
 def _responses_left(config: TaskConfig, scorer: Scorer) -> int:
     """How many responses of a document reach the metrics, at most."""
-    if config.output_type != "generate_until":
+    if not _is_repeated(config):
         return 1
     most = scorer.pipeline.most
     return config.repeats if most is None else min(config.repeats, most)
+
+
+def _is_repeated(config: TaskConfig) -> bool:
+    """Whether a document has as many responses as `repeats` says: completions, or choices after so many thoughts."""
+    return config.output_type == "generate_until" or (config.format is not None and config.format.generates)
 
 
 def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:
     reduction, remaining = metric.reduction, _responses_left(config, scorer)
     if reduction is None or reduction.needs <= remaining:
         return None
-    if config.output_type != "generate_until":
+    if not _is_repeated(config):
         message = f"{reduction.name} needs {reduction.needs} responses, and a task of {config.output_type} has one"
         return ConfigError(message, where=config.where("metric_list"), hint="remove the reduction")
     if config.repeats < reduction.needs:
@@ -267,7 +272,7 @@ def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError 
 
 def _without_effect(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:
     reduction, repeats = metric.reduction, config.repeats
-    if reduction is None or reduction.name == "take_first" or config.output_type != "generate_until" or repeats == 1:
+    if reduction is None or reduction.name == "take_first" or not _is_repeated(config) or repeats == 1:
         return None
     if _responses_left(config, scorer) > 1:
         return None

@@ -162,10 +162,15 @@ class FormSpec:
         seed, draw = self.settings.fewshot_seed, self.config.fewshot_draw
         return seed if seed is None else seed + draw
 
+    @property
+    def generates(self) -> bool:
+        """Whether the model writes: its answer, or a thought before the choices are scored."""
+        return self.output_type == "generate_until" or (self.config.format is not None and self.config.format.generates)
+
     @cached_property
     def generation_kwargs(self) -> dict[str, Any]:
         kwargs = dict(self.config.generation_kwargs)
-        return {**kwargs, **self.settings.gen_kwargs} if self.output_type == "generate_until" else kwargs
+        return {**kwargs, **self.settings.gen_kwargs} if self.generates else kwargs
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -197,6 +202,11 @@ class FormSpec:
         """Whether metrics compare the responses with what is right."""
         return not self.scores_itself and not self.bypassed
 
+    @property
+    def needs_references(self) -> bool:
+        """Whether completions are compared with references, which every document must have then."""
+        return self.compares and any(scorer.needs_references for scorer in self.scoring.scorers)
+
     @cached_property
     def fields(self) -> FieldSet:
         """The fields of evaluated documents."""
@@ -218,7 +228,7 @@ class FormSpec:
     def to_dict(self) -> dict[str, Any]:
         """The configuration as the run uses it, as plain data."""
         run = {"output_type": self.output_type, "num_fewshot": self.num_fewshot, "metadata": plain(self.metadata)}
-        if self.output_type == "generate_until":
+        if self.generates:
             run["generation_kwargs"] = plain(self.generation_kwargs)
         if self.settings.metric is not None:
             run["metric_list"] = [{"metric": self.settings.metric}]

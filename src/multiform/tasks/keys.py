@@ -292,7 +292,7 @@ def generation_defaults(
     >>> generation_defaults({}, "generate_until", "\\n\\n", None)
     {'temperature': 0.0, 'do_sample': False, 'max_gen_toks': 256, 'until': ['\\n\\n']}
     """
-    if output_type != "generate_until":
+    if output_type != "generate_until" and not (format is not None and format.generates):
         return dict(kwargs)
     check_generation(kwargs)
     if format is not None:

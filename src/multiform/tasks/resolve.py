@@ -252,7 +252,7 @@ def _description(description: str | Callable[..., str]) -> tuple[str | Callable[
 def overridden_until(format: FormatConfig, generation_kwargs: Mapping[str, Any]) -> list[str] | None:
     """The stop sequences of a task, where it generates under a format with other ones; None otherwise."""
     until = generation_kwargs.get("until")
-    if until is None or format.scored != "generation":
+    if until is None or not format.generates:
         return None
     stops = (format.generation_kwargs or {}).get("until", format.until())
     until, stops = ([stop] if isinstance(stop, str) else list(stop) for stop in (until, stops))

@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar
 
-from typing_extensions import Self
-
 from multiform.calls import overridden_methods
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec, process_field
 from multiform.formats.base import FormatConfig, variant
 from multiform.formats.compile import BoundTemplate, FieldMapping, bind_field, compile_format
-from multiform.formats.dialects import overlay_fields, unexpressed_fields
+from multiform.formats.dialects import FormatDialect
 from multiform.labels import LABEL_KINDS, label_list
 from multiform.prompts.filters import choice_list
 from multiform.prompts.template import has_markup
@@ -105,28 +103,19 @@ class TemplateConfig(ABC):
 
 
 @dataclass
-class FormatTemplate(TemplateConfig):
-    """A template with an equivalent format; `format` has fields of the format that the template itself lacks."""
+class FormatTemplate(TemplateConfig, FormatDialect):
+    """A template with an equivalent format."""
 
     format: dict[str, Any] = field(default_factory=dict, kw_only=True)
-
-    @abstractmethod
-    def own_fields(self) -> dict[str, Any]:
-        """The fields of the format that follow from this template's fields."""
-
-    @classmethod
-    @abstractmethod
-    def words(cls, format: FormatConfig) -> dict[str, Any]:
-        """The template's fields for a format, as far as they can express it."""
 
     def __post_init__(self) -> None:
         for template_field in fields(self):
             _check(template_field.name, template_field.type, getattr(self, template_field.name))
         self.as_format()
 
-    def as_format(self) -> FormatConfig:
-        """The format of this template's fields, whether a subclass overrides methods or not."""
-        return overlay_fields(self.own_fields(), self.format, name=f"template '{self.template_type}'")
+    @classmethod
+    def _title(cls) -> str:
+        return f"template '{cls.template_type}'"
 
     def to_format(self) -> FormatConfig | None:
         """The equivalent format; None where a subclass writes the prompts or choices itself."""
@@ -140,13 +129,6 @@ class FormatTemplate(TemplateConfig):
 
     def _should_show_choices(self) -> bool:
         return self.as_format().shows_choices
-
-    @classmethod
-    def from_format(cls, format: FormatConfig) -> tuple[Self, list[str]]:
-        """The template for a format, and messages about what of the format it cannot express."""
-        words = cls.words(format)
-        more, lost = unexpressed_fields(format, cls(**words).own_fields(), name=f"template '{cls.template_type}'")
-        return cls(**words, format=more), lost
 
     def format_prompt(self, question: str, choices: list[str] | None = None) -> str:
         """The prompt of one question, with or without choices."""
@@ -178,15 +160,9 @@ class FormatTemplate(TemplateConfig):
         values = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
         return {"template_type": self.template_type, **{k: v for k, v in values.items() if k != "format" or v}}
 
-    def brief(self) -> dict[str, Any]:
-        """The template as the mapping of `template:`, without default values."""
-        changed = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
-        changed = {
-            template_field.name: changed[template_field.name]
-            for template_field in fields(self)
-            if changed[template_field.name] != _default(template_field)
-        }
-        return {"template_type": self.template_type, **changed}
+    def arguments(self) -> dict[str, Any]:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {each.name: values[each.name] for each in fields(self) if values[each.name] != _default(each)}
 
 
 def label_spec(labels: Any) -> Any:

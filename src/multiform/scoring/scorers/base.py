@@ -27,7 +27,8 @@ from multiform.registry import Registry
 from multiform.scoring.aggregations import Aggregation, ItemKind, item_kind
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import Metric
-from multiform.scoring.outcome import Outcome, TextOutcome
+from multiform.scoring.metrics.choice import best
+from multiform.scoring.outcome import ChoiceOutcome, Outcome, TextOutcome
 from multiform.scoring.reductions import Reduction, Vote
 
 scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers")
@@ -68,6 +69,11 @@ class Scorer:
             cls.deferred = True
 
     @property
+    def needs_references(self) -> bool:
+        """Whether documents must have references to compare completions with."""
+        return True
+
+    @property
     def name(self) -> str:
         """The part of a result's key after the comma."""
         return self.pipeline.name
@@ -77,7 +83,9 @@ class Scorer:
         return {metric.name: metric(outcome) for metric in self.metrics}
 
     def prediction(self, outcome: Outcome) -> Any:
-        """The prediction that this scorer extracts from a completion; None where there is none."""
+        """The prediction that this scorer extracts from a completion, or the index of the best choice; else None."""
+        if isinstance(outcome, ChoiceOutcome):
+            return best(outcome.loglikelihoods)
         return outcome.prediction if isinstance(outcome, TextOutcome) else None
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
@@ -96,6 +104,9 @@ class Scorer:
         voting = [key for key in values if (reduction := self._reduction(key)) and reduction.counts_votes]
         if not voting:
             return values
+        if isinstance(outcome, ChoiceOutcome) and voting != ["acc"]:
+            message = f"votes are for the choice that acc picks, and {', '.join(voting)} may pick another"
+            raise ConfigError(message, where="metric_list", hint="leave maj@k out, or use it with acc")
         answer = self.prediction(outcome)
         return {**values, **{key: Vote.of(float(values[key]), answer) for key in voting}}
 
