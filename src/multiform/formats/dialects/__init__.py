@@ -83,7 +83,7 @@ class FormatDialect(ABC):
 
 
 def _format_class(name: Any) -> type[FormatConfig]:
-    """The class of a registered format; FormatConfig where the name is None."""
+    """The class of a registered format; FormatConfig if the name is None."""
     if name is None:
         return FormatConfig
     if not isinstance(name, str) or name not in formats:

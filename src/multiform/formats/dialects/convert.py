@@ -63,7 +63,7 @@ def _as_format(format: FormatConfig) -> WrittenFormat:
                 f"the class {type(format).__name__} is not registered: its code (such as `until`) is left behind"
             )
     kind = formats.get(name)
-    default = {**kind().to_dict(), "language": None}  # which is left out where a format has none
+    default = {**kind().to_dict(), "language": None}  # which is left out if a format has none
     changed = {key: value for key, value in format.to_dict().items() if key in default and value != default[key]}
     lost += [
         f"{field.name} is a field of {type(format).__name__} alone"

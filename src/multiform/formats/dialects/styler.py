@@ -73,7 +73,7 @@ class TaskStyler(ABC):
 
     @abstractmethod
     def get_possible_completions(self, choices: list[str], correct_index: int | None = None) -> list[str] | None:
-        """The completions that are scored; None where the model generates."""
+        """The completions that are scored; None if the model generates."""
 
     @abstractmethod
     def get_cue_text(self) -> str:
@@ -92,7 +92,7 @@ class TaskStyler(ABC):
         return {"task_style": self.task_style.value}
 
     def to_format(self) -> FormatConfig | None:
-        """The equivalent format, or None where a method of this class writes what no format can."""
+        """The equivalent format, or None if a method of this class writes what no format can."""
         return None
 
     @classmethod
@@ -199,7 +199,7 @@ class FormatStyler(TaskStyler, FormatDialect):
 
 
 def literal(text: str) -> str:
-    """The template that gives a text as it is, also where that looks like Jinja.
+    """The template that gives a text as it is, also if that looks like Jinja.
 
     >>> literal("Answer:"), literal("{{x}}")
     ('Answer:', "{{ '{{x}}' }}")

@@ -22,7 +22,7 @@ from multiform.registry import Registry
 templates: Registry[type[TemplateConfig]] = Registry("template")
 #: The methods that turn the fields of a task into functions: a subclass that overrides one has no equivalent format.
 _WRAPPERS = ("wrap_doc_to_text", "wrap_doc_to_choice")
-#: Lists of four labels that are continued where a document has more choices.
+#: Lists of four labels that are continued if a document has more choices.
 _ENDLESS = {"letters": ["A", "B", "C", "D"], "numbers": ["1", "2", "3", "4"]}
 #: Letters in brackets, continued to Z.
 _BRACKETED = tuple(f"({letter})" for letter in label_list(26))
@@ -30,7 +30,7 @@ _BRACKETED = tuple(f"({letter})" for letter in label_list(26))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelTemplate(BoundTemplate):
-    """The template of a document's labels, which gives all `labels` where its `choices` are no list."""
+    """The template of a document's labels, which gives all `labels` if its `choices` are no list."""
 
     choices: Field = field(kw_only=True)
     labels: tuple[str, ...] = field(kw_only=True)
@@ -68,7 +68,7 @@ class TemplateConfig(ABC):
         """The template as the mapping of `template:`."""
 
     def to_format(self) -> FormatConfig | None:
-        """The equivalent format, or None where a method of this class writes what no format can."""
+        """The equivalent format, or None if a method of this class writes what no format can."""
         return None
 
     def wrap_doc_to_text(
@@ -87,9 +87,9 @@ class TemplateConfig(ABC):
         return True
 
     def wrap_doc_to_choice(self, original_doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
-        """A function from a document to what is scored: the labels, or the choices where there are no labels.
+        """A function from a document to what is scored: the labels, or the choices if there are no labels.
 
-        Where a document's choices are no list, all labels are scored.
+        If a document's choices are no list, all labels are scored.
         """
 
         def scored_choices(doc: Doc) -> list[str]:
@@ -118,7 +118,7 @@ class FormatTemplate(TemplateConfig, FormatDialect):
         return f"template '{cls.template_type}'"
 
     def to_format(self) -> FormatConfig | None:
-        """The equivalent format; None where a subclass writes the prompts or choices itself."""
+        """The equivalent format; None if a subclass writes the prompts or choices itself."""
         has_code = _writes_itself(type(self)) or overridden_methods(type(self), FormatTemplate, _WRAPPERS)
         return None if has_code else self._shown(self._should_show_choices())
 
@@ -281,7 +281,7 @@ class MCQTemplateConfig(FormatTemplate):
 
 @dataclass
 class ClozeTemplateConfig(FormatTemplate):
-    """A blank to fill in. Labels are scored where the choices have labels, their texts otherwise.
+    """A blank to fill in. Labels are scored if the choices have labels, their texts otherwise.
 
     >>> print(ClozeTemplateConfig(choices_prefix="Options: ", choice_delimiter=", ").format_prompt("It is", ["a", "b"]))
     It is ______
@@ -294,7 +294,7 @@ class ClozeTemplateConfig(FormatTemplate):
     blank_marker: str = "______"
     show_choices: bool = True
     choice_labels: list[str] | None = None
-    #: Where the blank is: "end", "start", or "none" ("inline") where the question has one already.
+    #: Where the blank is: "end", "start", or "none" ("inline") if the question has one already.
     blank_position: str = "end"
     choices_prefix: str = "\nOptions: "
     choice_format: str = "{label}. {choice}"
