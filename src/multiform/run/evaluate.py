@@ -12,6 +12,7 @@ from typing import Any, ParamSpec
 from multiform.lint import model_findings
 from multiform.results import Results
 from multiform.run.checks import check_forms, check_model_fits, check_options
+from multiform.run.cost import Spending
 from multiform.run.executors import Executor, open_executor
 from multiform.run.options import RunOptions
 from multiform.run.outcome import interrupts_say, open_results
@@ -85,6 +86,7 @@ def evaluate(**options: Any) -> Results:
     on_error: what becomes of documents whose requests failed: "stop" raises an IncompleteRunError once all others are
         scored, "skip" leaves them out, "count" counts them as wrong
     max_failures: ends the run when more documents fail than this number, or this share below 1
+    max_cost, prices: ends the run once a server's tokens have cost more dollars, and a file with prices of tokens
     executor, workers, resources, ray_address: "ray" runs the model on workers of a Ray cluster, each with such
         resources as "gpu=1,cpu=8"; the cluster at the address, or one that is started on this machine
     progress: True shows it anywhere, False nowhere, None in a terminal and in a notebook; or an object that gets it
@@ -137,6 +139,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
                 return Results(forms=[], run={"plan": plan_text(options, model, pending, store)}, provenance={})
             if not options.stops_early and (detectable := detectable_differences(pending)):
                 progress.message(detectable)
+            spending = Spending.of(model, options.prices, options.max_cost)
             with open_results(
                 options,
                 model,
@@ -146,9 +149,16 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
                 pending,
                 contaminated=contaminated,
                 judging=judging,
+                spending=spending,
                 started=started,
             ) as results:
                 run_pending = partial(
-                    run_samples, model, store=store, fresh=options.fresh, log=results.journal, executor=executor
+                    run_samples,
+                    model,
+                    store=store,
+                    fresh=options.fresh,
+                    log=results.journal,
+                    executor=executor,
+                    spending=spending,
                 )
                 return results.finish(schedule.run(run_pending, pending, progress))

@@ -21,6 +21,7 @@ from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import judging_entry
 from multiform.results.labels import CALIBRATED, HumanLabels, calibration
 from multiform.results.provenance import described_config, model_name, provenance, usage_entry
+from multiform.run.cost import Spending, dollars
 from multiform.run.failures import failure_summary
 from multiform.run.journal import Journal
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
@@ -57,8 +58,8 @@ class RunResults:
     journal: Journal | None
     #: When the run began, by the monotonic clock.
     started: float
-    #: The tokens that a server had counted when the run began: several runs may share a model.
-    tokens_before: Mapping[str, int]
+    #: What the model has cost.
+    spending: Spending
     #: The trackers that are told of the run; None where there are none.
     tracking: Tracking | None = None
     #: The judges of the run, and what they have taken.
@@ -74,7 +75,7 @@ class RunResults:
         return results
 
     def _finish(self, outcome: RunOutcome) -> Results:
-        problem = _problem(self.options, outcome, self.store)
+        problem = _problem(self.options, outcome, self.store, self.spending)
         if problem is None:
             return self._write(self._results(outcome))
         try:
@@ -104,9 +105,7 @@ class RunResults:
         """
         options, model, stops, labels = self.options, self.model, outcome.stops, self.options.labels
         described_run = _config_entry(options, model)
-        tokens = {name: count - self.tokens_before.get(name, 0) for name, count in model.server_tokens().items()}
-        if any(tokens.values()):
-            described_run["server_tokens"] = tokens
+        described_run |= self.spending.entries()
         if stops:
             described_run["budget"] = [asdict(stop) for stop in stops]
         complete = outcome.state == "complete"
@@ -273,6 +272,7 @@ def open_results(
     *,
     contaminated: Mapping[str, set[int] | None],
     judging: Judging,
+    spending: Spending,
     started: float,
 ) -> Iterator[RunResults]:
     """The results of a run that begins; where the block raises, its journal says so, and an interrupt how to go on."""
@@ -291,7 +291,7 @@ def open_results(
                 started=started,
                 tracking=tracking,
                 judging=judging,
-                tokens_before=model.server_tokens(),
+                spending=spending,
             )
         except BaseException as error:
             state: Literal["stopped", "failed"] = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
@@ -346,7 +346,7 @@ def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
 
 
 def _problem(
-    options: RunOptions, outcome: RunOutcome, store: Store | None
+    options: RunOptions, outcome: RunOutcome, store: Store | None, spending: Spending
 ) -> IncompleteRunError | RunInterrupted | None:
     """What kept a run from being complete, and how to go on."""
     if outcome.signal is not None:
@@ -355,6 +355,11 @@ def _problem(
         incomplete = error.as_kind(IncompleteRunError)
         incomplete.__cause__ = error
         return incomplete
+    if outcome.state == "stopped":
+        scored = len({(name, sample.doc_id) for name, samples in outcome.scored.items() for sample in samples})
+        message = f"the run has cost {dollars(spending.cost)}, more than max_cost allows: {scored} of "
+        hint = f"{how_to_go_on(store, fresh=options.fresh)}, with a max_cost for what is left"
+        return IncompleteRunError(f"{message}{outcome.documents} documents are scored", hint=hint)
     empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
     if outcome.state == "complete" and not empty:
         return None

@@ -17,6 +17,7 @@ from multiform.lint import Finding, corpus_findings, drop_silenced, lint_tasks, 
 from multiform.models import Model
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance, Output
+from multiform.run.cost import cost_estimate
 from multiform.run.options import RunOptions
 from multiform.run.progress import Progress
 from multiform.run.store import Store
@@ -143,7 +144,8 @@ def plan_text(options: RunOptions, model: Model, pending: Sequence[PendingSample
     if later := sum(entry.form.renderer.kind.has_stages for entry in pending):
         lines.append(f"{later} documents are asked about again, after these responses: those requests are not counted")
     if missing:
-        lines.append(model.plan(missing) or f"model '{model.name}' does not say what the others cost")
+        planned = model.plan(missing) or cost_estimate(model, missing, options.prices)
+        lines.append(planned or f"model '{model.name}' does not say what the others cost")
     return "\n".join(filter(None, (*lines, detectable_differences(pending))))
 
 

@@ -18,6 +18,7 @@ from multiform.models.model import Usage, Workload
 from multiform.requests import FailedRequest, Output, Request
 from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
+from multiform.run.cost import Spending
 from multiform.run.executors import Executor, LocalExecutor, responses
 from multiform.run.failures import ErrorPolicy
 from multiform.run.pending import PendingSample, by_form
@@ -85,13 +86,14 @@ def run_samples(
     fresh: bool = False,
     log: RunLog | None = None,
     executor: Executor | None = None,
+    spending: Spending | None = None,
 ) -> RunOutcome:
     """Run the requests that are not cached, and score each sample as soon as its last response arrives.
 
     Requests that follow from the responses to a sample (`Form.continue_sample`) are run in a wave of their own.
     The `executor` runs them, by default in this process. With `fresh`, all requests are run, and the new responses
-    replace the cached ones. Whatever ends the run, requests in flight are finished and stored first; only a second
-    signal does not wait for them.
+    replace the cached ones. Once the `spending` is beyond its limit, no request is begun. Whatever ends the run,
+    requests in flight are finished and stored first; only a second signal does not wait for them.
     """
     run = _Run(pending, progress, log, model)
     executor = executor or LocalExecutor(model)
@@ -109,11 +111,13 @@ def run_samples(
         missing = [request for request in requests if request not in cached]
         if not missing:
             continue
+        if spending is not None:
+            spending.check(missing)
         stream = responses(executor, missing, identity=model.identity, store=store)
         try:
             run.begin(missing, cached=len(cached))
             with stoppable() as stop, closing(stream):  # responses are stored before anything else happens
-                unscorable = _receive(run, stream, policy)
+                unscorable = _receive(run, stream, policy, spending)
         except ModelError as error:
             return run.outcome("failed", error=error)
         finally:
@@ -122,17 +126,23 @@ def run_samples(
             raise unscorable
         if stop.number is not None and run.unfinished:
             return run.outcome("stopped", signal=stop.number)
+        if spending is not None and spending.is_exceeded and run.unfinished:
+            return run.outcome("stopped")
         if policy.is_exceeded(run.failures, len(pending)):
             return run.outcome("failed")
     return run.outcome("failed" if run.failures and policy.on_error == "stop" else "complete")
 
 
 def _receive(
-    run: _Run, stream: Iterator[tuple[Request, Output | FailedRequest]], policy: ErrorPolicy
+    run: _Run,
+    stream: Iterator[tuple[Request, Output | FailedRequest]],
+    policy: ErrorPolicy,
+    spending: Spending | None,
 ) -> MultiformError | None:
     """Score responses as they arrive; returns the error of a document that cannot be scored, a mistake in its task.
 
-    After such an error, or too many failures, no further request is started, and those in flight are still stored.
+    After such an error, too many failures or too high a cost, no further request is started, and those in flight are
+    still stored.
     """
     for request, response in stream:
         try:
@@ -142,7 +152,7 @@ def _receive(
             for late, _ in stream:
                 run.count(late)
             return error
-        if policy.is_exceeded(run.failures, len(run.pending)):
+        if policy.is_exceeded(run.failures, len(run.pending)) or (spending is not None and spending.is_exceeded):
             request_stop()
     return None
 
