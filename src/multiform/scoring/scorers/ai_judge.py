@@ -23,7 +23,6 @@ from multiform.arguments import parse_arguments
 from multiform.errors import ConfigError, DataError, ModelError, MultiformError, UsageError, nearest, reason, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.models import Model, models
-from multiform.models.servers.server_model import ServerModel
 from multiform.prompts.prompt import Content
 from multiform.prompts.template import compile_template, render
 from multiform.requests import FailedRequest, GenerationRequest
@@ -193,6 +192,8 @@ def _load_judge(spec: JudgeSpec) -> Model:
         raise UsageError(reason(error), where="--judge_args", hint=f"see what model '{spec.model}' takes") from error
     except MultiformError as error:
         raise error.at("judge") from error
+    from multiform.models.servers.server_model import ServerModel  # which needs httpx
+
     if isinstance(judge, ServerModel):
         key = "--judge_args" if arguments.get("api_key") else f"${arguments.get('api_key_env', judge.key_env)}"
         logger.info("the judge '%s' is asked at %s, with the key of %s", judge.name, judge.client.shown, key)
