@@ -15,7 +15,7 @@ from multiform.prompts.prompt import Messages, Prompt
 
 T = TypeVar("T")
 
-#: How a completion ended, where not by itself.
+#: How a completion ended, if not by itself.
 Ending: TypeAlias = Literal["refused", "filtered", "cut off", "other"]
 #: What servers call these ends, in lower case; any other name is "other".
 _ENDINGS: Mapping[str, Ending] = {
@@ -196,9 +196,9 @@ class Completion:
     """The output of a generation request; `truncated` when it ran into the token limit.
 
     `context_truncated` says that the beginning of the prompt was cut off, as it did not fit into the model's context.
-    `finish_reason` is the server's word for an unusual end, such as "content_filter"; None where the completion ended
+    `finish_reason` is the server's word for an unusual end, such as "content_filter"; None if the completion ended
     by itself or at the token limit, or nothing is known. `thought` is what the model thought before the text, and
-    None where it did not think, or nothing is known of it.
+    None if it did not think, or nothing is known of it.
     """
 
     text: str
@@ -214,7 +214,7 @@ class Completion:
 
     @property
     def ending(self) -> Ending | None:
-        """How it ended: "refused", "filtered", "cut off" or "other"; None where it ended by itself.
+        """How it ended: "refused", "filtered", "cut off" or "other"; None if it ended by itself.
 
         >>> Completion("I", finish_reason="SAFETY").ending, Completion("It is", truncated=True).ending
         ('filtered', 'cut off')
@@ -238,8 +238,9 @@ def split_thought(text: str, think_end_token: str | None, *, begun: bool = False
     before, end, after = text.rpartition(think_end_token)
     if end:
         return before.removeprefix(start), after.lstrip()
-    begun = begun or (start != think_end_token and text.lstrip().startswith(start))
-    return (text.lstrip().removeprefix(start), "") if begun else (None, text)
+    if start != think_end_token and text.lstrip().startswith(start):
+        return text.lstrip().removeprefix(start), ""
+    return (text, "") if begun else (None, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,8 @@ class FakeServer:
     distort: Callable[[dict[str, Any]], None] = lambda logprobs: None
     #: The name of the model in responses.
     model_version: str = "tiny"
+    #: The tokens that responses count; None where they count none.
+    usage: dict[str, int] | None = None
     #: Whether given tokens are listed in one step, and generated where they are given, as vLLM does it.
     lists: bool = False
     forces: bool = False
@@ -241,7 +243,8 @@ def _chat(state: FakeServer, payload: dict[str, Any]) -> dict[str, Any]:
 
 def _response(state: FakeServer, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
     version = {"system_fingerprint": state.system_fingerprint} if state.system_fingerprint else {}
-    return {"object": kind, "choices": choices, "model": state.model_version, **version}
+    usage = {} if state.usage is None else {"usage": state.usage}
+    return {"object": kind, "choices": choices, "model": state.model_version, **version, **usage}
 
 
 def _alternatives(state: FakeServer, prompt: str, number: int) -> dict[str, float]:

@@ -18,7 +18,7 @@ LM_EVAL = ("-m", "lm_eval")
 SHOW = ("show", "examples/arc_easy.yaml@mcqa", "--doc", "0")
 #: A run may take that many times as long to its first forward pass as transformers takes to load the model.
 LOADING = 1.3
-HEAVY = ("torch", "transformers", "datasets", "numpy", "scipy")
+HEAVY = ("torch", "transformers", "datasets", "numpy", "scipy", "httpx")
 
 
 def measure(setting: Setting) -> Iterator[Row]:

@@ -265,7 +265,7 @@ def _convert(options: argparse.Namespace) -> int:
 def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
     from multiform.formats import dialect_names, formats
     from multiform.tasks import TaskManager
-    from multiform.tasks.manager import UnknownNameError
+    from multiform.tasks.lookup import UnknownNameError
 
     try:
         return TaskManager(options.include_path, dataset_mirror=options.dataset_mirror).load(name)

@@ -25,7 +25,7 @@ _CHOICES = re.compile(r"(?m)(?:^\s*[\[(]?(?:[A-Ja-j]|\d|[ivx]{1,4})[\])}.:] .*\n
 class Layout:
     """The texts that a form writes around the values of a document."""
 
-    #: ``olmes-mc``, ``lm-eval``, ``mcqa``; and the task that it was rendered for, where it is not for all.
+    #: ``olmes-mc``, ``lm-eval``, ``mcqa``; and the task that it was rendered for, if it is not for all.
     label: str
     task: str | None
     question: str
@@ -39,7 +39,7 @@ class Layout:
         return [piece for piece in _VALUE.split(self.question) if piece.strip()]
 
     def score(self, text: str) -> int | None:
-        """How many characters of the prompt the layout explains; None where it does not fit."""
+        """How many characters of the prompt the layout explains; None if it does not fit."""
         inner = "(.+?)".join(map(re.escape, _VALUE.split(self.question)))
         found = re.search(rf"(?s)(?:\A|\n){inner}\s*\Z", text)
         for start in re.finditer(r"(?:\A|\n)", text):  # the last question, not all from the first example on
@@ -86,12 +86,12 @@ def recognise(text: str, layouts: list[Layout]) -> Recognition:
         best = max(scores.values())
         return Recognition(tuple(layout for layout, score in scores.items() if score == best))
 
-    def shared(layout: Layout) -> int:
+    def explained_characters(layout: Layout) -> int:
         """The characters that the prompt has of the layout, less those that it lacks."""
         return sum(len(piece) if piece in text else -len(piece) for piece in layout.pieces)
 
-    nearest = max(layouts, key=shared, default=None)
-    if nearest is None or shared(nearest) <= 0:
+    nearest = max(layouts, key=explained_characters, default=None)
+    if nearest is None or explained_characters(nearest) <= 0:
         return Recognition(())
     return Recognition((), nearest, tuple(piece for piece in nearest.pieces if piece not in text))
 

@@ -8,13 +8,12 @@ forms      all checks of one form, and of the settings of a run
 
 from multiform.lint.answers import reference_findings
 from multiform.lint.documents import DocumentFields, document_findings
-from multiform.lint.findings import CODES, Code, Finding, drop_silenced, explanation, summary
+from multiform.lint.findings import CODES, Finding, drop_silenced, explanation, summary
 from multiform.lint.forms import FormFindings, corpus_findings, lint_form, lint_tasks, model_findings
 from multiform.lint.tokens import Tokenizer
 
 __all__ = [
     "CODES",
-    "Code",
     "DocumentFields",
     "Finding",
     "FormFindings",

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.lint.findings import Code, Finding
+from multiform.lint.findings import Finding
 from multiform.prompts.filters import choice_list
 from multiform.prompts.template import compile_template, has_markup
 
@@ -101,12 +101,12 @@ _KINDS: dict[type, str] = {bool: "true or false", int: "numbers", float: "number
 class _DocumentCheck:
     """A check that counts documents and keeps the first one as the example."""
 
-    code: Code
+    code: str
     what: str
     hint: str
     #: The attribute of `DocumentFields` that has the place in the task file to change.
     place: str = "where"
-    #: Gets the index of a document and the document; returns what is shown of it, or None where it is right.
+    #: Gets the index of a document and the document; returns what is shown of it, or None if it is right.
     problem: Callable[[int, Doc], str | None]
     #: Whether only a problem of most documents counts.
     of_most: bool = False
@@ -209,7 +209,7 @@ _PLACEHOLDERS = frozenset({"ns", "n/a", "null", "nan", "none", "todo", "tbd"})
 
 
 def _read_choices(field: Field, doc: Doc) -> list[Any]:
-    """The choices of a document; none where they cannot be read, which is an error when they are rendered."""
+    """The choices of a document; none if they cannot be read, which is an error when they are rendered."""
     try:
         choices = choice_list(field.value(doc))
     except MultiformError:

@@ -48,7 +48,8 @@ def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[
 
 def _fields(form: Form) -> DocumentFields:
     """The fields that the task reads, before any format or perturbation."""
-    raw = form.stated_mapping
+    config = form.config
+    raw = config.stated_mapping if config.recovered is None else config.recovered.mapping
     named = form.format is not None
     return DocumentFields(
         task=form.task_name,
@@ -66,11 +67,11 @@ def _fields(form: Form) -> DocumentFields:
 
 def _revision_findings(form: Form) -> list[Finding]:
     """Whether the dataset of a task comes from the hub at a revision that may move."""
-    path = form.dataset_path
-    bases = [*([] if form.file is None else [form.file.parent]), Path.cwd()]
+    path, source = form.config.dataset_path, form.config.stated.source
+    bases = [*([] if source is None else [source.file.parent]), Path.cwd()]
     if not path or path.count("/") != 1 or any((base / path).exists() for base in bases):
         return []  # not a dataset of the hub
-    if form.dataset_revision not in (None, "main"):
+    if form.config.dataset_kwargs.get("revision") not in (None, "main"):
         return []
     return [
         Finding(
@@ -89,7 +90,7 @@ def fewshot_findings(form: Form) -> list[Finding]:
     fewshot = form.fewshot
     if not form.num_fewshot or form.output_type == "loglikelihood_rolling":
         return []
-    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not form.process_docs:
+    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not form.config.process_docs:
         return []
     if form.source.has_own_docs or {"fewshot_docs", "eval_docs"} & form.hooks.keys():
         return []  # the task's own code chooses the documents
@@ -139,9 +140,9 @@ def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: 
     written = [form for form in forms if form.output_type == "generate_until"]
     if template is None:
         # Only models with a tokenizer say whether they have a template.
-        return _instructed(model, written) if model.tokenizer_info() else []
+        return _instruction_findings(model, written) if model.tokenizer_info() else []
     if apply_chat_template:
-        return [finding for form in written for finding in _thinking(model, form, template)]
+        return [finding for form in written for finding in _thinking_findings(model, form, template)]
     if all(form.output_type == "loglikelihood_rolling" for form in forms):
         return []
     return [
@@ -154,7 +155,7 @@ def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: 
     ]
 
 
-def _instructed(model: Model, forms: Sequence[Form]) -> list[Finding]:
+def _instruction_findings(model: Model, forms: Sequence[Form]) -> list[Finding]:
     """Formats for chat models, asked of a model without a chat template."""
     meant = [form for form in forms if form.format is not None and form.format.meant_for == "chat"]
     return [
@@ -172,7 +173,7 @@ def _instructed(model: Model, forms: Sequence[Form]) -> list[Finding]:
     ]
 
 
-def _thinking(model: Model, form: Form, template: str) -> list[Finding]:
+def _thinking_findings(model: Model, form: Form, template: str) -> list[Finding]:
     """A prefilled answer or a small limit of tokens, for a model that thinks."""
     is_off = '"enable_thinking": false' in model.chat_template_name()
     if "think" not in template or is_off:
@@ -202,7 +203,7 @@ def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
             level="info",
         )
         for form in forms
-        if form.should_decontaminate and "no_corpus" not in silenced_codes(form)
+        if form.config.should_decontaminate and "no_corpus" not in silenced_codes(form)
     ]
 
 

@@ -219,10 +219,11 @@ def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
     steps = [
         {"step": step.name, "text": _step_text(step.value)} for step in sample.steps[1:]
     ]  # the first is the completion
+    steps += [{"step": name, "text": value} for name, value in sample.values.items() if isinstance(value, str)]
     return {
         **{name: row[name] for name in names},
         "target": None if sample.target is None else str(sample.target),
-        "scores": dict(sample.values),
+        "scores": {name: value for name, value in sample.values.items() if not isinstance(value, str)},
         "question_start": question_start,
         **({"steps": steps} if steps else {}),
     }

@@ -24,7 +24,7 @@ EXIT_CODES: dict[Verdict, int] = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class GateCondition:
     """One limit of a policy for one form or group, with what is known of the gain or score that it is about."""
 
     name: str
@@ -50,7 +50,7 @@ class Condition:
 class GateReport:
     """All conditions of a policy, and the baseline's forms that the candidate lacks, in whole or in part."""
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[GateCondition, ...]
     missing: tuple[str, ...]
     confidence: float
     #: What beside the model differs between the runs.
@@ -188,7 +188,7 @@ def _reference_cautions(base: ResultsData, subjects: Sequence[_Subject]) -> Iter
             yield f"{subject.change.name}: {counts}"
 
 
-def _condition(subject: _Subject, kind: str, limit: float, number: int, confidence: float) -> Condition:
+def _condition(subject: _Subject, kind: str, limit: float, number: int, confidence: float) -> GateCondition:
     """One condition; its bounds are those of `number` conditions at once."""
     change = subject.change
     if kind in ("max_loss", "min_gain"):
@@ -207,7 +207,7 @@ def _condition(subject: _Subject, kind: str, limit: float, number: int, confiden
     if n < subject.rule.min_n:
         verdict, note = "INCONCLUSIVE", f"fewer than min_n = {subject.rule.min_n:,} documents"
         more = max(subject.rule.min_n - n, more or 0)
-    return Condition(
+    return GateCondition(
         name=change.name,
         metric=change.metric,
         kind=kind,

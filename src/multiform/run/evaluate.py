@@ -22,8 +22,8 @@ from multiform.run.schedule import make_schedule
 from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
-from multiform.scoring.scorers.ai_judge import judging_by
-from multiform.tasks.plugins import import_plugins
+from multiform.scoring.judges.asking import Judging, judging_by
+from multiform.tasks.functions import import_plugins
 
 P = ParamSpec("P")
 
@@ -72,7 +72,9 @@ def evaluate(**options: Any) -> Results:
     seeds: those of python, numpy, torch and the few-shot sampler
     sandbox: where programs that the model writes run: "bwrap", "landlock", "docker", "docker:IMAGE" or "none"; by
         default $MULTIFORM_SANDBOX, or the best one that works here
-    judge_model, judge_args: the model that scores where a task has a judge, and its arguments, such as base_url
+    judge_model, judge_args: the model that scores where a task has a judge, and its arguments, such as base_url; or
+        several models with commas between them
+    judge_labels: a file with people's labels of some completions, by which the judge's score is calibrated
     metadata: is added to that of every task
     use_cache: stores responses in this file (True: in the user's cache; False: nowhere); by default, those of
         built-in models in the user's cache
@@ -110,13 +112,14 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
     import_plugins(options.imports)
     check_options(options)
     started = time.monotonic()
-    with using_sandbox(options.sandbox), judging_by(options.judge):
+    store = chosen_store(options.use_cache)
+    judging = Judging(choice=options.judge, cache=store, caches_all=bool(options.use_cache), fresh=bool(options.fresh))
+    with using_sandbox(options.sandbox), judging_by(judging):
         set_seeds(options.seeds)
         forms, groups = load_forms(options)
         check_forms(options, forms)
         schedule = make_schedule(options, forms, groups)
         check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
-        store = chosen_store(options.use_cache)
         with (
             chosen_progress(options.progress) as progress,
             interrupts_say(lambda: "the model has not been run yet; run the same command again"),
@@ -135,7 +138,15 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
             if not options.stops_early and (detectable := detectable_differences(pending)):
                 progress.message(detectable)
             with open_results(
-                options, model, store, forms, groups, pending, contaminated=contaminated, started=started
+                options,
+                model,
+                store,
+                forms,
+                groups,
+                pending,
+                contaminated=contaminated,
+                judging=judging,
+                started=started,
             ) as results:
                 run_pending = partial(
                     run_samples, model, store=store, fresh=options.fresh, log=results.journal, executor=executor

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,8 @@ from multiform.paths import safe_name
 from multiform.results import FormResult, GroupResult, Results
 from multiform.results.export import output_folder, write_results
 from multiform.results.groups import group_results, with_intervals
+from multiform.results.judging import judging_entry
+from multiform.results.labels import CALIBRATED, HumanLabels, calibration
 from multiform.results.provenance import described_config, model_name, provenance, usage_entry
 from multiform.run.failures import failure_summary
 from multiform.run.journal import Journal
@@ -25,6 +27,7 @@ from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
 from multiform.run.pending import PendingSample
 from multiform.run.samples import RunOutcome
 from multiform.run.store import Store
+from multiform.scoring.judges.asking import Judging
 from multiform.tasks import Group
 from multiform.tasks.keys import plain
 
@@ -58,12 +61,16 @@ class RunResults:
     tokens_before: Mapping[str, int]
     #: The trackers that are told of the run; None where there are none.
     tracking: Tracking | None = None
+    #: The judges of the run, and what they have taken.
+    judging: Judging = field(default_factory=Judging)
 
     def finish(self, outcome: RunOutcome) -> Results:
         """The results, written to `output_path` if there is one; those of a run that did not end well say why."""
         results = self._finish(outcome)
         if self.tracking is not None:  # only now, as nothing that they do may cost the results
             self.tracking.finish(results, outcome.state)
+        if self.options.hub is not None:
+            self.options.hub.push(results)
         return results
 
     def _finish(self, outcome: RunOutcome) -> Results:
@@ -95,7 +102,7 @@ class RunResults:
         Results of an incomplete run have the forms with at least one scored document, and no groups. A budget may also
         leave out all documents of a group's subject.
         """
-        options, model, stops = self.options, self.model, outcome.stops
+        options, model, stops, labels = self.options, self.model, outcome.stops, self.options.labels
         described_run = _config_entry(options, model)
         tokens = {name: count - self.tokens_before.get(name, 0) for name, count in model.server_tokens().items()}
         if any(tokens.values()):
@@ -113,10 +120,13 @@ class RunResults:
                 arguments=described_run["model_args"],
                 contaminated=self.contaminated[form.name],
                 count=options.on_error == "count",
+                labels=labels,
                 iterations=options.bootstrap_iters if complete else 0,  # partial results are there at once
             )
             for form in forms
         ]
+        if self.judging.usage:
+            described_run["judging"] = judging_entry(self.judging.usage, form_results, model.name)
         by_name = {form.form: form for form in form_results}
         groups = [result for group in self.groups for result in group_results(group, by_name)] if complete else []
         form_results, groups = with_intervals(form_results, groups, described_run.get("budget", ()))
@@ -196,12 +206,14 @@ def form_result(
     arguments: Mapping[str, Any],
     contaminated: set[int] | None = None,
     count: bool = False,
+    labels: HumanLabels | None = None,
     iterations: int,
 ) -> FormResult:
     """The scores of a form; their standard errors are bootstrapped in `iterations` draws.
 
     `template` names the model's chat template, and `arguments` are the model's. With `count`, failed documents count as
-    wrong; with `contaminated`, there are also the scores without these documents.
+    wrong; with `contaminated`, there are also the scores without these documents; with `labels`, those that people
+    would give.
     """
     scored, failed = list(outcome.scored[form.name]), outcome.failed.get(form.name, ())
     bounds = form.aggregator.bounds(scored, len(failed)) if failed else {}
@@ -212,7 +224,12 @@ def form_result(
     if contaminated is not None:
         clean = form.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
-    format, mapping = form.format, form.mapping
+    if labels is not None:
+        scored = labels.attach(form, scored)
+        for scorer in form.scoring.scorers:
+            powered = calibration(scored, scorer.name, name=form.name, cluster=form.cluster)
+            estimates |= {} if powered is None else {f"{CALIBRATED},{scorer.name}": powered.mean}
+    format, mapping = form.format, form.config.mapping
     return FormResult(
         form=form.name,
         task=form.task_name,
@@ -227,7 +244,7 @@ def form_result(
         format=None if format is None else format.to_dict(),
         format_label=form.format_label,
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
-        overridden=form.overridden_settings,
+        overridden=(*form.config.overridden, *form.scoring.overridden),
         samples=scored,
         cluster=form.cluster,
         failed=failed,
@@ -255,6 +272,7 @@ def open_results(
     pending: Sequence[PendingSample],
     *,
     contaminated: Mapping[str, set[int] | None],
+    judging: Judging,
     started: float,
 ) -> Iterator[RunResults]:
     """The results of a run that begins; where the block raises, its journal says so, and an interrupt how to go on."""
@@ -272,6 +290,7 @@ def open_results(
                 journal=journal,
                 started=started,
                 tracking=tracking,
+                judging=judging,
                 tokens_before=model.server_tokens(),
             )
         except BaseException as error:

@@ -126,7 +126,7 @@ def contaminated_docs(
     dirty: dict[str, set[int] | None] = {}
     for form in forms:
         dirty[form.name] = None
-        if corpus and form.should_decontaminate:
+        if corpus and form.config.should_decontaminate:
             ids = [entry.sample.doc_id for entry in entries.get(form.name, ())]
             queries = {doc_id: form.decontamination_query(form.eval_docs[doc_id]) for doc_id in ids}
             dirty[form.name] = find_contaminated(queries, [Path(path) for path in corpus])
@@ -140,6 +140,8 @@ def plan_text(options: RunOptions, model: Model, pending: Sequence[PendingSample
     missing = [request for request in requests if request not in cached]
     bound = "at most, as the run stops earlier: " if options.stops_early else ""
     lines = [f"{bound}{len(requests)} distinct requests for {len(pending)} documents; {len(cached)} of them are cached"]
+    if later := sum(entry.form.renderer.kind.has_stages for entry in pending):
+        lines.append(f"{later} documents are asked about again, after these responses: those requests are not counted")
     if missing:
         lines.append(model.plan(missing) or f"model '{model.name}' does not say what the others cost")
     return "\n".join(filter(None, (*lines, detectable_differences(pending))))

@@ -12,7 +12,7 @@ from datetime import date
 from typing import Literal, Protocol
 
 from multiform.errors import ModelError, MultiformError
-from multiform.forms import ScoredSample
+from multiform.forms import Sample, ScoredSample
 from multiform.models import Model
 from multiform.models.model import Usage, Workload
 from multiform.requests import FailedRequest, Output, Request
@@ -88,40 +88,43 @@ def run_samples(
 ) -> RunOutcome:
     """Run the requests that are not cached, and score each sample as soon as its last response arrives.
 
+    Requests that follow from the responses to a sample (`Form.continue_sample`) are run in a wave of their own.
     The `executor` runs them, by default in this process. With `fresh`, all requests are run, and the new responses
     replace the cached ones. Whatever ends the run, requests in flight are finished and stored first; only a second
     signal does not wait for them.
     """
-    run = _Run(pending, progress, log)
-    cached = store.known(model.identity, run.waiting) if store and not fresh else CachedResponses()
-    if cached and store:
-        since = "" if cached.oldest is None else f", the oldest from {date.fromtimestamp(cached.oldest)}"
-        progress.message(f"{len(cached)} of {len(run.waiting)} responses are cached in {store.path}{since}")
-    if log is not None:
-        log.begin(len(run.waiting), len(cached))
-    for request, output in cached.items():
-        run.record_response(request, output)
-    missing = [request for request in run.waiting if request not in cached]
-    if not missing:
-        return run.outcome("complete")
+    run = _Run(pending, progress, log, model)
     executor = executor or LocalExecutor(model)
     run.executor, run.retried_before = executor, executor.retry_count
-    stream = responses(executor, missing, identity=model.identity, store=store)
-    try:
+    for requests in run.waves():
+        cached = store.known(model.identity, requests) if store and not fresh else CachedResponses()
+        if cached and store:
+            since = "" if cached.oldest is None else f", the oldest from {date.fromtimestamp(cached.oldest)}"
+            progress.message(f"{len(cached)} of {len(requests)} responses are cached in {store.path}{since}")
+        if log is not None:
+            log.begin(len(requests), len(cached))
+        run.cached += len(cached)
+        for request, output in cached.items():
+            run.record_response(request, output)
+        missing = [request for request in requests if request not in cached]
+        if not missing:
+            continue
+        stream = responses(executor, missing, identity=model.identity, store=store)
         try:
-            run.begin(model, missing)
+            run.begin(missing, cached=len(cached))
             with stoppable() as stop, closing(stream):  # responses are stored before anything else happens
                 unscorable = _receive(run, stream, policy)
         except ModelError as error:
             return run.outcome("failed", error=error)
+        finally:
+            progress.end()
         if unscorable is not None:
             raise unscorable
         if stop.number is not None and run.unfinished:
             return run.outcome("stopped", signal=stop.number)
-        too_many = policy.is_exceeded(run.failures, len(pending))
-        return run.outcome("failed" if too_many or (run.failures and policy.on_error == "stop") else "complete")
-    finally:
-        progress.end()
+        if policy.is_exceeded(run.failures, len(pending)):
+            return run.outcome("failed")
+    return run.outcome("failed" if run.failures and policy.on_error == "stop" else "complete")
 
 
 def _receive(
@@ -169,15 +172,18 @@ def _planned_words(workload: Workload) -> str:
 class _Run:
     """The samples of a run, each scored when its last response comes."""
 
-    def __init__(self, pending: Sequence[PendingSample], progress: Progress, log: RunLog | None = None) -> None:
+    def __init__(self, pending: Sequence[PendingSample], progress: Progress, log: RunLog | None, model: Model) -> None:
         self.pending = pending
         self.progress = progress
+        self._model = model
         self.log = log
         #: The samples that need the response, for each distinct request.
         self.waiting: dict[Request, list[PendingSample]] = {}
         for entry in pending:
             for request in dict.fromkeys(instance.request for instance in entry.sample.instances):
                 self.waiting.setdefault(request, []).append(entry)
+        #: The requests of the next wave.
+        self._following: list[Request] = []
         self._outputs: dict[Request, Output | FailedRequest] = {}
         self._scored: dict[str, list[ScoredSample]] = {entry.form.name: [] for entry in pending}
         self._failed: dict[str, list[FailedDoc]] = {entry.form.name: [] for entry in pending}
@@ -188,7 +194,10 @@ class _Run:
         #: The executor, once the run has begun, and how many requests it ran again in runs before this one.
         self.executor: Executor | None = None
         self.retried_before = 0
-        #: The progress of the run, once it has begun.
+        #: How many of the requests were cached.
+        self.cached = 0
+        #: The progress of the first and of the current wave, once they have begun.
+        self._first_status: RunStatus | None = None
         self.status: RunStatus | None = None
         self._scores_due = 0.0
 
@@ -197,16 +206,26 @@ class _Run:
         """Whether a document is neither scored nor failed."""
         return len(self._outputs) < len(self.waiting)
 
-    def begin(self, model: Model, missing: Sequence[Request]) -> None:
-        """Begin to run the missing requests; where a display watches, plan them first."""
+    def waves(self) -> Iterator[Sequence[Request]]:
+        """The requests of all samples; and as long as there are any, those that follow from the responses to them."""
+        yield list(self.waiting)
+        while self._following:
+            requests, self._following = self._following, []
+            yield requests
+
+    def begin(self, missing: Sequence[Request], *, cached: int) -> None:
+        """Begin to run the missing requests of a wave; where a display watches, plan them first."""
         workload = None
         if isinstance(self.progress, WatchingProgress):
             self.progress.message("planning")
-            workload = _workload(model, missing)
+            workload = _workload(self._model, missing)
         if workload is not None:
             self.progress.message(_planned_words(workload))
-        self.progress.begin(len(missing), len(self.pending))
-        self.status = RunStatus(missing, cached=len(self.waiting) - len(missing), workload=workload, usage=model.usage)
+        first = self._first_status is None
+        waiting = len(self.pending) if first else sum(entry.waiting > 0 for entry in self.pending)
+        self.progress.begin(len(missing), waiting)
+        self.status = RunStatus(missing, cached=cached, workload=workload, usage=self._model.usage)
+        self._first_status = self._first_status or self.status
         if isinstance(self.progress, WatchingProgress):
             self._update_scores()
             self.progress.watch(self.status)
@@ -256,9 +275,9 @@ class _Run:
             signal=signal,
             error=error,
             requests=len(self.waiting),
-            cached=len(self.waiting) if self.status is None else self.status.cached,
+            cached=self.cached,
             retried=0 if self.executor is None else self.executor.retry_count - self.retried_before,
-            usage=None if self.status is None else self.status.usage,
+            usage=None if self._first_status is None else self._first_status.usage,
         )
 
     def _update_scores(self) -> None:
@@ -280,7 +299,7 @@ class _Run:
         self._scores_due = started + max(_SCORES_PAUSE, 20 * spent)
 
     def _finish(self, entry: PendingSample) -> None:
-        """Score a sample that has all its responses, or record that it failed."""
+        """Score a sample that has all its responses, have it wait for further ones, or record that it failed."""
         form, outputs = entry.form.name, [self._outputs[instance.request] for instance in entry.sample.instances]
         failed = FailedDoc.of(entry.sample, outputs)
         if failed is not None:
@@ -291,12 +310,31 @@ class _Run:
             if self.log is not None:
                 self.log.on_failure(form, failed)
             return
-        entry.outputs = tuple(output for output in outputs if not isinstance(output, FailedRequest))
+        known = tuple(output for output in outputs if not isinstance(output, FailedRequest))
+        following = entry.form.continue_sample(entry.sample, known, self._model.apply_chat_template)
+        if following is not None:
+            self._wait(entry, following)
+            return
+        entry.outputs = known
         scored = entry.form.score(entry.sample, entry.outputs)
         self._scored[form] += scored
         self._running[form].show(form, scored, self.progress)
         if self.log is not None:
             self.log.on_score(form, scored)
+
+    def _wait(self, entry: PendingSample, following: Sample) -> None:
+        """Have a sample wait for the responses to its next requests, and finish it where all of them are known."""
+        added = following.instances[len(entry.sample.instances) :]
+        entry.sample = following
+        for request in dict.fromkeys(instance.request for instance in added):
+            if request in self._outputs:
+                continue
+            if request not in self.waiting:
+                self._following.append(request)
+            self.waiting.setdefault(request, []).append(entry)
+            entry.waiting += 1
+        if entry.waiting == 0:
+            self._finish(entry)
 
 
 def _doc_id(entry: ScoredSample | FailedDoc) -> int:

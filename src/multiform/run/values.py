@@ -309,6 +309,7 @@ OUTPUT = ValueType(
     example="'results'",
     metavar="DIR",
 )
+INPUT_FILE = replace(OUTPUT, expected="the name of a file", example="'labels.jsonl'", metavar="FILE")
 LANGUAGES = ValueType(
     accepts=lambda value: isinstance(value, list | tuple) and bool(value) and all(map(_is_text, value)),
     expected="a list of language codes",

@@ -9,6 +9,7 @@ from typing import Any
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.servers import protocol
+from multiform.models.servers.batch.interfaces import AnthropicBatches
 from multiform.models.servers.protocol import request_messages, with_media
 from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
 from multiform.prompts.media import Kind, Media
@@ -29,6 +30,7 @@ class AnthropicChat(ChatServer):
     root_path = "/v1"
     endpoints = ("/messages",)
     stored = True
+    batches = AnthropicBatches
     media = frozenset[Kind]({"image"})
     thinking_arguments = ("enable_thinking", "thinking_budget")
 

@@ -17,7 +17,8 @@ from multiform.errors import ModelError
 from multiform.models.arguments import LIMIT_NAMES, is_context_limit
 from multiform.models.model import Loglikelihoods, no_loglikelihoods
 from multiform.models.servers import protocol
-from multiform.models.servers.client import Client
+from multiform.models.servers.batch.interfaces import OpenAIBatches
+from multiform.models.servers.client import Sender
 from multiform.models.servers.openai_logprobs import ROUNDING, is_logprob, only_choice
 from multiform.models.servers.protocol import completion, finish_reason, request_messages, stop_strings, with_media
 from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
@@ -168,7 +169,7 @@ def label_scores(labels: Sequence[str], alternatives: Alternatives) -> dict[str,
 
 
 def score_labels(
-    client: Client,
+    client: Sender,
     requests: Sequence[LoglikelihoodRequest],
     payload: Callable[[LoglikelihoodRequest], Mapping[str, Any]],
     alternatives: Callable[[Any], Alternatives],
@@ -242,6 +243,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
 
     kind = "openai-chat"
     stored = True
+    batches = OpenAIBatches
     scores = True
     media = frozenset[Kind]({"image", "audio"})
     thinking_arguments = ("enable_thinking", "reasoning_effort", "thinking_budget", "think_end_token")
@@ -283,7 +285,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         if self.scoring == "none":
             self._refuse()
         return score_labels(
-            self.client, requests, self._label_payload, lambda response: chat_alternatives(only_choice(response))
+            self.sender, requests, self._label_payload, lambda response: chat_alternatives(only_choice(response))
         )
 
     def _label_payload(self, request: LoglikelihoodRequest | GenerationRequest) -> dict[str, Any]:

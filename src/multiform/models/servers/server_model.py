@@ -22,7 +22,10 @@ from multiform.errors import UsageError, shorten
 from multiform.hashing import short_hash
 from multiform.models.arguments import ArgumentRules, Refusal, argument_names
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
-from multiform.models.servers.client import Client
+from multiform.models.servers.batch.driver import BatchClient
+from multiform.models.servers.batch.interfaces import BatchInterface
+from multiform.models.servers.batch.ledger import Ledger
+from multiform.models.servers.client import Client, Sender
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
 from multiform.models.servers.thinking import Thinking
 from multiform.prompts.prompt import Messages
@@ -172,6 +175,7 @@ class ServerModel(Model):
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
             observe=self._count_version,
         )
+        self.sender: Sender = self.client
         self._arguments = {
             "model": self.name,
             "base_url": self.client.shown,
@@ -276,7 +280,7 @@ class ServerModel(Model):
                 logger.warning("%s: the server's %s changed: %s", self.client.shown, key, shown)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        return self.client.ask(requests, self.payload, self.completion)
+        return self.sender.ask(requests, self.payload, self.completion)
 
     def _url(self, path: str) -> httpx.URL:
         return self.root.copy_with(path=f"{self.root.path.rstrip('/')}/{path}")
@@ -286,16 +290,22 @@ class ChatServer(ServerModel):
     """A chat model on a server, which generates and gives no log-likelihoods.
 
     Without a chat template the prompt is one message of the user. `enable_thinking`, `reasoning_effort`,
-    `thinking_budget` and `think_end_token` say how it thinks, where the protocol has words for them.
+    `thinking_budget` and `think_end_token` say how it thinks, where the protocol has words for them. With `batch`,
+    requests go through the server's batch interface, at most `batch_requests` at once.
     """
 
     scores = False
+    continues_texts = False
     #: The arguments about thinking that the protocol has words for.
     thinking_arguments: ClassVar[Collection[str]] = ()
+    #: The batch interface of the protocol, if it has one.
+    batches: ClassVar[type[BatchInterface] | None] = None
 
     def __init__(
         self,
         *,
+        batch: bool = False,
+        batch_requests: int | None = None,
         enable_thinking: bool | None = None,
         reasoning_effort: str | None = None,
         thinking_budget: int | None = None,
@@ -310,6 +320,18 @@ class ChatServer(ServerModel):
         )
         self.thinking.check(self.thinking_arguments, self.kind)
         super().__init__(**arguments)
+        self.batch = _read_switch(batch, "batch")
+        if batch_requests is not None and not self.batch:
+            raise UsageError("batch_requests needs batch", where=self.kind, hint="add batch=true")
+        if not self.batch:
+            return
+        if self.batches is None:
+            raise UsageError("there is no batch interface", where=self.kind, hint="leave batch out")
+        most = None if batch_requests is None else int(at_least(1, batch_requests, "batch_requests"))
+        endpoint = f"{self.kind} {self.client.shown} {self.name}"
+        interface = self.batches(self.client, self.root, self.path())
+        self.sender = BatchClient(self.client, interface, Ledger(endpoint), most)
+        self._arguments |= {"batch": True, **({} if most is None else {"batch_requests": most})}
 
     def settings(self) -> dict[str, Any]:
         return self.thinking.settings()
@@ -326,6 +348,12 @@ class ChatServer(ServerModel):
 
     def _refuse(self) -> NoReturn:
         raise no_loglikelihoods(self.name, "this form")
+
+
+def _read_switch(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} is true or false, not {shorten(value)}", hint=f"write {name}=true")
+    return value
 
 
 def resolve_arguments(

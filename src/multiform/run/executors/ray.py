@@ -26,7 +26,7 @@ from multiform.run.executors.worker import LoadedModel, Worker, WorkerModel, ins
 from multiform.run.loading import LazyModel, load_model
 from multiform.run.progress import Progress
 from multiform.run.store import Store
-from multiform.tasks.plugins import imported_files
+from multiform.tasks.functions import imported_files
 
 logger = logging.getLogger("multiform")
 

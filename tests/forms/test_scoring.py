@@ -8,7 +8,7 @@ import pytest
 
 from multiform import ConfigError, TaskConfig, UsageError
 from multiform.formats import OutputType
-from multiform.scoring.build import build_scoring
+from multiform.forms.scoring import build_scoring
 from multiform.scoring.metrics.base import HubMetric
 from multiform.scoring.outcome import TextOutcome
 
