@@ -100,11 +100,14 @@ def _print_sample(form: Form, sample: Sample, *, as_json: bool) -> None:
         for request in described["requests"]:
             if request.get("context", "") == context:
                 print(f"--- {_request_words(request)}")
+    for turn in described.get("later_turns", ()):
+        print(f"--- later, {turn['role']}\n{turn['content']}")
     print()
 
 
 def _sample_dict(form: Form, sample: Sample) -> dict[str, Any]:
     """The JSON line of a document."""
+    later = () if sample.conversation is None else sample.conversation.later
     return {
         "form": form.name,
         "task": form.task_name,
@@ -114,6 +117,7 @@ def _sample_dict(form: Form, sample: Sample) -> dict[str, Any]:
         "requests": [_request(instance) for instance in sample.instances],
         "target": sample.target,
         "choices": form.renderer.fields(sample.doc).shown_choices,
+        **({"later_turns": [{"role": turn.role, "content": turn.content} for turn in later]} if later else {}),
     }
 
 

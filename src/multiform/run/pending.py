@@ -52,7 +52,8 @@ def pending_samples(
     form: Form, chat_template: ChatTemplate | None = None, caching: RequestCaching | None = None
 ) -> list[PendingSample]:
     """The documents of a form to evaluate, rendered."""
-    cached = None if caching is None else _cached_requests(form, chat_template, caching)
+    is_cached = caching is not None and not form.renderer.kind.has_stages  # later stages need the rendered turns
+    cached = _cached_requests(form, chat_template, caching) if caching is not None and is_cached else None
     pending = []
     for doc_id, doc in form.docs():
         if cached is None:
