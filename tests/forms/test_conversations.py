@@ -206,7 +206,7 @@ def test_a_recorded_run_is_scored_again(tmp_path: Path):
     assert scores(rescore(tmp_path / "other", use_cache=tmp_path / "store.db")) == scores(unlogged)
 
 
-def test_show_prints_later_turns(tmp_path: Path, capsys: Any):
+def test_show_prints_all_turns(tmp_path: Path, capsys: Any):
     (tmp_path / "rows.jsonl").write_text(json.dumps(DOCS[0]))
     task = tmp_path / "talk.yaml"
     task.write_text(
@@ -214,9 +214,9 @@ def test_show_prints_later_turns(tmp_path: Path, capsys: Any):
         'doc_to_text: "{{turns[0]}}"\ndoc_to_turns: "{{turns[1:]}}"\ndoc_to_target: right\n'
     )
     assert main(["show", str(task)]) == 0
-    assert "--- later, user\nWhich country?\n--- later, user\nAre you sure?\n" in capsys.readouterr().out
-    assert main(["show", str(task), "--json"]) == 0
-    assert [turn["content"] for turn in json.loads(capsys.readouterr().out)["later_turns"]] == DOCS[0]["turns"][1:]
+    shown = capsys.readouterr().out
+    assert "then, with … for what the model wrote\nName city 0. …\n\nWhich country?\n---" in shown
+    assert "\nName city 0. …\n\nWhich country? …\n\nAre you sure?\n---" in shown
 
 
 #: Runs conversations of three turns; kills itself at the eighth request where the environment says so.

@@ -15,6 +15,7 @@ from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
     from multiform.forms import Form, Sample
+    from multiform.prompts.prompt import ChatTemplate
     from multiform.requests import Instance
 
 
@@ -53,6 +54,8 @@ def _execute(options: argparse.Namespace) -> int:
             sample = form.sample(doc_id, doc, template)
             if doc_id in indexes:
                 _print_sample(form, sample, as_json=options.json)
+                if form.renderer.kind.has_stages and not options.json:
+                    _print_next_stages(form, sample, template)
     return 0
 
 
@@ -91,23 +94,40 @@ def _print_sample(form: Form, sample: Sample, *, as_json: bool) -> None:
     print(
         f"=== {form.name} · doc {sample.doc_id} · {len(instances)} {_kind(instances)} · target {described['target']!r}"
     )
-    contexts = list(dict.fromkeys(request.get("context", "") for request in described["requests"]))
+    _print_requests(described["requests"])
+
+
+def _print_requests(requests: Sequence[dict[str, Any]]) -> None:
+    """Print each context once, with the continuations or generations after it."""
+    contexts = list(dict.fromkeys(request.get("context", "") for request in requests))
     for context in contexts:
         print(context)
-        shown = next(request for request in described["requests"] if request.get("context", "") == context)
+        shown = next(request for request in requests if request.get("context", "") == context)
         for media in shown.get("media", ()):
             print(f"--- {media['kind']} {media['size']} sha256 {media['sha256'][:12]}")
-        for request in described["requests"]:
+        for request in requests:
             if request.get("context", "") == context:
                 print(f"--- {_request_words(request)}")
-    for turn in described.get("later_turns", ()):
-        print(f"--- later, {turn['role']}\n{turn['content']}")
     print()
+
+
+def _print_next_stages(form: Form, sample: Sample, template: ChatTemplate | None) -> None:
+    """Print the requests that follow once the first ones have responses, with "…" in the place of each response."""
+    from multiform.requests import Completion, GenerationRequest
+
+    following = form.continue_sample(sample, [Completion("…")] * len(sample.instances), template)
+    while following is not None:
+        added = following.instances[len(sample.instances) :]
+        print(f"=== {form.name} · doc {sample.doc_id} · then, with … for what the model wrote")
+        _print_requests([_request(instance) for instance in added])
+        if not isinstance(added[0].request, GenerationRequest):  # scored, which no text stands for
+            return
+        sample = following
+        following = form.continue_sample(sample, [Completion("…")] * len(sample.instances), template)
 
 
 def _sample_dict(form: Form, sample: Sample) -> dict[str, Any]:
     """The JSON line of a document."""
-    later = () if sample.conversation is None else sample.conversation.later
     return {
         "form": form.name,
         "task": form.task_name,
@@ -117,7 +137,6 @@ def _sample_dict(form: Form, sample: Sample) -> dict[str, Any]:
         "requests": [_request(instance) for instance in sample.instances],
         "target": sample.target,
         "choices": form.renderer.fields(sample.doc).shown_choices,
-        **({"later_turns": [{"role": turn.role, "content": turn.content} for turn in later]} if later else {}),
     }
 
 

@@ -53,7 +53,7 @@ def select_format(
     variations: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Selected | None:
-    """The selected format; without a selection, the first one of `spec`, or None where that has none.
+    """The selected format; without a selection, the first one of `spec`, or None if that has none.
 
     `spec` is the value of `formats:`. A selection is looked up in it first, then among the registered formats, then
     in the other dialects. It may be a variation, whose axes are the built-in ones and those of `variations`, and name

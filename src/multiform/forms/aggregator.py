@@ -109,7 +109,7 @@ class FormAggregator:
         return self.value_estimates(values, bootstrap_iters), len(ids)
 
     def first_estimate(self, samples: Sequence[ScoredSample]) -> tuple[str, Estimate] | None:
-        """The metric and the score that tables show first, of some of the documents; None where there is none.
+        """The metric and the score that tables show first, of some of the documents; None if there is none.
 
         Nothing is bootstrapped, so that scores which need that have no interval.
         """

@@ -14,6 +14,7 @@ from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.output_kinds import OUTPUT_KINDS, GenerationKind, OutputKind
 from multiform.forms.sample import Sample
 from multiform.forms.spec import FormSpec
+from multiform.forms.thought_kind import ThoughtKind
 from multiform.prompts.prompt import ChatTemplate, Delimiters, Prompt, PromptOptions, Turn, render_turns
 from multiform.requests import Completion, GenerationRequest, Output, Request
 from multiform.scoring.filters import Pipeline
@@ -26,13 +27,15 @@ _HINT = "give texts, each a turn of the user, or messages with role (user or ass
 
 
 def output_kind(form: FormSpec) -> OutputKind:
-    """How a form builds requests and reads responses, by its output type and whether it is a conversation."""
-    if form.config.doc_to_turns is None:
-        return OUTPUT_KINDS[form.output_type](form)
+    """How a form builds requests and reads responses, by its output type, its format and its turns."""
+    config = form.config
+    if config.doc_to_turns is None:
+        thinks = config.format is not None and config.format.thinks
+        return ThoughtKind(form) if thinks else OUTPUT_KINDS[form.output_type](form)
     if form.output_type != "generate_until":
         message = f"the model replies in a conversation, and output_type {form.output_type} generates nothing"
         hint = "set output_type: generate_until, or choose a format that generates"
-        raise ConfigError(message, where=form.config.where("doc_to_turns"), hint=hint)
+        raise ConfigError(message, where=config.where("doc_to_turns"), hint=hint)
     return ConversationKind(form)
 
 
@@ -58,11 +61,6 @@ class Conversation:
         following = [*(turn.role for turn in self.turns[1:]), "user"]
         users = [index for index, turn in enumerate(self.turns) if turn.role == "user"]
         return [index for index in users if following[index] == "user"]
-
-    @property
-    def later(self) -> tuple[Turn, ...]:
-        """The turns after the first one that the model replies to."""
-        return self.turns[self._open_turns[0] + 1 :]
 
     def before(self, replies: Sequence[str]) -> list[Turn]:
         """The turns up to the one that is to be replied to next, with the replies so far in between."""

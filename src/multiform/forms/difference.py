@@ -94,7 +94,7 @@ class FormDifference:
     #: The same for a reader: columns in place of what documents have in them, and without the few-shot examples if
     #: only one form has some.
     patterns: tuple[Edit, ...]
-    #: The same token by token, where a tokenizer is at hand.
+    #: The same token by token, if a tokenizer is at hand.
     tokens: TokenDifference | None = None
 
     def sentences(self) -> list[str]:
@@ -283,7 +283,7 @@ def _settings(rendered: _Rendered) -> dict[str, Any]:
         "continuations": [str(getattr(i.request, "continuation", "")) for i in sample.instances] if ranks else None,
         "metric": ", ".join(_metric(metric) for metric in form.scoring.scorers[0].metrics),
         "extraction": None if ranks else _extraction(form),
-        "generation": None if ranks else dict(form.generation_kwargs),
+        "generation": dict(form.generation_kwargs) if form.generates else None,
         "repeats": config.repeats,
     }
 

@@ -62,7 +62,7 @@ class Form(FormSpec):
     mirror: Path | None = None
     #: The object whose methods are the hooks; None for a task without a class of its own.
     task: TaskObject | None = None
-    #: Documents that are loaded already, which are used again where they are the same.
+    #: Documents that are loaded already, which are used again if they are the same.
     loaded: DocSource | None = None
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Form(FormSpec):
         _ = self.renderer, self.scorer
 
     def _check_choice_order(self) -> None:
-        """Refuse another order of the choices where code of the task makes or reads prompts with them."""
+        """Refuse another order of the choices if code of the task makes or reads prompts with them."""
         if self.config.choice_order is None:
             return
         code = [name for name in (*FIELD_HOOKS, "fewshot_context", "construct_requests") if name in self.hooks]
@@ -126,7 +126,7 @@ class Form(FormSpec):
 
     @property
     def ignores_choices(self) -> bool:
-        """Whether a model would generate without seeing the choices, where nothing says that this is intended."""
+        """Whether a model would generate without seeing the choices, if nothing says that this is intended."""
         config = self.config
         if self.task is not None or self.output_type != "generate_until" or config.doc_to_choice is None:
             return False
@@ -186,7 +186,7 @@ class Form(FormSpec):
 
     @cached_property
     def _drawn_samples(self) -> list[int] | None:
-        """The indexes of a random sample of documents; None where the run takes the first ones, or all."""
+        """The indexes of a random sample of documents; None if the run takes the first ones, or all."""
         limit, (kind, _, column) = self.settings.limit, self.settings.sample.partition(":")
         if limit is None or kind == "first":
             return None
@@ -253,7 +253,7 @@ class Form(FormSpec):
         rewrite_cache: bool = False,
         tokenizer_name: str = "",
     ) -> list[Instance]:
-        """The requests of documents, from the request cache in `cache_folder` where it has them."""
+        """The requests of documents, from the request cache in `cache_folder` if it has them."""
         cache = None
         if cache_folder is not None and not self.renderer.media.kinds:  # images and sounds are not for a file of text
             shots = self.fewshot_docs() if self.num_fewshot else []

@@ -68,8 +68,10 @@ class OutputKind(ABC):
         return {"target": fields.target}
 
     @abstractmethod
-    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
-        """The requests of a document with this context; `chat` says that it is a chat."""
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
+        """The requests of a document with this context; `chat` says that it is a chat, written by the template."""
 
     def next_requests(
         self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
@@ -163,7 +165,9 @@ class ChoiceKind(OutputKind):
             "permutation": fields.permutation,
         }
 
-    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
         delimiter = self._delimiter(chat)
         if isinstance(context, list):
             pairs = [(prompt, delimiter + self._continuation(fields)) for prompt in context]
@@ -172,7 +176,7 @@ class ChoiceKind(OutputKind):
         for number, (_, text) in enumerate(pairs, start=1):
             if not text:
                 raise self._empty_choice(number, "is empty")
-        unconditional = self._unconditional_prompt(fields)
+        unconditional = self._unconditional_prompt(several_inputs=fields.several_inputs)
         if unconditional is not None:
             pairs += [(Prompt(unconditional), continuation) for _, continuation in pairs]
         return [LoglikelihoodRequest(prompt, text) for prompt, text in pairs]
@@ -183,11 +187,11 @@ class ChoiceKind(OutputKind):
         message = f"the text of choice {number} {what}, so that its log-likelihood would be 0 and it would always win"
         return DataError(message, where=self.form.where("doc_to_choice"), hint=hint)
 
-    def _unconditional_prompt(self, fields: DocFields) -> str | None:
+    def _unconditional_prompt(self, *, several_inputs: bool) -> str | None:
         """The prompt that `acc_mutual_info` compares with; None where that metric is not asked for."""
         metrics = [metric for scorer in self.form.scoring.scorers for metric in scorer.metrics]
         prompts = {str(m.kwargs.get("unconditional", "")) for m in metrics if m.name == "acc_mutual_info"}
-        if prompts and fields.several_inputs:
+        if prompts and several_inputs:
             message = "acc_mutual_info is not defined for several inputs"
             raise ConfigError(message, where=self.form.where("metric_list"), hint="use acc")
         if len(prompts) > 1:
@@ -199,23 +203,32 @@ class ChoiceKind(OutputKind):
         self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
     ) -> list[Outcome]:
         number = len(sample.choices)
-        lengths = [output.tokens for output in outputs[:number] if isinstance(output, LLOutput)]
-        requests = [instance.request for instance in sample.instances[:number]]
-        for position, output in enumerate(outputs[:number], start=1):
+        requests = [instance.request for instance in sample.instances]
+        return [self._outcome(sample, requests[:number], outputs[:number], results[:number], results[number:])]
+
+    def _outcome(
+        self,
+        sample: Sample,
+        requests: Sequence[Request],
+        outputs: Sequence[Output],
+        results: Sequence[Any],
+        unconditional: Sequence[Any],
+    ) -> ChoiceOutcome:
+        """The outcome of the requests about all choices."""
+        lengths = [output.tokens for output in outputs if isinstance(output, LLOutput)]
+        for position, output in enumerate(outputs, start=1):
             if isinstance(output, LLOutput) and output.tokens == 0 and output.loglikelihood == 0:
                 raise self._empty_choice(position, "has no token of the model's")
-        return [
-            ChoiceOutcome(
-                loglikelihoods=tuple(ll for ll, _ in results[:number]),
-                greedy=tuple(greedy for _, greedy in results[:number]),
-                choices=sample.choices,
-                gold=sample.gold,
-                tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
-                unconditional=tuple(ll for ll, _ in results[number:]),
-                scored=tuple(request.continuation for request in requests if isinstance(request, LoglikelihoodRequest)),
-                texts=sample.texts,
-            )
-        ]
+        return ChoiceOutcome(
+            loglikelihoods=tuple(ll for ll, _ in results),
+            greedy=tuple(greedy for _, greedy in results),
+            choices=sample.choices,
+            gold=sample.gold,
+            tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
+            unconditional=tuple(ll for ll, _ in unconditional),
+            scored=tuple(request.continuation for request in requests if isinstance(request, LoglikelihoodRequest)),
+            texts=sample.texts,
+        )
 
     def check_requests(self, sample: Sample) -> None:
         number = len(sample.choices)
@@ -327,7 +340,9 @@ class GenerationKind(OutputKind):
         place = self.form.where("doc_to_target")
         return DataError("there is no answer", where=place, hint="check doc_to_target")
 
-    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
         assert isinstance(context, Prompt)
         repeats = range(self.form.config.repeats)
         return [GenerationRequest.of(context, self.form.generation_kwargs, n) for n in repeats]
@@ -396,7 +411,9 @@ class LoglikelihoodKind(OutputKind):
             raise DataError("there is no answer to score", where=place, hint="check it")
         return str(target)
 
-    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
         assert isinstance(context, Prompt)
         # Without a format, the target's own text carries the delimiter, as in lm-eval.
         delimiter = self._delimiter(chat) if self.form.format is not None else ""
@@ -433,7 +450,9 @@ class RollingKind(LoglikelihoodKind):
         """No question: a text stands by itself."""
         return []
 
-    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
         return [RollingRequest(self._target_text(fields))]
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:

@@ -25,7 +25,7 @@ _CHOICES = re.compile(r"(?m)(?:^\s*[\[(]?(?:[A-Ja-j]|\d|[ivx]{1,4})[\])}.:] .*\n
 class Layout:
     """The texts that a form writes around the values of a document."""
 
-    #: ``olmes-mc``, ``lm-eval``, ``mcqa``; and the task that it was rendered for, where it is not for all.
+    #: ``olmes-mc``, ``lm-eval``, ``mcqa``; and the task that it was rendered for, if it is not for all.
     label: str
     task: str | None
     question: str
@@ -39,7 +39,7 @@ class Layout:
         return [piece for piece in _VALUE.split(self.question) if piece.strip()]
 
     def score(self, text: str) -> int | None:
-        """How many characters of the prompt the layout explains; None where it does not fit."""
+        """How many characters of the prompt the layout explains; None if it does not fit."""
         inner = "(.+?)".join(map(re.escape, _VALUE.split(self.question)))
         found = re.search(rf"(?s)(?:\A|\n){inner}\s*\Z", text)
         for start in re.finditer(r"(?:\A|\n)", text):  # the last question, not all from the first example on

@@ -342,7 +342,7 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
 
 
 def description_findings(prompts: Prompts) -> list[Finding]:
-    """A description or an instruction that speaks of choices, where prompts show none."""
+    """A description or an instruction that speaks of choices, although the prompts show none."""
     form = prompts.form
     if prompts.shows_choices or not prompts.probes:
         return []

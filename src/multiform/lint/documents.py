@@ -110,7 +110,7 @@ class _DocumentCheck:
     hint: str
     #: The attribute of `DocumentFields` that has the place in the task file to change.
     place: str = "where"
-    #: Gets the index of a document and the document; returns what is shown of it, or None where it is right.
+    #: Gets the index of a document and the document; returns what is shown of it, or None if it is right.
     problem: Callable[[int, Doc], str | None]
     #: Whether only a problem of most documents counts.
     of_most: bool = False
@@ -213,7 +213,7 @@ _PLACEHOLDERS = frozenset({"ns", "n/a", "null", "nan", "none", "todo", "tbd"})
 
 
 def _read_choices(field: Field, doc: Doc) -> list[Any]:
-    """The choices of a document; none where they cannot be read, which is an error when they are rendered."""
+    """The choices of a document; none if they cannot be read, which is an error when they are rendered."""
     try:
         choices = choice_list(field.value(doc))
     except MultiformError:

@@ -131,6 +131,13 @@ def no_loglikelihoods(model: str, form: str, *, labels: bool = False) -> UsageEr
     return UsageError(f"the model '{model}' {gives} '{form}' scores", where="--model", hint=hint)
 
 
+def no_continuation(form: str) -> UsageError:
+    """The error that a form scores choices after a thought, on a server that gets messages instead of a text."""
+    message = f"'{form}' scores choices after a thought, and this server begins a new answer instead"
+    hint = "use --model openai-completions with tokenizer=NAME, or a format whose answer is written (@mcq_cot)"
+    return UsageError(message, where="--model", hint=hint)
+
+
 def no_chat_template(model: str) -> ModelError:
     """The error that a model has no chat template."""
     return ModelError(f"model '{model}' has no chat template", hint="run without --apply_chat_template")
@@ -152,6 +159,8 @@ class Model(ABC):
     media: frozenset[Kind] = frozenset()
     #: Whether it gives log-likelihoods; one that only generates says False, and tasks that need them are refused.
     scores: ClassVar[bool] = True
+    #: Whether prompts are texts that it continues; a chat server makes messages of them, after which its answer begins.
+    continues_texts: ClassVar[bool] = True
     #: Whether outputs are stored where the user has not said so. A class says it for itself alone: its code decides
     #: its outputs, and a subclass may return others under the same `identity`.
     stored: ClassVar[bool] = False

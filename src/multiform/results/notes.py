@@ -248,12 +248,15 @@ def _control_notes(results: ResultsData) -> Iterator[str]:
 def _thought_notes(results: ResultsData) -> Iterator[str]:
     """Thoughts that ran into the token limit: they have no answer, which is not the same as a wrong one."""
     for entry in noted_forms(results):
-        outputs = [(sample, output) for form in entry.forms for sample in form.samples for output in sample.outputs]
-        thoughts = [(sample, output) for sample, output in outputs if isinstance(output, Completion) and output.thought]
-        cut = [sample for sample, output in thoughts if output.is_thought_cut_off]
-        if cut:
-            limit = _limit_words(cut[0])
-            yield f"{entry.name}: {len(cut)} of {len(thoughts)} thoughts were cut off{limit}; they count as wrong"
+        samples = [sample for form in entry.forms for sample in form.samples]
+        for ranked, become in ((False, "they count as wrong"), (True, "the choices are scored after what there was")):
+            outputs = [
+                (sample, output) for sample in samples for output in sample.thoughts if sample.is_ranked == ranked
+            ]
+            cut = [sample for sample, output in outputs if output.truncated and (ranked or output.is_thought_cut_off)]
+            if cut:
+                limit = _limit_words(cut[0])
+                yield f"{entry.name}: {len(cut)} of {len(outputs)} thoughts were cut off{limit}; {become}"
 
 
 def _limit_words(sample: ScoredSample) -> str:

@@ -163,13 +163,14 @@ def recorded_doc(line: Mapping[str, Any]) -> RecordedDoc:
     """The document of a line of a samples file."""
     instances: list[Instance] = []
     outputs: list[Output] = []
-    places, completions = count(), count()
+    places, completions, likelihoods = count(), count(), count()
     for argument, responses in zip(_arguments(line["arguments"]), line["resps"], strict=True):
         for repeat, response in enumerate(responses or [None]):
             request = _request(argument, repeat)
             instances.append(Instance(line["doc_id"], len(instances), request))
             if response is not None:
-                outputs.append(_output(line, request, response, next(places), completions))
+                number = next(completions if isinstance(request, GenerationRequest) else likelihoods)
+                outputs.append(_output(line, request, response, next(places), number))
     return RecordedDoc(
         doc_id=line["doc_id"],
         doc=line["doc"],
@@ -193,17 +194,16 @@ def _request(argument: tuple[Any, Any], repeat: int) -> Request:
     return RollingRequest(context) if second is None else GenerationRequest.of(context, second, repeat)
 
 
-def _output(line: Mapping[str, Any], request: Request, response: Any, place: int, completions: Iterator[int]) -> Output:
-    """What `results/samples.py` wrote as a response, with what it added beside."""
+def _output(line: Mapping[str, Any], request: Request, response: Any, place: int, number: int) -> Output:
+    """What `results/samples.py` wrote as a response, with what it added beside; `number` counts those of its kind."""
     cut = bool(_at(line, "contexts_truncated", place))
     if isinstance(request, GenerationRequest):
-        number = next(completions)
         truncated = bool(_at(line, "completions_truncated", number))
         return Completion(
             str(response), truncated, cut, _at(line, "finish_reasons", number), _at(line, "thoughts", number)
         )
     loglikelihood, greedy = response if isinstance(response, list) else (response, False)  # a rolling one has no flag
-    tokens = _at(line, "num_tokens", place)
+    tokens = _at(line, "num_tokens", number)
     return LLOutput(float(loglikelihood), str(greedy) == "True", tokens, context_truncated=cut)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from multiform.errors import ConfigError, UsageError, nearest
 from multiform.forms import Form
 from multiform.models import Model, models
-from multiform.models.model import no_loglikelihoods
+from multiform.models.model import no_continuation, no_loglikelihoods
 from multiform.results.export import prepare_output
 from multiform.run.loading import create_model
 from multiform.run.options import RunOptions
@@ -120,7 +120,7 @@ def check_model_fits(
     """
     scored = [form for form in forms if form.output_type != "generate_until"]
     _check_scoring(model, scored, arguments)
-    generating = [form for form in forms if form.output_type == "generate_until"]
+    generating = [form for form in forms if form.generates]
     if gen_kwargs and not generating:
         logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
     if not generating:
@@ -143,6 +143,9 @@ def _check_scoring(model: Any, scored: Sequence[Form], arguments: Mapping[str, A
             raise no_loglikelihoods(model, scored[0].name)
         model = create_model(model, arguments) if models.get(model).probed_early else model
     if isinstance(model, Model):
+        thinking = [form for form in scored if form.generates]
+        if thinking and not model.continues_texts:
+            raise no_continuation(thinking[0].name)
         for form in scored:
             model.check_scoring(labels=_scores_labels(form), form=form.name)
 

@@ -221,7 +221,9 @@ class _Run:
             workload = _workload(self._model, missing)
         if workload is not None:
             self.progress.message(_planned_words(workload))
-        self.progress.begin(len(missing), len(self.pending))
+        first = self._first_status is None
+        waiting = len(self.pending) if first else sum(entry.waiting > 0 for entry in self.pending)
+        self.progress.begin(len(missing), waiting)
         self.status = RunStatus(missing, cached=cached, workload=workload, usage=self._model.usage)
         self._first_status = self._first_status or self.status
         if isinstance(self.progress, WatchingProgress):

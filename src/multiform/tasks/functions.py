@@ -111,7 +111,7 @@ def load_module(file: Path) -> ModuleType:
     """Import a Python file as a module; a file that has changed since it was imported is imported again.
 
     `import lm_eval` in it gives Multiform's own modules of that name, so that a task is the same whether lm-eval is
-    installed or not. Where these lack a name, the file is imported again with the installed lm-eval.
+    installed or not. If these lack a name, the file is imported again with the installed lm-eval.
     """
     source = read_file(file)
     stamp = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
@@ -163,7 +163,7 @@ def _code_sandbox(file: Path) -> AbstractContextManager[None]:
 
 
 def _not_provided(error: BaseException) -> str:
-    """A hint where a module imports a name from lm_eval that Multiform does not provide; empty otherwise."""
+    """A hint if a module imports a name from lm_eval that Multiform does not provide; empty otherwise."""
     name = original_name(getattr(error, "name", None) or "")
     if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
         return ""
@@ -272,7 +272,7 @@ class _SourceLoader(SourceFileLoader):
 
 
 def _line(error: BaseException, file: Path) -> str:
-    """``:12`` where the error came from a line of the file."""
+    """``:12`` if the error came from a line of the file."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return f":{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]

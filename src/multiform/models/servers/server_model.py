@@ -295,6 +295,7 @@ class ChatServer(ServerModel):
     """
 
     scores = False
+    continues_texts = False
     #: The arguments about thinking that the protocol has words for.
     thinking_arguments: ClassVar[Collection[str]] = ()
     #: The batch interface of the protocol, if it has one.

@@ -217,7 +217,7 @@ def callable_metric(function: Callable[..., Any], name: str) -> MetricFn:
 
 
 class HubMetric:
-    """A metric of the library `evaluate`, whose code comes from the hub: it runs only where the user agrees.
+    """A metric of the library `evaluate`, whose code comes from the hub: it runs only if the user agrees.
 
     `evaluate` would rather run the code of a folder of that name in the working folder, which is refused.
     """
@@ -249,7 +249,7 @@ class HubMetric:
         return self._score(outcome, **kwargs)
 
     def refusal(self) -> UsageError:
-        """The error where the user has not agreed to run the code."""
+        """The error if the user has not agreed to run the code."""
         message = f"metric '{self.name}' runs code that the library evaluate fetches from the hub"
         return UsageError(message, hint="add --confirm_run_unsafe_code if that is what you want")
 

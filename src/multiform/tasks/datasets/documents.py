@@ -85,7 +85,7 @@ class DocSource:
         self._splits: dict[tuple[str, int, str], Docs] = {}
 
     def reusing(self, other: DocSource | None) -> DocSource:
-        """This source with the loaded splits of `other`, where both have the same data."""
+        """This source with the loaded splits of `other`, if both have the same data."""
         if other is not None and self._reads() == other._reads():
             self._dataset, self._tables, self._splits = other._dataset, other._tables, other._splits
         return self
@@ -163,7 +163,7 @@ class DocSource:
 
     @property
     def eval_split(self) -> str:
-        """The test split, or the validation split where there is none."""
+        """The test split, or the validation split if there is none."""
         split = self.config.test_split or self.config.validation_split
         if split is None:
             raise self._unnamed_split()
@@ -177,7 +177,7 @@ class DocSource:
         return self._process_split(name, self.config.process_docs)
 
     def eval_docs(self) -> Docs:
-        """The test documents, or those for validation where there are none."""
+        """The test documents, or those for validation if there are none."""
         kind = "test" if self.has("test") else "validation"
         docs = self.docs_of(kind)
         if not docs:
@@ -188,7 +188,7 @@ class DocSource:
         return self._draw(docs)
 
     def _draw(self, docs: Docs) -> Docs:
-        """The documents that `draw_docs` draws, in its order; all of them where there are no more than that."""
+        """The documents that `draw_docs` draws, in its order; all of them if there are no more than that."""
         drawn = self.config.draw_docs
         if drawn is None:
             return docs
