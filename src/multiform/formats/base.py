@@ -275,11 +275,6 @@ def register_format(name: str) -> Callable[[F], F]:
     return formats.register(name)  # type: ignore[return-value]
 
 
-def variant(base: FormatConfig, **changes: Any) -> FormatConfig:
-    """A copy of a format with some fields changed."""
-    return replace(base, **changes)
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]

@@ -97,9 +97,9 @@ class RequestCache:
         )
 
 
-def delete_requests(folder: Path | None = None) -> int:
+def delete_requests() -> int:
     """Remove all cached requests; returns the number of files."""
-    files = list((folder or requests_folder()).glob("requests-*.jsonl"))
+    files = list(requests_folder().glob("requests-*.jsonl"))
     removed = 0
     for file in files:
         try:

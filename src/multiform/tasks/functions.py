@@ -27,31 +27,28 @@ _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULT
 
 
 _refused: ContextVar[bool] = ContextVar("code_refused", default=False)
-
-
-@contextmanager
-def code_refused() -> Iterator[None]:
-    """Refuse the code of tasks instead of running it."""
-    token = _refused.set(True)
-    try:
-        yield
-    finally:
-        _refused.reset(token)
-
-
 _scoring_kept: ContextVar[bool] = ContextVar("unusable_scoring_kept", default=False)
 #: Keys of a task that only scores depend on.
 _SCORING_KEYS = ("metric_list", "process_results")
 
 
 @contextmanager
-def unusable_scoring_kept() -> Iterator[None]:
-    """Keep metrics whose code cannot be imported, such as for want of a package: they fail when they are called."""
-    token = _scoring_kept.set(True)
+def _switch_on(switch: ContextVar[bool]) -> Iterator[None]:
+    token = switch.set(True)
     try:
         yield
     finally:
-        _scoring_kept.reset(token)
+        switch.reset(token)
+
+
+def code_refused() -> AbstractContextManager[None]:
+    """Refuse the code of tasks instead of running it, in a block."""
+    return _switch_on(_refused)
+
+
+def unusable_scoring_kept() -> AbstractContextManager[None]:
+    """Keep metrics whose code cannot be imported, in a block: they fail when they are called."""
+    return _switch_on(_scoring_kept)
 
 
 def is_code_refused() -> bool:

@@ -7,7 +7,7 @@ import inspect
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from multiform.calls import accepted_arguments, overridden_methods
 from multiform.errors import ConfigError, DataError, UsageError, nearest, shorten
-from multiform.formats.base import FormatConfig, dialect_names, variant, written_answer
+from multiform.formats.base import FormatConfig, dialect_names, written_answer
 from multiform.formats.compile import FieldMapping, bind_field, compile_format
 from multiform.formats.dialects import FormatDialect
 from multiform.formats.dialects.metric_classes import (
@@ -157,9 +157,9 @@ class FormatStyler(TaskStyler, FormatDialect):
         return self._cue_text
 
     def get_instruction_text(self, raw_question: str, choices: list[str]) -> str:
-        format = variant(self.as_format(), question_prefix="")
+        format = replace(self.as_format(), question_prefix="")
         if format.answer_prompt:
-            format = variant(format, answer_prompt=_CUE)
+            format = replace(format, answer_prompt=_CUE)
         doc = {"question": self.get_question_text(raw_question), "choices": list(choices)}
         text = str(bind_field(compile_format(format, FieldMapping("question", "choices", 0)).doc_to_text)(doc))
         return text.removesuffix(_CUE)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from multiform.calls import overridden_methods
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec, process_field
-from multiform.formats.base import FormatConfig, variant
+from multiform.formats.base import FormatConfig
 from multiform.formats.compile import BoundTemplate, FieldMapping, bind_field, compile_format
 from multiform.formats.dialects import FormatDialect
 from multiform.labels import LABEL_KINDS, label_list
@@ -125,7 +125,7 @@ class FormatTemplate(TemplateConfig, FormatDialect):
     def _shown(self, choices: bool) -> FormatConfig:
         """The format with or without choices in its prompts."""
         format = self.as_format()
-        return format if format.shows_choices == choices else variant(format, show_choices=choices)
+        return format if format.shows_choices == choices else replace(format, show_choices=choices)
 
     def _should_show_choices(self) -> bool:
         return self.as_format().shows_choices

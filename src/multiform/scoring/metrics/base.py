@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +111,12 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[
     if computed:
         _check_call(base, spec["metric"], kwargs)
     better = spec.get("higher_is_better")
-    return Metric(
-        name=base.name,
-        fn=base.fn,
-        output_types=base.output_types,
+    return replace(
+        base,
         aggregation=_aggregation(spec.get("aggregation"), base.aggregation),
         reduction=base.reduction if spec.get("reduction") is None else build_reduction(spec["reduction"]),
         higher_is_better=base.higher_is_better if better is None else better,
         kwargs=kwargs,
-        whole=base.whole,
     )
 
 
