@@ -27,7 +27,7 @@ from multiform.statistics.estimates import Estimate
 from multiform.statistics.sampling import draw_documents
 from multiform.tasks import TaskConfig
 from multiform.tasks.config import task_keys
-from multiform.tasks.datasets.documents import Docs, DocSource, select_docs
+from multiform.tasks.datasets.documents import Docs, DocSource, select_docs, select_ids
 from multiform.tasks.datasets.files import Dataset
 
 
@@ -175,14 +175,26 @@ class Form(FormSpec):
 
     def docs(self, *, limit: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """The documents that the run selects, with their index in the split; with `limit`, the first of all."""
-        samples = None
-        if limit is None and self.settings.samples is not None:
-            samples = self.settings.samples.get(self.name, self.settings.samples.get(self.task_name))
-        if limit is None and samples is None:
-            samples = self._drawn_samples
-        limit = self.settings.limit if limit is None else limit
         select: Callable[..., Iterator[tuple[int, dict[str, Any]]]] = self.hooks.get("doc_iterator", self.select_docs)
-        return select(limit=limit, samples=samples)
+        if limit is not None:
+            return select(limit=limit, samples=None)
+        return select(limit=self.settings.limit, samples=self._selected_samples)
+
+    def doc_ids(self) -> Sequence[int]:
+        """The indexes of the documents that the run selects; none of them is read, unless code of the task does."""
+        if "doc_iterator" in self.hooks:
+            return [doc_id for doc_id, _ in self.docs()]
+        try:
+            return select_ids(len(self.eval_docs), limit=self.settings.limit, samples=self._selected_samples)
+        except DataError as error:
+            raise error.or_at(self.name) from error
+
+    @property
+    def _selected_samples(self) -> Sequence[int] | None:
+        """The indexes that the run names or draws; None where it takes the first documents, or all."""
+        named = self.settings.samples
+        samples = None if named is None else named.get(self.name, named.get(self.task_name))
+        return self._drawn_samples if samples is None else samples
 
     @cached_property
     def _drawn_samples(self) -> list[int] | None:

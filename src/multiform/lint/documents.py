@@ -45,11 +45,26 @@ def document_findings(fields: DocumentFields, docs: Iterable[tuple[int, Doc]]) -
     >>> [(finding.code, finding.example) for finding in document_findings(fields, enumerate(docs))]
     [('mixed_answers', "a: 0 in doc 0, '1' in doc 1"), ('duplicate_choices', "doc 0: 'x' in ['x', 'x']")]
     """
-    checks = list(_checks(fields))
+    checks = DocumentChecks(fields)
     for doc_id, doc in docs:
-        for check in checks:
+        checks.see(doc_id, doc)
+    return checks.findings()
+
+
+class DocumentChecks:
+    """The checks of documents that come one by one."""
+
+    def __init__(self, fields: DocumentFields) -> None:
+        self.fields = fields
+        self._checks = list(_checks(fields))
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        for check in self._checks:
             check.see(doc_id, doc)
-    return [finding for check in checks for finding in check.findings(fields)]
+
+    def findings(self) -> list[Finding]:
+        """The findings about the documents so far."""
+        return [finding for check in self._checks for finding in check.findings(self.fields)]
 
 
 def columns(spec: FieldSpec) -> frozenset[str] | None:

@@ -38,6 +38,13 @@ class Workload:
     decode: int = 0
     completions: int = 0
 
+    def __add__(self, other: Workload) -> Workload:
+        return Workload(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+
+    def scaled(self, factor: float) -> Workload:
+        """The tokens of requests that are `factor` times as many."""
+        return Workload(**{each.name: round(getattr(self, each.name) * factor) for each in fields(self)})
+
 
 @dataclass(slots=True, kw_only=True)
 class Usage:

@@ -25,8 +25,7 @@ from multiform.run.cost import Spending, dollars
 from multiform.run.failures import failure_summary
 from multiform.run.journal import Journal
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
-from multiform.run.pending import PendingSample
-from multiform.run.samples import RunOutcome
+from multiform.run.runner import RunOutcome
 from multiform.run.store import Store
 from multiform.scoring.judges.asking import Judging
 from multiform.tasks import Group
@@ -214,11 +213,11 @@ def form_result(
     wrong; with `contaminated`, there are also the scores without these documents; with `labels`, those that people
     would give.
     """
-    scored, failed = list(outcome.scored[form.name]), outcome.failed.get(form.name, ())
+    scored, failed = outcome.scored[form.name], outcome.failed.get(form.name, ())
     bounds = form.aggregator.bounds(scored, len(failed)) if failed else {}
     if failed and count:
-        scored += form.aggregator.count_wrong([(doc.sample, doc.reason) for doc in failed], scored)
-        scored.sort(key=lambda sample: sample.doc_id)
+        wrong = form.aggregator.count_wrong([(doc.sample, doc.reason) for doc in failed], scored)
+        scored = sorted([*scored, *wrong], key=lambda sample: sample.doc_id)
     estimates = form.estimates(scored, iterations)
     if contaminated is not None:
         clean = form.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
@@ -268,7 +267,7 @@ def open_results(
     store: Store | None,
     forms: Sequence[Form],
     groups: Sequence[Group],
-    pending: Sequence[PendingSample],
+    documents: Mapping[str, int],
     *,
     contaminated: Mapping[str, set[int] | None],
     judging: Judging,
@@ -276,7 +275,7 @@ def open_results(
     started: float,
 ) -> Iterator[RunResults]:
     """The results of a run that begins; where the block raises, its journal says so, and an interrupt how to go on."""
-    journal = _open_journal(options, model, pending)
+    journal = _open_journal(options, model, forms, documents)
     tracking = _open_tracking(options, model)
     with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)):
         try:
@@ -310,17 +309,14 @@ def _open_tracking(options: RunOptions, model: Model) -> Tracking | None:
     return Tracking(options.trackers, _config_entry(options, model))
 
 
-def _open_journal(options: RunOptions, model: Model, pending: Sequence[PendingSample]) -> Journal | None:
+def _open_journal(
+    options: RunOptions, model: Model, forms: Sequence[Form], documents: Mapping[str, int]
+) -> Journal | None:
     """The journal of a run whose results are written somewhere."""
     if options.output_path is None:
         return None
-    documents: dict[str, int] = {}
-    forms: dict[str, Form] = {}
-    for entry in pending:
-        forms[entry.form.name] = entry.form
-        documents[entry.form.name] = documents.get(entry.form.name, 0) + 1
     template = model.chat_template_name()
-    identities = sorted([name, form.identity(template)] for name, form in forms.items())
+    identities = sorted([form.name, form.identity(template)] for form in forms if form.name in documents)
     drawing = [] if options.sample == "first" else [options.sample, options.seeds[0]]
     name = model_name(model, options.model_arguments)
     return Journal(

@@ -290,16 +290,19 @@ def select_docs(
     >>> [i for i, _ in select_docs([{}] * 10, limit=0.25)], [i for i, _ in select_docs([{}] * 10, samples=[7, 2])]
     ([0, 1, 2], [2, 7])
     """
-    if samples is not None:
-        wrong = [index for index in samples if not 0 <= index < len(docs)]
-        if wrong:
-            raise DataError(f"no document {wrong[0]}", hint=f"the split has documents 0 to {len(docs) - 1}")
-        chosen: Sequence[int] = sorted(set(samples))
-    else:
-        number = len(docs) if limit is None else math.ceil(len(docs) * limit) if limit < 1 else int(limit)
-        chosen = range(min(number, len(docs)))
-    for index in chosen[rank::world_size]:
+    for index in select_ids(len(docs), limit=limit, samples=samples)[rank::world_size]:
         yield index, docs[index]
+
+
+def select_ids(number: int, *, limit: float | None = None, samples: Sequence[int] | None = None) -> Sequence[int]:
+    """The indexes that `select_docs` gives, of a number of documents."""
+    if samples is None:
+        most = number if limit is None else math.ceil(number * limit) if limit < 1 else int(limit)
+        return range(min(most, number))
+    wrong = [index for index in samples if not 0 <= index < number]
+    if wrong:
+        raise DataError(f"no document {wrong[0]}", hint=f"the split has documents 0 to {number - 1}")
+    return sorted(set(samples))
 
 
 def prepare_rows(rows: Docs, config: TaskConfig) -> Docs:
