@@ -22,7 +22,7 @@ from multiform.terminal import visible
 if TYPE_CHECKING:
     from multiform.forms import Form
     from multiform.forms.difference import FormDifference, TokenDifference
-    from multiform.forms.steps import Step
+    from multiform.forms.steps import ChangeStep
     from multiform.models import Model
     from multiform.results.steps import StepEffect, StepTable
 
@@ -123,7 +123,7 @@ def _tokenizer(model: Model) -> Callable[[str], list[str]] | None:
     return lambda text: [str(model.tokenizer.decode([token])) for token in model.encoder.encode([text])[text]]
 
 
-def _run_steps(options: argparse.Namespace, first: Form, steps: Sequence[Step], model: Model) -> StepTable:
+def _run_steps(options: argparse.Namespace, first: Form, steps: Sequence[ChangeStep], model: Model) -> StepTable:
     """Run the first form and that of every step, all in one run."""
     from multiform.results.steps import step_table
     from multiform.run.evaluate import run

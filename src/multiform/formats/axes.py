@@ -1,6 +1,6 @@
 """The built-in axes of variations: choices of wording and layout that keep the meaning of a prompt.
 
-Each value of an axis is a function from a format to the fields that it changes, or to None where the value does not fit
+Each value of an axis is a function from a format to the fields that it changes, or to None if the value does not fit
 the format: labels that are not shown have no wrapper, and a German prompt gets no English words.
 """
 
@@ -85,7 +85,7 @@ def _instructions(format: FormatConfig) -> Mapping[str | None, Mapping[str, str 
 
 
 def _local_words(format: FormatConfig) -> LocalWords | None:
-    """The words of the format's language, where that is not English."""
+    """The words of the format's language, if that is not English."""
     return None if format.language in (None, ENGLISH) else local_words(format.language)
 
 

@@ -68,7 +68,7 @@ class FormatConfig:
     """
 
     format_name: ClassVar[str] = ""
-    #: The limit of tokens where neither the task nor `generation_kwargs` sets one.
+    #: The limit of tokens if neither the task nor `generation_kwargs` sets one.
     default_max_gen_toks: ClassVar[int | Literal["context"]] = 256
     #: The kind of model that the format is meant for: "base" continues texts, "chat" follows instructions.
     meant_for: ClassVar[Literal["base", "chat", "any"]] = "any"
@@ -110,7 +110,7 @@ class FormatConfig:
     fewshot_answer: str | None = None
     #: What is scored: the labels of the choices, their texts, the gold text alone, or a generated completion.
     scored: Scored = "texts"
-    #: What a completion is compared with; None means: the label of the gold choice where labels are shown.
+    #: What a completion is compared with; None means: the label of the gold choice if labels are shown.
     answer_as: Literal["label", "text"] | None = None
     #: The scorer that extracts and scores predictions: its name, or a dict with `type` and `kwargs`.
     scorer: str | Mapping[str, Any] | None = None
@@ -120,7 +120,7 @@ class FormatConfig:
     generation_kwargs: Mapping[str, Any] | None = None
     #: Axes on which the format may be varied, beside the built-in ones; see docs/variations.md.
     variations: Mapping[str, Any] | None = None
-    #: The code of the language whose words the format has, where it was selected as ``format:code``.
+    #: The code of the language whose words the format has, if it was selected as ``format:code``.
     language: str | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -223,7 +223,7 @@ class FormatConfig:
         return [self.fewshot_delimiter]
 
     def shot_answer(self) -> str:
-        """The answer of a few-shot example: text with ``{answer}``, and ``{rationale}`` where the format shows one.
+        """The answer of a few-shot example: text with ``{answer}``, and ``{rationale}`` if the format shows one.
 
         A scored continuation is shown as it is scored. A generated answer is written as the prompt asks for it:
 
@@ -275,11 +275,6 @@ def register_format(name: str) -> Callable[[F], F]:
     return formats.register(name)  # type: ignore[return-value]
 
 
-def variant(base: FormatConfig, **changes: Any) -> FormatConfig:
-    """A copy of a format with some fields changed."""
-    return replace(base, **changes)
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
@@ -312,7 +307,7 @@ def asked_statement(*texts: str | None) -> str:
 
 
 def written_answer(template: str, answer: str, rationale: str = "") -> str:
-    r"""The answer of a few-shot example, with its rationale where the template has ``{rationale}``.
+    r"""The answer of a few-shot example, with its rationale if the template has ``{rationale}``.
 
     >>> written_answer("{rationale}\nThe final answer is {answer}", "4", "Two and two are four.")
     'Two and two are four.\nThe final answer is 4'

@@ -186,7 +186,7 @@ class Grammar:
     """The axes of a format: those that a task or the format declares, then the built-in ones."""
 
     axes: tuple[Axis, ...] = BUILTIN
-    #: The orders of choices that may be drawn; none where a task does not allow others than the original one.
+    #: The orders of choices that may be drawn; none if a task does not allow others than the original one.
     orders: tuple[str, ...] = _ORDERS
 
     @classmethod
@@ -323,7 +323,7 @@ def _content(varied: Sequence[VariedFormat]) -> str:
 
 
 def draw_number(variation: Variation) -> int:
-    """Which draw of few-shot examples a variation has; 0 where it does not say."""
+    """Which draw of few-shot examples a variation has; 0 if it does not say."""
     text = variation.choices.get("draw", "0")
     if not text.isdecimal():
         raise ConfigError(f"draw={text} is no whole number", where="draw", hint="write e.g. mcqa[draw=2]")

@@ -94,7 +94,7 @@ class FormDifference:
     #: The same for a reader: columns in place of what documents have in them, and without the few-shot examples if
     #: only one form has some.
     patterns: tuple[Edit, ...]
-    #: The same token by token, where a tokenizer is at hand.
+    #: The same token by token, if a tokenizer is at hand.
     tokens: TokenDifference | None = None
 
     def sentences(self) -> list[str]:

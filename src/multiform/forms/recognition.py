@@ -9,7 +9,7 @@ from typing import Any
 
 from multiform.errors import MultiformError
 from multiform.formats import formats
-from multiform.formats.select import PROMPT, format_table
+from multiform.formats.select import format_table, is_prompt
 from multiform.forms.task import Task
 from multiform.tasks import TaskConfig, TaskManager
 
@@ -25,7 +25,7 @@ _CHOICES = re.compile(r"(?m)(?:^\s*[\[(]?(?:[A-Ja-j]|\d|[ivx]{1,4})[\])}.:] .*\n
 class Layout:
     """The texts that a form writes around the values of a document."""
 
-    #: ``olmes-mc``, ``lm-eval``, ``mcqa``; and the task that it was rendered for, where it is not for all.
+    #: ``olmes-mc``, ``lm-eval``, ``mcqa``; and the task that it was rendered for, if it is not for all.
     label: str
     task: str | None
     question: str
@@ -39,7 +39,7 @@ class Layout:
         return [piece for piece in _VALUE.split(self.question) if piece.strip()]
 
     def score(self, text: str) -> int | None:
-        """How many characters of the prompt the layout explains; None where it does not fit."""
+        """How many characters of the prompt the layout explains; None if it does not fit."""
         inner = "(.+?)".join(map(re.escape, _VALUE.split(self.question)))
         found = re.search(rf"(?s)(?:\A|\n){inner}\s*\Z", text)
         for start in re.finditer(r"(?:\A|\n)", text):  # the last question, not all from the first example on
@@ -103,7 +103,7 @@ def known_layouts(manager: TaskManager) -> list[Layout]:
     for task in names:
         if task not in manager.index.entries:  # of a protocol for tasks that are elsewhere
             continue
-        own = [label for label, entry in _own_forms(manager, task).items() if _is_prompt(entry)]
+        own = [label for label, entry in _own_forms(manager, task).items() if is_prompt(entry)]
         labels = [label for protocol in manager.protocols.values() for label in protocol.labels([task])]
         for label in [*own, *labels]:
             config = manager.load(f"{task}@{label}")[0]
@@ -113,10 +113,6 @@ def known_layouts(manager: TaskManager) -> list[Layout]:
 
 def _own_forms(manager: TaskManager, task: str) -> dict[str, Any]:
     return format_table(manager.load(task)[0].stated.get("formats"))
-
-
-def _is_prompt(entry: Any) -> bool:
-    return isinstance(entry, dict) and entry.get("type") == PROMPT
 
 
 def _example(name: str) -> TaskConfig:

@@ -56,7 +56,7 @@ class HookPrompts:
         self._prompts: dict[Prompt, Prompt] = {}
 
     def contents(self, context: Context) -> Any:
-        """The text or messages of a prompt; a list of them where a document has several inputs."""
+        """The text or messages of a prompt; a list of them if a document has several inputs."""
         return [self._content(prompt) for prompt in context] if isinstance(context, list) else self._content(context)
 
     def to_prompts(
@@ -64,7 +64,7 @@ class HookPrompts:
     ) -> Context:
         """The prompt with these contents, or one for each of several inputs.
 
-        Messages are written by the chat template, or as plain text where there is none.
+        Messages are written by the chat template, or as plain text if there is none.
         """
         if isinstance(contents, str | Prompt) or is_messages(contents):
             return self._prompt(contents, doc, chat, chat_template)
@@ -264,7 +264,7 @@ class Renderer:
     def turns(
         self, fields: DocFields, num_fewshot: int, system_instruction: str | None, gen_prefix: str
     ) -> list[list[Turn]]:
-        """The turns of a document's prompt, or of each of its prompts where it has several inputs."""
+        """The turns of a document's prompt, or of each of its prompts if it has several inputs."""
         doc, delimiters = fields.doc, self._delimiters
         description = self.reader.text(self.form.config.description, doc, "description")
         opening = system_turns(system_instruction, description, delimiters)
@@ -284,7 +284,7 @@ class Renderer:
         return shot_turns(self.media.place(Prompt(question), doc), answer, fields.gen_prefix, delimiters)
 
     def _shot_answer(self, fields: DocFields, answer: str) -> str:
-        """The answer of an example as its format asks for it, after its rationale where both have one."""
+        """The answer of an example as its format asks for it, after its rationale if both have one."""
         if self.form.config.format is None:
             return answer
         template, rationale = self.form.config.format.shot_answer(), self.form.fewshot.doc_to_rationale
@@ -294,7 +294,7 @@ class Renderer:
         return written_answer(template, answer, "" if text is None else str(text))
 
     def _requests(self, doc_id: int, fields: DocFields, options: PromptOptions) -> Sequence[Instance]:
-        """The requests of a document; none where a task's own `construct_requests` leaves it out."""
+        """The requests of a document; none if a task's own `construct_requests` leaves it out."""
         hooks, chat = self.hooks, options.apply_chat_template
         if "fewshot_context" in hooks:
             contents = hooks["fewshot_context"](

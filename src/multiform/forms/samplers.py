@@ -236,7 +236,7 @@ class FewshotExamples:
         """The indexes of examples for a document; each call goes on with the sampler's random numbers."""
         config, seed = self.form.config, self.form.fewshot_seed
         try:
-            # lm-eval 0.4.13 leaves the document out only where these two are equal; see docs/fewshot.md.
+            # lm-eval 0.4.13 leaves the document out only if these two are equal; see docs/fewshot.md.
             excluded = doc if self.form.fewshot.split == config.test_split else None
             with self._running_sampler:
                 drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)

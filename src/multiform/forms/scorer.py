@@ -22,7 +22,7 @@ from multiform.scoring.scorers.base import check_values, reduce_task_values
 class FormScorer:
     """Filters the responses to the samples of a form, and scores them.
 
-    A task's own `process_results` comes first; where it returns None, the metrics of the scorers are computed.
+    A task's own `process_results` comes first; if it returns None, the metrics of the scorers are computed.
     """
 
     def __init__(self, form: FormSpec, aggregator: FormAggregator) -> None:
@@ -103,7 +103,7 @@ class FormScorer:
         )
 
     def _prediction(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]) -> Any:
-        """What the model picked or said, for the samples; None where there is no such thing."""
+        """What the model picked or said, for the samples; None if there is no such thing."""
         if self.form.output_type == "multiple_choice":
             scores = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
             number = len(sample.choices) or len(scores)
@@ -146,7 +146,7 @@ class FormScorer:
         return self.kind.outcomes(sample, outputs, results, all_repeats=all_repeats)
 
     def _task_values(self, scorer: Scorer, sample: Sample, results: Sequence[Any]) -> Values | None:
-        """What `process_results` gives for a document; None where it leaves the document to the metrics.
+        """What `process_results` gives for a document; None if it leaves the document to the metrics.
 
         It gets the results of permuted choices in the order that the document has them in.
         """

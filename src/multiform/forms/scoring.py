@@ -125,7 +125,7 @@ def _fits(metric: Metric, config: TaskConfig) -> bool:
     """Whether a metric of the task can be computed under its format and has the same meaning there."""
     alone = config.format is not None and config.format.scored == "gold"
     if metric.name == "acc" and alone and config.mapping.choices is not None:
-        return False  # no choice is picked where only the gold one is scored
+        return False  # no choice is picked if only the gold one is scored
     return config.output_type in metric.output_types
 
 
@@ -228,7 +228,7 @@ def _is_paired(config: TaskConfig, spec: Mapping[str, Any]) -> bool:
 def check_reductions(config: TaskConfig, scorers: Sequence[Scorer]) -> list[ConfigError]:
     """Raise for a reduction that needs more responses than any filter pipeline leaves, such as ``pass@2`` of one.
 
-    Where some pipelines leave enough, the others do not reduce; the returned notes say which.
+    If some pipelines leave enough, the others do not reduce; the returned notes say which.
     """
     notes: list[ConfigError] = []
     for metric in {id(metric): metric for scorer in scorers for metric in scorer.metrics}.values():

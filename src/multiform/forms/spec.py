@@ -24,7 +24,7 @@ _NOT_IDENTITY = (
     *("task", "task_alias", "tag", "metadata", "formats", "variations", "template", "keep_description", "lint_ignore"),
     *("example", "known_errors"),
 )
-#: Fields of a format that count only where they are set: without a variation, prompts do not depend on them.
+#: Fields of a format that count only if they are set: without a variation, prompts do not depend on them.
 _SELDOM = {"instruction_at": "examples", "variations": None, "language": None}
 
 
@@ -36,7 +36,7 @@ class RunSettings:
     num_fewshot: int | None = None
     fewshot_seed: int | None = DEFAULT_SEED
     system_instruction: str | None = None
-    #: Whether prompts are written as chats, and with which of the model's templates where it has several.
+    #: Whether prompts are written as chats, and with which of the model's templates if it has several.
     apply_chat_template: bool | str = False
     #: Whether examples are turns of a chat; None means: wherever there is a chat.
     fewshot_as_multiturn: bool | None = None
@@ -81,7 +81,7 @@ class FieldSet:
     doc_to_target: Any
     #: The beginning of the answer.
     gen_prefix: Any = None
-    #: The format that lays them out, where there is one.
+    #: The format that lays them out, if there is one.
     format: CompiledFormat | None = None
     #: The order in which it shows the choices; None for their own.
     order: ChoiceOrder | None = None
@@ -104,7 +104,7 @@ class FormSpec:
 
     @property
     def name(self) -> str:
-        """``task@format`` where a format was selected, the task's name otherwise."""
+        """``task@format`` if a format was selected, the task's name otherwise."""
         return self.config.form_name
 
     @property

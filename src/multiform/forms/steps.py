@@ -31,7 +31,7 @@ _SCORED_FIELDS = ("scored", "answer_as", "scorer", "metric_list", "generation_kw
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChangeStep:
     """One change on the way from one form to another, and the form that has it and all changes before."""
 
     what: str
@@ -86,7 +86,7 @@ class _Parts:
 _Change = tuple[str, Callable[[_Parts], _Parts]]
 
 
-def steps_between(first: Form, second: Form) -> list[Step]:
+def steps_between(first: Form, second: Form) -> list[ChangeStep]:
     """The changes that turn the first form into the second, one at a time; the last step is the second form.
 
     A change that makes no form by itself, such as labels that are scored and not shown, is one step with the next one.
@@ -95,7 +95,7 @@ def steps_between(first: Form, second: Form) -> list[Step]:
         message = f"'{first.name}' and '{second.name}' are not of one task, so that no document has both"
         raise UsageError(message, where="--run", hint="compare two forms of one task")
     start, end = _Parts.of(first), _Parts.of(second)
-    steps: list[Step] = []
+    steps: list[ChangeStep] = []
     parts, names = start, list[str]()
     for what, change in _changes(start, end, first.config, second.config):
         changed = change(parts)
@@ -108,9 +108,9 @@ def steps_between(first: Form, second: Form) -> list[Step]:
             break
         form = _form(parts, first, name)
         if form is not None:
-            steps.append(Step(" and ".join(names), form))
+            steps.append(ChangeStep(" and ".join(names), form))
             names = []
-    return [*steps, Step(" and ".join(names) or "names", second)] if names or first.name != second.name else steps
+    return [*steps, ChangeStep(" and ".join(names) or "names", second)] if names or first.name != second.name else steps
 
 
 def _form(parts: _Parts, first: Form, name: str) -> Form | None:

@@ -182,29 +182,47 @@ def refers(choice: str, *, by_place: bool) -> bool:
 
 def reference_findings(form: Form, samples: Iterable[Sample]) -> list[Finding]:
     """Whether choices that speak of others are moved, or get labels that they do not mean."""
-    by_place = form.config.choice_order is not None
-    relabelled = form.format is not None and form.format.choice_labels not in (None, "letters")
-    if not by_place and not ("labels" in form.config.axes and relabelled):
-        return []
-    referring = [
-        (sample.doc_id, text)
-        for sample in samples
-        for text in (sample.texts or sample.choices)
-        if refers(text, by_place=by_place)
-    ]
-    if not referring:
-        return []
-    doc_id, text = referring[0]
-    return [
-        Finding(
-            code="choices_refer",
-            task=form.task_name,
-            where=form.where("doc_to_choice"),
-            what="choices speak of other choices, which the variation moves or gives other labels",
-            example=f"doc {doc_id}: {shorten(text, 60)}; {len({doc for doc, _ in referring})} documents",
-            hint="write variations: {order: null, labels: [letters]} in the task, or leave these documents out",
-        )
-    ]
+    checks = ReferenceChecks(form)
+    for sample in samples:
+        checks.see(sample)
+    return checks.findings()
+
+
+class ReferenceChecks:
+    """Whether choices that speak of others are moved or relabelled by a form, whose samples come one by one."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self._by_place = form.config.choice_order is not None
+        relabelled = form.format is not None and form.format.choice_labels not in (None, "letters")
+        self._is_needed = self._by_place or ("labels" in form.config.axes and relabelled)
+        self._first: tuple[int, str] | None = None
+        self._number = 0
+
+    def see(self, sample: Sample) -> None:
+        if not self._is_needed:
+            return
+        texts = sample.texts or sample.choices
+        referring = next((text for text in texts if refers(text, by_place=self._by_place)), None)
+        if referring is not None:
+            self._first = self._first or (sample.doc_id, referring)
+            self._number += 1
+
+    def findings(self) -> list[Finding]:
+        """The findings about the samples so far."""
+        if self._first is None:
+            return []
+        doc_id, text = self._first
+        return [
+            Finding(
+                code="choices_refer",
+                task=self.form.task_name,
+                where=self.form.where("doc_to_choice"),
+                what="choices speak of other choices, which the variation moves or gives other labels",
+                example=f"doc {doc_id}: {shorten(text, 60)}; {self._number} documents",
+                hint="write variations: {order: null, labels: [letters]} in the task, or leave these documents out",
+            )
+        ]
 
 
 #: A text that no document has.
@@ -342,7 +360,7 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
 
 
 def description_findings(prompts: Prompts) -> list[Finding]:
-    """A description or an instruction that speaks of choices, where prompts show none."""
+    """A description or an instruction that speaks of choices, although the prompts show none."""
     form = prompts.form
     if prompts.shows_choices or not prompts.probes:
         return []

@@ -247,14 +247,14 @@ class Finding:
     code: str
     #: The task, without a format; empty for a finding about the whole run.
     task: str = ""
-    #: The form, where the finding is about its prompts; empty where it holds for all forms of the task.
+    #: The form, if the finding is about its prompts; empty if it holds for all forms of the task.
     form: str = ""
     where: str | None
     what: str
     example: str = ""
     hint: str
     level: Level = "warning"
-    #: How many documents have it, where documents were counted.
+    #: How many documents have it, if documents were counted.
     docs: int | None = None
 
     def __post_init__(self) -> None:

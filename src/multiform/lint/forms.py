@@ -19,7 +19,7 @@ from multiform.lint.answers import (
     reference_findings,
     stop_findings,
 )
-from multiform.lint.documents import DocumentFields, document_findings
+from multiform.lint.documents import DocumentChecks, DocumentFields, document_findings
 from multiform.lint.findings import Finding, as_findings, drop_silenced, silenced_codes
 from multiform.lint.prompts import render
 from multiform.lint.shots import pool_hits, shot_findings
@@ -35,15 +35,48 @@ def task_findings(form: Form, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
 
 def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
     """The findings about several forms; documents that forms of a task read in the same way are checked once."""
-    findings: list[Finding] = []
-    checked: set[str] = set()
-    for form, docs in forms:
-        fields = _fields(form)
-        alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
-        task_issues = fewshot_findings(form) if alike in checked else task_findings(form, docs)
-        findings += drop_silenced(form, [*task_issues, *answer_base_findings(form)])
-        checked.add(alike)
-    return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
+    given = list(forms)
+    lint = TasksLint([form for form, _ in given])
+    for form, docs in given:
+        for doc_id, doc in docs if lint.reads(form) else ():
+            lint.see(form, doc_id, doc)
+    return lint.findings()
+
+
+class TasksLint:
+    """The findings about several forms, whose documents come one by one."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self.forms = forms
+        #: The checks of documents, for the first of the forms that read them in the same way.
+        self._checks: dict[str, DocumentChecks] = {}
+        checked: set[str] = set()
+        for form in forms:
+            fields = _fields(form)
+            alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
+            if alike not in checked:
+                self._checks[form.name] = DocumentChecks(fields)
+            checked.add(alike)
+
+    def reads(self, form: Form) -> bool:
+        """Whether documents of the form are checked."""
+        return form.name in self._checks
+
+    def see(self, form: Form, doc_id: int, doc: Doc) -> None:
+        """Check a document of a form."""
+        checks = self._checks.get(form.name)
+        if checks is not None:
+            checks.see(doc_id, doc)
+
+    def findings(self) -> list[Finding]:
+        """The findings about the forms and the documents so far."""
+        findings: list[Finding] = []
+        for form in self.forms:
+            issues = self._checks[form.name].findings() if self.reads(form) else []
+            issues += fewshot_findings(form)
+            issues += _revision_findings(form) if self.reads(form) else []
+            findings += drop_silenced(form, [*issues, *answer_base_findings(form)])
+        return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
 
 
 def _fields(form: Form) -> DocumentFields:

@@ -90,7 +90,7 @@ def _layout(prompts: Prompts) -> Iterator[Finding]:
 
 
 def _question_frame(prompts: Prompts, questions: Sequence[str]) -> _Frame:
-    """The text of the template around the questions, or what all have in common where that is not known."""
+    """The text of the template around the questions, or what all have in common if that is not known."""
     frames = [list(literals(probe.question)) for probe in prompts.probes if probe.question is not None]
     if len(frames) < len(questions):
         return _text_frame(questions)
@@ -214,7 +214,7 @@ def pool_hits(prompts: Prompts) -> Iterator[Hit]:
 
 
 def _key(renderer: Renderer, doc: Doc) -> tuple[str, tuple[str, ...]] | None:
-    """The question and the choices of a document; None where they cannot be read."""
+    """The question and the choices of a document; None if they cannot be read."""
     fields = renderer.fields(doc)
     raw = renderer.form.format is not None
     try:

@@ -13,7 +13,7 @@ from multiform.lint.prompts import Prompts, are_labels
 from multiform.prompts.prompt import chat_messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
-if TYPE_CHECKING:  # a tokenizer is only needed where one is named
+if TYPE_CHECKING:  # a tokenizer is only needed if one is named
     from multiform.models.tokenizer import Encoder
     from multiform.models.torch.plan import Tokens
     from multiform.prompts.prompt import ChatTemplate
@@ -22,13 +22,13 @@ if TYPE_CHECKING:  # a tokenizer is only needed where one is named
 _KEYS = {"system": "description", "user": "doc_to_text", "assistant": "doc_to_target"}
 #: The number of documents that are tokenized together.
 _CHUNK = 64
-#: Tokens of a completion where a task does not limit it.
+#: Tokens of a completion if a task does not limit it.
 _MAX_GEN_TOKS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenizer:
-    """A tokenizer, its chat template, and how many tokens its model reads, where that is known."""
+    """A tokenizer, its chat template, and how many tokens its model reads, if that is known."""
 
     encoder: Encoder
     max_length: int | None

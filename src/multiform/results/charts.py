@@ -24,7 +24,6 @@ from multiform.results.compare import (
 from multiform.results.form_comparison import FormComparison
 from multiform.results.notes import is_unread
 from multiform.results.pivot import shown_comparisons
-from multiform.results.run_comparison import compare_groups, compare_runs
 from multiform.results.values import FormResult, GroupResult, ResultsData
 
 #: The colours of categories, which colour-blind readers can tell apart (Okabe and Ito), and of the lowest and highest
@@ -294,21 +293,6 @@ def differences_chart(results: ResultsData) -> ChartSpec:
     drawn = [row for row in rows if row in largest]
     title = None if len(drawn) == len(rows) else f"the {len(drawn)} largest of {len(rows):,} differences"
     return _chart("differences", "differences between forms", [_difference_panel(drawn, "pair", title)])
-
-
-def run_differences_chart(first: ResultsData, second: ResultsData) -> ChartSpec:
-    """The second run minus the first, for every group and form that both have."""
-    rows = [
-        {
-            "form": change.name,
-            "difference": change.difference.value,
-            "low": None if math.isnan(change.simultaneous[0]) else change.simultaneous[0],
-            "high": None if math.isnan(change.simultaneous[1]) else change.simultaneous[1],
-            "p": change.p_simultaneous,
-        }
-        for change in [*compare_groups(first, second), *compare_runs(first, second)]
-    ]
-    return _chart("run_differences", "the second run minus the first", [_difference_panel(rows, "form", None)])
 
 
 def flips_chart(results: ResultsData) -> ChartSpec:

@@ -327,7 +327,10 @@ def _token_notes(results: ResultsData) -> Iterator[str]:
     counts = results.run.get("server_tokens")
     if counts:
         read, written = counts.get("prompt", 0), counts.get("completion", 0)
-        yield f"the server counted {read:,} tokens of prompts and {written:,} of completions, without cached responses"
+        cost = results.run.get("cost") or {}
+        price = f"; they cost about ${cost['dollars']:.4f}" if "dollars" in cost else ""
+        counted = f"the server counted {read:,} tokens of prompts and {written:,} of completions"
+        yield f"{counted}, without cached responses{price}"
 
 
 def _version_notes(results: ResultsData) -> Iterator[str]:

@@ -57,9 +57,9 @@ def task_hash(form: FormResult) -> str:
     return sha256("".join("".join(_hashes(sample).values()) for sample in _in_order(form)))
 
 
-def _in_order(form: FormResult) -> list[ScoredSample]:
-    scorers = list(dict.fromkeys(sample.scorer for sample in form.samples))
-    return sorted(form.samples, key=lambda sample: scorers.index(sample.scorer))
+def _in_order(form: FormResult) -> Iterator[ScoredSample]:
+    for scorer in dict.fromkeys(sample.scorer for sample in form.samples):
+        yield from (sample for sample in form.samples if sample.scorer == scorer)
 
 
 def _request_fields(sample: ScoredSample) -> dict[str, Any]:

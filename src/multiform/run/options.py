@@ -301,6 +301,15 @@ class RunOptions(BaseModel):
         ),
     ] = None
 
+    max_cost: Annotated[
+        float | None,
+        _model("start no further request once the server's tokens have cost this many US dollars", values.DOLLARS),
+    ] = None
+    prices: Annotated[
+        str | Path | None,
+        _model("TOML file with prices per million tokens, for models whose price is not known", values.INPUT_FILE),
+    ] = None
+
     executor: Annotated[
         str,
         _worker(

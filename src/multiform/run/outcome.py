@@ -21,11 +21,11 @@ from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import judging_entry
 from multiform.results.labels import CALIBRATED, HumanLabels, calibration
 from multiform.results.provenance import described_config, model_name, provenance, usage_entry
+from multiform.run.cost import Spending, dollars
 from multiform.run.failures import failure_summary
 from multiform.run.journal import Journal
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
-from multiform.run.pending import PendingSample
-from multiform.run.samples import RunOutcome
+from multiform.run.runner import RunOutcome
 from multiform.run.store import Store
 from multiform.scoring.judges.asking import Judging
 from multiform.tasks import Group
@@ -57,8 +57,8 @@ class RunResults:
     journal: Journal | None
     #: When the run began, by the monotonic clock.
     started: float
-    #: The tokens that a server had counted when the run began: several runs may share a model.
-    tokens_before: Mapping[str, int]
+    #: What the model has cost.
+    spending: Spending
     #: The trackers that are told of the run; None where there are none.
     tracking: Tracking | None = None
     #: The judges of the run, and what they have taken.
@@ -74,7 +74,7 @@ class RunResults:
         return results
 
     def _finish(self, outcome: RunOutcome) -> Results:
-        problem = _problem(self.options, outcome, self.store)
+        problem = _problem(self.options, outcome, self.store, self.spending)
         if problem is None:
             return self._write(self._results(outcome))
         try:
@@ -104,9 +104,7 @@ class RunResults:
         """
         options, model, stops, labels = self.options, self.model, outcome.stops, self.options.labels
         described_run = _config_entry(options, model)
-        tokens = {name: count - self.tokens_before.get(name, 0) for name, count in model.server_tokens().items()}
-        if any(tokens.values()):
-            described_run["server_tokens"] = tokens
+        described_run |= self.spending.entries()
         if stops:
             described_run["budget"] = [asdict(stop) for stop in stops]
         complete = outcome.state == "complete"
@@ -215,11 +213,11 @@ def form_result(
     wrong; with `contaminated`, there are also the scores without these documents; with `labels`, those that people
     would give.
     """
-    scored, failed = list(outcome.scored[form.name]), outcome.failed.get(form.name, ())
+    scored, failed = outcome.scored[form.name], outcome.failed.get(form.name, ())
     bounds = form.aggregator.bounds(scored, len(failed)) if failed else {}
     if failed and count:
-        scored += form.aggregator.count_wrong([(doc.sample, doc.reason) for doc in failed], scored)
-        scored.sort(key=lambda sample: sample.doc_id)
+        wrong = form.aggregator.count_wrong([(doc.sample, doc.reason) for doc in failed], scored)
+        scored = sorted([*scored, *wrong], key=lambda sample: sample.doc_id)
     estimates = form.estimates(scored, iterations)
     if contaminated is not None:
         clean = form.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
@@ -269,14 +267,15 @@ def open_results(
     store: Store | None,
     forms: Sequence[Form],
     groups: Sequence[Group],
-    pending: Sequence[PendingSample],
+    documents: Mapping[str, int],
     *,
     contaminated: Mapping[str, set[int] | None],
     judging: Judging,
+    spending: Spending,
     started: float,
 ) -> Iterator[RunResults]:
     """The results of a run that begins; where the block raises, its journal says so, and an interrupt how to go on."""
-    journal = _open_journal(options, model, pending)
+    journal = _open_journal(options, model, forms, documents)
     tracking = _open_tracking(options, model)
     with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)):
         try:
@@ -291,7 +290,7 @@ def open_results(
                 started=started,
                 tracking=tracking,
                 judging=judging,
-                tokens_before=model.server_tokens(),
+                spending=spending,
             )
         except BaseException as error:
             state: Literal["stopped", "failed"] = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
@@ -310,17 +309,14 @@ def _open_tracking(options: RunOptions, model: Model) -> Tracking | None:
     return Tracking(options.trackers, _config_entry(options, model))
 
 
-def _open_journal(options: RunOptions, model: Model, pending: Sequence[PendingSample]) -> Journal | None:
+def _open_journal(
+    options: RunOptions, model: Model, forms: Sequence[Form], documents: Mapping[str, int]
+) -> Journal | None:
     """The journal of a run whose results are written somewhere."""
     if options.output_path is None:
         return None
-    documents: dict[str, int] = {}
-    forms: dict[str, Form] = {}
-    for entry in pending:
-        forms[entry.form.name] = entry.form
-        documents[entry.form.name] = documents.get(entry.form.name, 0) + 1
     template = model.chat_template_name()
-    identities = sorted([name, form.identity(template)] for name, form in forms.items())
+    identities = sorted([form.name, form.identity(template)] for form in forms if form.name in documents)
     drawing = [] if options.sample == "first" else [options.sample, options.seeds[0]]
     name = model_name(model, options.model_arguments)
     return Journal(
@@ -346,7 +342,7 @@ def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
 
 
 def _problem(
-    options: RunOptions, outcome: RunOutcome, store: Store | None
+    options: RunOptions, outcome: RunOutcome, store: Store | None, spending: Spending
 ) -> IncompleteRunError | RunInterrupted | None:
     """What kept a run from being complete, and how to go on."""
     if outcome.signal is not None:
@@ -355,6 +351,11 @@ def _problem(
         incomplete = error.as_kind(IncompleteRunError)
         incomplete.__cause__ = error
         return incomplete
+    if outcome.state == "stopped":
+        scored = len({(name, sample.doc_id) for name, samples in outcome.scored.items() for sample in samples})
+        message = f"the run has cost {dollars(spending.cost)}, more than max_cost allows: {scored} of "
+        hint = f"{how_to_go_on(store, fresh=options.fresh)}, with a max_cost for what is left"
+        return IncompleteRunError(f"{message}{outcome.documents} documents are scored", hint=hint)
     empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
     if outcome.state == "complete" and not empty:
         return None

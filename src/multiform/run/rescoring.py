@@ -24,8 +24,7 @@ from multiform.results.values import FailedDoc
 from multiform.run.checks import check_consent
 from multiform.run.options import check_values
 from multiform.run.outcome import form_comparisons, form_result
-from multiform.run.pending import pending_samples
-from multiform.run.samples import RunOutcome
+from multiform.run.runner import RunOutcome
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
@@ -221,7 +220,7 @@ def _stored_docs(
     if store is None or form.settings.apply_chat_template:
         message = f"there are no samples of '{form.name}' beside it, and prompts of a chat need the model"
         raise UsageError(message, where=str(recorded.file), hint=hint)
-    samples = [entry.sample for entry in pending_samples(form) if entry.sample.doc_id not in failed]
+    samples = [form.sample(doc_id, doc) for doc_id, doc in form.docs() if doc_id not in failed]
     identity = str(recorded.results.get("model_identity"))
     cached: dict[Request, Output] = {}
     waiting = samples

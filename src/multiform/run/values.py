@@ -257,6 +257,13 @@ MAX_FAILURES = ValueType(
     ),
     metavar="N",
 )
+DOLLARS = ValueType(
+    accepts=lambda value: _is_number(value) and 0 < value < float("inf"),
+    expected="a number above 0",
+    example="5 for five US dollars",
+    read=number_reader(lambda value: 0 < value < float("inf"), "a number above 0", "give e.g. FLAG 5"),
+    metavar="USD",
+)
 HALF_WIDTH = ValueType(
     accepts=lambda value: _is_number(value) and 0 < value < 0.5,
     expected="a number between 0 and 0.5",

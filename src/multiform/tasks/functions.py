@@ -27,31 +27,28 @@ _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULT
 
 
 _refused: ContextVar[bool] = ContextVar("code_refused", default=False)
-
-
-@contextmanager
-def code_refused() -> Iterator[None]:
-    """Refuse the code of tasks instead of running it."""
-    token = _refused.set(True)
-    try:
-        yield
-    finally:
-        _refused.reset(token)
-
-
 _scoring_kept: ContextVar[bool] = ContextVar("unusable_scoring_kept", default=False)
 #: Keys of a task that only scores depend on.
 _SCORING_KEYS = ("metric_list", "process_results")
 
 
 @contextmanager
-def unusable_scoring_kept() -> Iterator[None]:
-    """Keep metrics whose code cannot be imported, such as for want of a package: they fail when they are called."""
-    token = _scoring_kept.set(True)
+def _switch_on(switch: ContextVar[bool]) -> Iterator[None]:
+    token = switch.set(True)
     try:
         yield
     finally:
-        _scoring_kept.reset(token)
+        switch.reset(token)
+
+
+def code_refused() -> AbstractContextManager[None]:
+    """Refuse the code of tasks instead of running it, in a block."""
+    return _switch_on(_refused)
+
+
+def unusable_scoring_kept() -> AbstractContextManager[None]:
+    """Keep metrics whose code cannot be imported, in a block: they fail when they are called."""
+    return _switch_on(_scoring_kept)
 
 
 def is_code_refused() -> bool:
@@ -111,7 +108,7 @@ def load_module(file: Path) -> ModuleType:
     """Import a Python file as a module; a file that has changed since it was imported is imported again.
 
     `import lm_eval` in it gives Multiform's own modules of that name, so that a task is the same whether lm-eval is
-    installed or not. Where these lack a name, the file is imported again with the installed lm-eval.
+    installed or not. If these lack a name, the file is imported again with the installed lm-eval.
     """
     source = read_file(file)
     stamp = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
@@ -163,7 +160,7 @@ def _code_sandbox(file: Path) -> AbstractContextManager[None]:
 
 
 def _not_provided(error: BaseException) -> str:
-    """A hint where a module imports a name from lm_eval that Multiform does not provide; empty otherwise."""
+    """A hint if a module imports a name from lm_eval that Multiform does not provide; empty otherwise."""
     name = original_name(getattr(error, "name", None) or "")
     if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
         return ""
@@ -272,7 +269,7 @@ class _SourceLoader(SourceFileLoader):
 
 
 def _line(error: BaseException, file: Path) -> str:
-    """``:12`` where the error came from a line of the file."""
+    """``:12`` if the error came from a line of the file."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return f":{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]

@@ -59,7 +59,7 @@ class Guess:
             self.comments[key] = comment
 
     def name(self, column: str) -> str:
-        """The column in a template, by another name where its own could not stand there."""
+        """The column in a template, by another name if its own could not stand there."""
         if column.isidentifier():
             return column
         return self.renamed.setdefault(column, re.sub(r"\W+", "_", column).strip("_") or "column")
@@ -72,7 +72,7 @@ class _Choices:
     template: str | list[str]
     values: list[list[Any]]
     columns: tuple[str, ...]
-    #: The template and values of the right answer, where the choices say it themselves.
+    #: The template and values of the right answer, if the choices say it themselves.
     target: str | None = None
     about: str = ""
 
@@ -180,7 +180,7 @@ def _strip_letters(choices: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def _literals(values: Sequence[Any]) -> list[list[Any]] | None:
-    """The lists that the texts spell, where all do."""
+    """The lists that the texts spell, if all do."""
     try:
         read = [ast.literal_eval(value) for value in values]
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):

@@ -111,7 +111,7 @@ def cache_path(root: str) -> Path:
 
 
 def load(root: str) -> FolderIndex:
-    """The cached index of a folder; empty where there is none, or it is damaged or of another version."""
+    """The cached index of a folder; empty if there is none, or it is damaged or of another version."""
     try:
         header, _, body = cache_path(root).read_bytes().partition(b"\n")
         return _unpack(json.loads(body)) if header == _header(body) else FolderIndex()

@@ -158,5 +158,5 @@ def _target(entry: Entry) -> Target:
 
 
 def shorten_name(spec: str) -> str:
-    """The name of tasks in a message, cut where it is very long."""
+    """The name of tasks in a message, cut if it is very long."""
     return spec if len(spec) < 100 else spec[:99] + "…"

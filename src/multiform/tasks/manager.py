@@ -132,7 +132,7 @@ class TaskManager:
         return [target for name in names for target in self._lookup.targets(name)]
 
     def labels(self, target: Target) -> list[str | None]:
-        """The selected formats of a target; a list of None where none is selected.
+        """The selected formats of a target; a list of None if none is selected.
 
         ``mcqa~16`` is `mcqa` itself, as the reference, and 16 variations of it.
         """
@@ -156,8 +156,8 @@ class TaskManager:
 
     def _protocol_labels(self, target: Target, label: str) -> list[str]:
         """The labels that a name after the ``@`` stands for: those of a protocol, or itself."""
-        labels = self._defined_labels(target, label) if label in self.protocols else None
-        return labels or [label]
+        is_protocol = label not in formats and label in self.protocols  # whose files are not read for a format
+        return (self._defined_labels(target, label) if is_protocol else []) or [label]
 
     def _defined_labels(self, target: Target, name: str) -> list[str]:
         """The labels that a name stands for in a table of formats or a protocol; of a group, those that all have."""
@@ -180,7 +180,7 @@ class TaskManager:
         return [label for label in defined[0] if all(label in labels for labels in defined)]
 
     def _under_protocol(self, targets: Sequence[Target], name: str) -> list[Target]:
-        """The targets under a protocol; refused where it does not define one of them, or a format is named already."""
+        """The targets under a protocol; refused if it does not define one of them, or a format is named already."""
         named = [target for target in targets if target.selection]
         if named:
             message = f"--tasks names '@{named[0].selection[0]}', and the run is under the protocol '{name}'"
@@ -204,7 +204,7 @@ class TaskManager:
         return add_entry(stated, label, self.protocols)
 
     def _with_shuffled_choices(self, target: Target, label: str | None) -> str | None:
-        """The label with shuffled choices, where its format shows them and it names no order itself."""
+        """The label with shuffled choices, if its format shows them and it names no order itself."""
         node = self.node(target, label)
         assert isinstance(node, TaskConfig)
         if node.format is None or not node.format.shows_choices or "order" in node.axes:
@@ -316,7 +316,7 @@ def _shuffles(target: Target, design: Design) -> bool:
 
 
 def _limit_languages(group: StatedKeys, languages: Sequence[str]) -> StatedKeys:
-    """A group without those subsets whose metadata states another language; unchanged where it has no subsets."""
+    """A group without those subsets whose metadata states another language; unchanged if it has no subsets."""
     subsets = group.data.get("subsets")
     if not languages or not subsets:
         return group

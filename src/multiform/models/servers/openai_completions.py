@@ -281,7 +281,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         special = {*self.encoder.tokenizer.all_special_tokens} - {self.encoder.tokenizer.eos_token}
 
         def payload(request: GenerationRequest) -> dict[str, Any]:
-            # Texts do not have special tokens, such as the end of some models' thoughts, unless vLLM and SGLang are told.
+            # vLLM and SGLang look for special tokens, such as the end of some thoughts, only where they are told.
             shown = {} if special.isdisjoint(stop_strings(request)) else {"skip_special_tokens": False}
             return {**self.payload(request), "prompt": prompts[request], **shown}
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import httpx
@@ -22,15 +23,16 @@ from multiform.errors import UsageError, shorten
 from multiform.hashing import short_hash
 from multiform.models.arguments import ArgumentRules, Refusal, argument_names
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
+from multiform.models.prices import Price, find_price
 from multiform.models.servers.batch.driver import BatchClient
 from multiform.models.servers.batch.interfaces import BatchInterface
 from multiform.models.servers.batch.ledger import Ledger
 from multiform.models.servers.client import Client, Sender
-from multiform.models.servers.protocol import PREFILL, move_prefill
+from multiform.models.servers.protocol import PREFILL, move_prefill, token_limit
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
 from multiform.models.servers.thinking import Thinking
 from multiform.prompts.prompt import Messages
-from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
+from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 
 logger = logging.getLogger("multiform")
 
@@ -94,6 +96,12 @@ _TOKEN_COUNTS = (
     ("usage", "input_tokens", "output_tokens"),
     ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
 )
+#: Google counts what a model thought apart; it is billed as the completion is.
+_THOUGHTS = "thoughtsTokenCount"
+#: The bytes of a token, about: fewer in languages with other letters, whose characters have more bytes.
+_TOKEN_BYTES = 4
+#: The tokens of roles and separators in a chat, about.
+_CHAT_TOKENS = 8
 
 
 def counted_tokens(response: Any) -> dict[str, int]:
@@ -107,8 +115,8 @@ def counted_tokens(response: Any) -> dict[str, int]:
     for key, prompt, completion in _TOKEN_COUNTS:
         counts = response.get(key)
         if isinstance(counts, Mapping) and type(counts.get(prompt)) is int:
-            written = counts.get(completion)
-            return {"prompt": counts[prompt], "completion": written if type(written) is int else 0}
+            written = [counts.get(name) for name in (completion, _THOUGHTS)]
+            return {"prompt": counts[prompt], "completion": sum(count for count in written if type(count) is int)}
     return {}
 
 
@@ -262,6 +270,20 @@ class ServerModel(Model):
         with self._versions_lock:
             return dict(self._tokens)
 
+    def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
+        """By the bytes of prompts; labels after one prompt are one request where the server does not echo prompts."""
+        generations = [request for request in requests if isinstance(request, GenerationRequest)]
+        texts = [request.prompt.text for request in generations]
+        texts += dict.fromkeys(r.prompt.text for r in requests if isinstance(r, LoglikelihoodRequest))
+        texts += [request.text for request in requests if isinstance(request, RollingRequest)]
+        prompt = sum(len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS for text in texts)
+        written = sum(token_limit(request) for request in generations) + len(texts) - len(generations)
+        return {"prompt": prompt, "completion": written}
+
+    def price(self, file: Path | None = None) -> Price | None:
+        price = find_price(self.name.removeprefix("models/"), str(self.root).rstrip("/"), file)
+        return price.halve() if price is not None and self.batch else price
+
     def changed_versions(self) -> dict[str, Any]:
         """What the responses say about the model, with their numbers, where they do not all say the same."""
         with self._versions_lock:
@@ -363,6 +385,11 @@ class ChatServer(ServerModel):
     def continues_answers(self) -> bool:
         """Whether the server continues a last message of the assistant, instead of answering it."""
         return False
+
+    def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
+        tokens = super().estimate_tokens(requests)
+        thoughts = (self.thinking.budget or 0) * sum(isinstance(request, GenerationRequest) for request in requests)
+        return {**tokens, "completion": tokens["completion"] + thoughts}
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         self._refuse()

@@ -47,9 +47,9 @@ def check_statements(statements: Any) -> None:
 class Scorer:
     """Scores responses with a list of metrics, after one filter pipeline."""
 
-    #: Metrics where neither the task nor the format lists any: names, or entries of a `metric_list`.
+    #: Metrics if neither the task nor the format lists any: names, or entries of a `metric_list`.
     default_metric_cfg: ClassVar[Sequence[str | Mapping[str, Any]]] = ()
-    #: Filters where the task lists none: steps of a `filter_list` entry.
+    #: Filters if the task lists none: steps of a `filter_list` entry.
     default_filter_cfg: ClassVar[Sequence[Mapping[str, Any]]] = ()
     #: Whether all documents are scored together, after the last response; true for a class with `score_instances`.
     deferred: ClassVar[bool] = False
@@ -100,7 +100,7 @@ class Scorer:
         return self.reduce([self._with_votes(self._score_one(outcome), outcome) for outcome in outcomes])
 
     def _with_votes(self, values: Mapping[str, Any], outcome: Outcome) -> Mapping[str, Any]:
-        """The values of one response, with its answer where a reduction counts votes."""
+        """The values of one response, with its answer if a reduction counts votes."""
         voting = [key for key in values if (reduction := self._reduction(key)) and reduction.counts_votes]
         if not voting:
             return values
@@ -138,7 +138,7 @@ class Scorer:
         return values_by_metric
 
     def _reduction(self, key: str) -> Reduction | None:
-        """The reduction of a metric, where the filters leave as many values as it needs."""
+        """The reduction of a metric, if the filters leave as many values as it needs."""
         metric = self.metric(key)
         reduction = metric.reduction if metric else None
         most = self.pipeline.most
@@ -179,7 +179,7 @@ def _reduce_values(key: str, repeats: Sequence[Any], reduction: Reduction | None
 
 @dataclass(kw_only=True, eq=False)
 class ReadingScorer(Scorer, ABC):
-    """A scorer that extracts the prediction from a completion; None where the completion has none."""
+    """A scorer that extracts the prediction from a completion; None if the completion has none."""
 
     default_metric_cfg: ClassVar[Sequence[str | Mapping[str, Any]]] = ("exact_match", "invalid", "truncated")
 
@@ -247,7 +247,7 @@ def reduce_task_values(
 
 
 def _repeats(value: Any, kind: ItemKind, metric: Metric | None) -> list[Any] | None:
-    """The values that a list repeats; None where the value is passed on as it is."""
+    """The values that a list repeats; None if the value is passed on as it is."""
     reduces = metric is not None and metric.reduction is not None
     if isinstance(value, list) and (kind == "number" or _holds_pairs(value) or (kind == "any" and reduces)):
         return value if kind != "any" or reduces else None

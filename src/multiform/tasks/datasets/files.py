@@ -238,7 +238,7 @@ class Dataset(Mapping[str, Rows]):
         return self._read[split]
 
     def same_rows(self, split: str, other: str) -> bool:
-        """Whether two names stand for the same rows, as all names do where one file serves every split."""
+        """Whether two names stand for the same rows, as all names do if one file serves every split."""
         return self._source(split) is self._source(other)
 
     def _source(self, split: str) -> Callable[[], Rows]:
@@ -293,7 +293,7 @@ def listing(rows: Any, place: str | None) -> Callable[[], Rows]:
 
 
 def splits_of(loaded: Any, name: str, place: str | None) -> Dataset:
-    """What `datasets.load_dataset` returned: a table for each split, or one table where a split was selected."""
+    """What `datasets.load_dataset` returned: a table for each split, or one table if a split was selected."""
     if not isinstance(loaded, Mapping):
         return Dataset(name, {str(loaded.split or "train"): listing(loaded, place)}, any_split=True)
     return Dataset(name, {str(split): listing(rows, place) for split, rows in loaded.items()})
