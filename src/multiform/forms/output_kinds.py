@@ -184,7 +184,7 @@ class ChoiceKind(OutputKind):
     def _empty_choice(self, number: int, what: str) -> DataError:
         """The error about a choice without tokens: its log-likelihood would be 0, which no other choice reaches."""
         hint = "drop the document in process_docs, or give every choice a text"
-        message = f"the text of choice {number} {what}, so that its log-likelihood would be 0 and it would always win"
+        message = f"the text of choice {number} {what}, so its log-likelihood would be 0 and it would always win"
         return DataError(message, where=self.form.where("doc_to_choice"), hint=hint)
 
     def _unconditional_prompt(self, *, several_inputs: bool) -> str | None:

@@ -118,7 +118,7 @@ def read_requests(returned: Any, doc_id: int, *, where: str | None) -> list[Inst
     items = [] if returned is None else list(returned) if isinstance(returned, list | tuple) else [returned]
     for item in items:
         if not isinstance(item, Instance | Request):
-            message = f"construct_requests returned {shorten(item)}, which is no request"
+            message = f"construct_requests returned {shorten(item)}, which is not a request"
             hint = "return a list of multiform.requests.Instance, or None to leave the document out"
             raise DataError(message, where=where, hint=hint)
     return [_instance(item, doc_id, index) for index, item in enumerate(items)]
