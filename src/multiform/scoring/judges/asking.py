@@ -15,7 +15,6 @@ from typing import Any, Protocol
 from multiform.errors import ModelError, MultiformError, UsageError, reason
 from multiform.models import Model, models
 from multiform.models.servers.openai_chat import OpenAIProtocol
-from multiform.models.servers.server_model import ServerModel
 from multiform.prompts.prompt import Content
 from multiform.requests import Completion, FailedRequest, GenerationRequest, Output, Request
 from multiform.scoring.judges.choice import WHERE, JudgeChoice, JudgeSpec
@@ -224,6 +223,8 @@ def _load_judge(spec: JudgeSpec) -> Model:
         raise UsageError(reason(error), where="--judge_args", hint=f"see what model '{spec.model}' takes") from error
     except MultiformError as error:
         raise error.at("judge") from error
+    from multiform.models.servers.server_model import ServerModel  # which needs httpx
+
     if isinstance(judge, ServerModel):
         key = "--judge_args" if arguments.get("api_key") else f"${arguments.get('api_key_env', judge.key_env)}"
         logger.info("the judge '%s' is asked at %s, with the key of %s", judge.name, judge.client.shown, key)
