@@ -21,7 +21,7 @@ from multiform.results.compare import (
     scoring_of,
 )
 from multiform.results.export import sample_row
-from multiform.results.notes import is_unread
+from multiform.results.extraction import is_unread
 from multiform.results.pivot import p_words
 from multiform.results.samples import choices_and_labels
 from multiform.results.values import FormResult, GroupResult
