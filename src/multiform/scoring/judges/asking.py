@@ -14,8 +14,6 @@ from typing import Any, Protocol
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason
 from multiform.models import Model, models
-from multiform.models.servers.openai_chat import OpenAIProtocol
-from multiform.models.servers.server_model import ServerModel
 from multiform.prompts.prompt import Content
 from multiform.requests import Completion, FailedRequest, GenerationRequest, Output, Request
 from multiform.scoring.judges.choice import WHERE, JudgeChoice, JudgeSpec
@@ -202,7 +200,11 @@ def _chat(judge: Model, text: str) -> Content:
 
 def _schema_options(judge: Model, schema: Mapping[str, Any] | None) -> dict[str, Any]:
     """The argument that has a server of OpenAI's protocol write JSON of a schema; others are only told so."""
-    if schema is None or not isinstance(judge, OpenAIProtocol):
+    if schema is None:
+        return {}
+    from multiform.models.servers.openai_chat import OpenAIProtocol  # which needs httpx
+
+    if not isinstance(judge, OpenAIProtocol):
         return {}
     return {
         "response_format": {
@@ -224,6 +226,8 @@ def _load_judge(spec: JudgeSpec) -> Model:
         raise UsageError(reason(error), where="--judge_args", hint=f"see what model '{spec.model}' takes") from error
     except MultiformError as error:
         raise error.at("judge") from error
+    from multiform.models.servers.server_model import ServerModel  # which needs httpx
+
     if isinstance(judge, ServerModel):
         key = "--judge_args" if arguments.get("api_key") else f"${arguments.get('api_key_env', judge.key_env)}"
         logger.info("the judge '%s' is asked at %s, with the key of %s", judge.name, judge.client.shown, key)
