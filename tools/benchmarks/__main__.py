@@ -23,6 +23,7 @@ from tools.benchmarks import (
     rerun,
     scoring,
     startup,
+    streams,
     whole,
     workers,
 )
@@ -40,6 +41,7 @@ MEASUREMENTS = {
     "architectures": architectures.measure,
     "forms": forms.measure,
     "report": report.measure,
+    "streams": streams.measure,
     "driver": driver.measure,
     "workers": workers.measure,
 }

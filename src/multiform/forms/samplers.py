@@ -25,6 +25,9 @@ from multiform.registry import Registry
 
 logger = logging.getLogger("multiform")
 
+#: Rendered examples that are kept in memory.
+_MAX_RENDERED = 10_000
+
 samplers: Registry[type[Sampler]] = Registry("sampler")
 register_sampler = samplers.register
 
@@ -131,7 +134,7 @@ def check_sampler(name: str) -> None:
         raise ConfigError(f"unknown sampler '{name}'", hint=nearest(name, samplers, listed="samplers"))
     kind: Any = samplers.get(name)
     if not isinstance(kind, type) or not issubclass(kind, Sampler):
-        message = f"sampler '{name}' is {name_of(kind)}, which is no subclass of Sampler"
+        message = f"sampler '{name}' is {name_of(kind)}, which is not a subclass of Sampler"
         raise ConfigError(message, hint="register a class: class Mine(Sampler)")
     problems = {
         "__init__": mismatch(kind.__init__, None, [], seed=0, label_of=repr),
@@ -261,6 +264,8 @@ class FewshotExamples:
     def shot(self, index: int) -> list[Turn]:
         """The turns of the example that has this index."""
         if index not in self._rendered:
+            if len(self._rendered) == _MAX_RENDERED:
+                self._rendered.clear()
             with locating(f"few-shot {self._place(index)}"):
                 self._rendered[index] = self._render(self.sampler.pool[index])
         return self._rendered[index]

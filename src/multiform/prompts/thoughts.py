@@ -67,14 +67,15 @@ def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
     """
     try:
         prompt = chat_template([_QUESTION], add_generation_prompt=True)
+        if not isinstance(prompt, str):
+            return None
         thought = dict.fromkeys(_THOUGHT_KEYS, _THOUGHT)
         answered = chat_template(
             [_QUESTION, {"role": "assistant", **thought, "content": _ANSWER}], add_generation_prompt=False
         )
     except MultiformError:  # where it matters, rendering the prompts says so
         return None
-    if not isinstance(prompt, str) or not isinstance(answered, str):
-        return None
+    assert isinstance(answered, str)
     before, found, after = answered.partition(_THOUGHT)
     if found and _ANSWER in after:
         opening = before.removeprefix(prompt) if before.startswith(prompt) else ""

@@ -16,7 +16,8 @@ from multiform.forms import ScoredSample
 from multiform.paths import replace_output, safe_name
 from multiform.prompts.media import binary_summary
 from multiform.requests import Completion, LLOutput
-from multiform.results.notes import extraction_of, failures_of
+from multiform.results.extraction import extraction_of
+from multiform.results.notes import failures_of
 from multiform.results.samples import choices_and_labels, sample_lines, task_hash
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 #: Line separators that JSON does not escape, but `str.splitlines` and others split at.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+
+
+_DATA_URLS = ("data:image/", "data:audio/")
 
 
 def to_json(results: ResultsData) -> dict[str, Any]:
@@ -53,6 +57,7 @@ def to_json(results: ResultsData) -> dict[str, Any]:
         "forms": {form.name: _form(form) for form in forms},
         **({"weight_by_size": {group.name: group.weight_by_size for group in scored}} if scored else {}),
         **({"across_forms": _across_forms(results)} if results.comparisons else {}),
+        **({"across_languages": languages} if (languages := _across_languages(results)) else {}),
         "status": results.status,
         "failures": {entry.name: failures_of(entry) for entry in all_results if entry.failed},
     }
@@ -124,6 +129,15 @@ def json_line(value: Mapping[str, Any]) -> str:
 
 def _finite(value: Any) -> Any:
     """The value with strings as keys, and None for numbers that JSON does not have."""
+    kind = type(value)  # of most values, which are many: asking each for its classes takes several times as long
+    if kind is str:
+        return binary_summary(value) if value.startswith(_DATA_URLS) else value
+    if kind is int or kind is bool or value is None:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if kind is list or kind is tuple:
+        return [_finite(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -133,9 +147,7 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     # A data URL holds a whole file, which is replaced by its summary.
-    return (
-        binary_summary(value) if isinstance(value, str) and value.startswith(("data:image/", "data:audio/")) else value
-    )
+    return binary_summary(value) if isinstance(value, str) and value.startswith(_DATA_URLS) else value
 
 
 @contextmanager
@@ -146,6 +158,13 @@ def _replacing(path: Path, chunks: Iterable[str]) -> Iterator[None]:
         with partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
             file.writelines(chunks)
         yield
+
+
+def _across_languages(results: ResultsData) -> Mapping[str, Any]:
+    """The spread over languages of each group that has several."""
+    from multiform.results.languages import language_spreads
+
+    return {spread.name: spread.to_dict() for spread in language_spreads(results)}
 
 
 def _across_forms(results: ResultsData) -> Mapping[str, Any]:

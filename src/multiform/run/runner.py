@@ -91,7 +91,7 @@ class Runner:
     executor: Executor | None = None
     store: Store | None = None
     fresh: bool = False
-    log: RunLog | None = None
+    logs: Sequence[RunLog] = ()
     spending: Spending | None = None
 
     def run(
@@ -161,6 +161,7 @@ class _Run:
         self.runner = runner
         self.executor = runner.executor or LocalExecutor(runner.model)
         self.progress = progress
+        self._watching = progress if isinstance(progress, WatchingProgress) else None
         self.policy = policy
         self.documents = documents
         self.total = sum(documents.values())
@@ -239,7 +240,7 @@ class _Run:
 
     def _look_up(self, requests: Sequence[Request]) -> list[Request]:
         """Take the responses that the store has; returns the requests that the model has to run."""
-        store, log = self.runner.store, self.runner.log
+        store = self.runner.store
         cached = CachedResponses()
         if store and not self.runner.fresh:
             cached = store.known(self.runner.model.identity, requests)
@@ -248,7 +249,7 @@ class _Run:
             first = "" if self._rendered == self.total else "the first "
             message = f"{len(cached)} of {first}{len(requests)} responses are cached in {store.path}{since}"
             self.progress.message(message)
-        if log is not None:
+        for log in self.runner.logs:
             log.begin(len(requests), len(cached))
         self._requests += len(requests)
         self._cached += len(cached)
@@ -260,8 +261,7 @@ class _Run:
         """Begin to run missing requests; where a display watches, plan them first."""
         model, workload = self.runner.model, None
         share = self._rendered / self.total
-        watching = self.progress if isinstance(self.progress, WatchingProgress) else None
-        if watching is not None:
+        if self._watching is not None:
             if self.status is None:
                 self.progress.message("planning")
             workload = _workload(model, missing)
@@ -276,9 +276,9 @@ class _Run:
         self.status = RunStatus((), usage=model.usage)
         self.status.add(missing, cached=self._cached, workload=workload, share=share)
         self.progress.begin(self.status.requests, self.total)
-        if watching is not None:
+        if self._watching is not None:
             self._update_scores()
-            watching.watch(self.status)
+            self._watching.watch(self.status)
 
     def receive(
         self, stream: Iterator[tuple[Request, Output | FailedRequest]], meanwhile: Callable[[], None] | None
@@ -293,8 +293,8 @@ class _Run:
             if self.mistake is not None:
                 continue
             try:
-                if self.runner.log is not None:
-                    self.runner.log.on_response(isinstance(response, FailedRequest))
+                for log in self.runner.logs:
+                    log.on_response(isinstance(response, FailedRequest))
                 self._record(request, response)
                 if meanwhile is not None:
                     meanwhile()
@@ -303,7 +303,7 @@ class _Run:
                 request_stop()
             if self.has_too_many_failures or self.is_too_expensive:
                 request_stop()
-            if isinstance(self.progress, WatchingProgress) and time.monotonic() >= self._scores_due:
+            if self._watching is not None and time.monotonic() >= self._scores_due:
                 self._update_scores()
 
     def _count(self, request: Request) -> None:
@@ -332,7 +332,7 @@ class _Run:
             for name, form in self._forms.items():
                 samples = sorted(self._together[name], key=lambda pair: pair[0].doc_id)
                 self._scored.add(name, form.scorer.score_together(samples))
-        if isinstance(self.progress, WatchingProgress):
+        if self._watching is not None:
             self._update_scores()
         return RunOutcome(
             state=state,
@@ -366,14 +366,14 @@ class _Run:
     def _finish(self, entry: PendingSample) -> None:
         """Score a sample that has all its responses, have it wait for further ones, or record that it failed."""
         form, outputs = entry.form.name, [entry.outputs[instance.request] for instance in entry.sample.instances]
-        failed, log = FailedDoc.of(entry.sample, outputs), self.runner.log
+        failed = FailedDoc.of(entry.sample, outputs)
         if failed is not None:
             self._finished += 1
             self._failed[form].append(failed)
             self.failures += 1
             if self.failures <= _LOGGED_FAILURES:
                 logger.warning("%s: doc %d failed: %s", form, failed.doc_id, failed.reason)
-            if log is not None:
+            for log in self.runner.logs:
                 log.on_failure(form, failed)
             return
         known = tuple(output for output in outputs if not isinstance(output, FailedRequest))
@@ -391,7 +391,7 @@ class _Run:
         if any(scorer.deferred for scorer in entry.form.scorer.scorers):
             self._together[form].append((entry.sample, known))
         self._running[form].show(form, scored, self.progress)
-        if log is not None:
+        for log in self.runner.logs:
             log.on_score(form, scored)
 
 

@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from multiform import Results, evaluate
 from multiform.requests import LLOutput, LoglikelihoodRequest
+from tests.models.vllm import fake_vllm
 from tests.run.test_think import TEMPLATE
 
 
@@ -55,22 +56,56 @@ def thinker(tiny: Callable[..., Path], tmp_path: Path) -> Path:
     return tmp_path / "thinker"
 
 
-@pytest.mark.parametrize("end", [None, "</think>"])
-def test_a_tiny_model_with_thoughts_equals_a_forward_pass(thinker: Path, end: str | None) -> None:
-    arguments = {"pretrained": str(thinker), **({"think_end_token": end} if end else {})}
-    results = evaluate(
-        model="hf",
-        model_args=arguments,
+def run(model: str, folder: Path, **arguments: Any) -> Results:
+    return evaluate(
+        model=model,
+        model_args={"pretrained": str(folder), **arguments},
         tasks="quiz@think",
         limit=2,
         apply_chat_template=True,
         gen_kwargs={"max_gen_toks": 12},
         use_cache=False,
     )
+
+
+@pytest.mark.parametrize("end", [None, "</think>"])
+def test_a_tiny_model_with_thoughts_equals_a_forward_pass(thinker: Path, end: str | None) -> None:
+    results = run("hf", thinker, **({"think_end_token": end} if end else {}))
     sample = results.forms[0].samples[0]
     assert "<think>\n" in sample.instances[0].request.arguments[0]
     assert sample.instances[1].request.arguments[0].endswith("\n</think>\n\nThe best answer is")
     check_against_forward_pass(results, thinker)
+
+
+def test_vllm_scores_after_the_thought_as_hf_does(thinker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run("hf", thinker).forms[0].samples
+    with fake_vllm.installed(monkeypatch):
+        second = run("vllm", thinker).forms[0].samples
+    for ours, theirs in zip(first, second, strict=True):
+        assert ours.outputs[0] == theirs.outputs[0]
+        likelihoods = [
+            [output.loglikelihood for output in each.outputs if isinstance(output, LLOutput)] for each in (ours, theirs)
+        ]
+        assert likelihoods[0] == pytest.approx(likelihoods[1], abs=1e-4)
+
+
+def test_a_completions_server_gets_the_thought_in_the_prompt(thinker: Path, server: Any) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(thinker)
+    server.reply = lambda prompt: " so it is"
+    server.decode = lambda token: tokenizer.decode([token])
+    arguments = {"model": "tiny", "base_url": server.base_url, "tokenizer": str(thinker)}
+    results = evaluate(
+        model="openai-completions", model_args=arguments, tasks="quiz@think", limit=1,
+        apply_chat_template=True, gen_kwargs={"max_gen_toks": 12}, use_cache=False,
+    )  # fmt: skip
+    generated, *scored = [asked.payload for asked in server.asked]
+    assert generated["stop"] == ["</think>"]
+    before = tokenizer.decode(generated["prompt"])
+    assert before.endswith("<think>\n")
+    end = " so it is\n</think>\n\nThe best answer is"
+    asked = sorted(tokenizer.decode(payload["prompt"]) for payload in scored)
+    assert asked == [f"{before}{end} {label}" for label in "ABCD"]
+    assert results.forms[0].samples[0].prediction is not None
 
 
 @pytest.mark.bundled

@@ -20,8 +20,15 @@ from multiform.models.servers import protocol
 from multiform.models.servers.batch.interfaces import OpenAIBatches
 from multiform.models.servers.client import Sender
 from multiform.models.servers.openai_logprobs import ROUNDING, is_logprob, only_choice
-from multiform.models.servers.protocol import completion, finish_reason, request_messages, stop_strings, with_media
-from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
+from multiform.models.servers.protocol import (
+    completion,
+    finish_reason,
+    request_messages,
+    stop_strings,
+    take_prefill,
+    with_media,
+)
+from multiform.models.servers.server_model import BEGUN, CHAT_RULES, ChatServer, counted_tokens, resolve_arguments
 from multiform.prompts.media import Kind, Media
 from multiform.prompts.prompt import Prompt
 from multiform.requests import (
@@ -49,6 +56,8 @@ _LEAST_BEST = -50.0
 PROBE_ATTEMPTS = 3
 
 
+#: Tells vLLM, SGLang and others to continue the last message of a chat instead of answering it.
+CONTINUE: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 #: Where servers put what a model thought: DeepSeek, vLLM and SGLang; OpenRouter and newer vLLM.
 _THOUGHTS = ("reasoning_content", "reasoning")
 
@@ -263,9 +272,22 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         is_openai = self.root.host == "api.openai.com"
         arguments = generation_payload(request, self.seed, "max_completion_tokens" if is_openai else "max_tokens")
         messages = with_media(request_messages(request), request.media, message_part)
+        if take_prefill(messages):
+            arguments |= CONTINUE
         if is_context_limit(request.gen_kwargs):  # without a limit, a chat may fill the context
             arguments = {key: value for key, value in arguments.items() if key not in LIMIT_NAMES}
         return {"model": self.name, "messages": messages, **self.thinking.openai(), **arguments}
+
+    def continues_answers(self) -> bool:
+        """Whether the server reads another number of tokens where it is told to continue an answer."""
+        if self.root.host == "api.openai.com":
+            return False
+        payload = self.payload(GenerationRequest.of(BEGUN, {"max_gen_toks": 1}))
+        counts = [
+            self.client.single({**payload, **more}, lambda response: counted_tokens(response).get("prompt"), attempts=1)
+            for more in ({}, CONTINUE)
+        ]
+        return None not in counts and counts[0] != counts[1]
 
     @cached_property
     def scoring(self) -> Scoring:
@@ -294,16 +316,21 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         return {**self.payload(generation), "logprobs": True, "top_logprobs": NUMBERS[0]}
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
-        choice = only_choice(response)
-        message = choice.get("message")
-        if not isinstance(message, Mapping):
-            raise ModelError("the response has no message", hint="check that it is a chat endpoint")
-        reason = "refusal" if message.get("refusal") else finish_reason(choice, "finish_reason")
-        thought = next((text for key in _THOUGHTS if isinstance(text := message.get(key), str) and text), None)
-        text = _text(message.get("content"))
-        if thought is None:
-            thought, text = split_thought(text, self.thinking.think_end_token)
-        return completion(text, stop_strings(request), reason, thought=thought)
+        return read_chat(request, response, self.thinking.think_end_token)
+
+
+def read_chat(request: GenerationRequest, response: Any, think_end_token: str | None) -> Completion:
+    """The completion in the response to a chat; thoughts are apart, or end with the token."""
+    choice = only_choice(response)
+    message = choice.get("message")
+    if not isinstance(message, Mapping):
+        raise ModelError("the response has no message", hint="check that it is a chat endpoint")
+    reason = "refusal" if message.get("refusal") else finish_reason(choice, "finish_reason")
+    thought = next((text for key in _THOUGHTS if isinstance(text := message.get(key), str) and text), None)
+    text = _text(message.get("content"))
+    if thought is None:
+        thought, text = split_thought(text, think_end_token)
+    return completion(text, stop_strings(request), reason, thought=thought)
 
 
 def _text(content: Any) -> str:

@@ -28,7 +28,7 @@ from multiform.models.servers.batch.driver import BatchClient
 from multiform.models.servers.batch.interfaces import BatchInterface
 from multiform.models.servers.batch.ledger import Ledger
 from multiform.models.servers.client import Client, Sender
-from multiform.models.servers.protocol import token_limit
+from multiform.models.servers.protocol import PREFILL, move_prefill, token_limit
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
 from multiform.models.servers.thinking import Thinking
 from multiform.prompts.prompt import Messages
@@ -66,6 +66,8 @@ _LIST_ATTEMPTS = 3
 #: The question of the probe, whose completion is part of a server's fingerprint.
 PROBE = "Name three colours, then count from one to five."
 PROBE_TOKENS = 16
+#: A chat whose answer is begun, which shows whether a server continues answers.
+BEGUN = ({"role": "user", "content": PROBE}, {"role": "assistant", "content": "Red,"})
 #: The fields of a server's model entry that stay the same as long as the model does.
 _LASTING = (
     "id",
@@ -100,6 +102,11 @@ _THOUGHTS = "thoughtsTokenCount"
 _TOKEN_BYTES = 4
 #: The tokens of roles and separators in a chat, about.
 _CHAT_TOKENS = 8
+
+
+def text_tokens(text: str) -> int:
+    """About how many tokens a server counts for a prompt."""
+    return len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS
 
 
 def counted_tokens(response: Any) -> dict[str, int]:
@@ -274,7 +281,7 @@ class ServerModel(Model):
         texts = [request.prompt.text for request in generations]
         texts += dict.fromkeys(r.prompt.text for r in requests if isinstance(r, LoglikelihoodRequest))
         texts += [request.text for request in requests if isinstance(request, RollingRequest)]
-        prompt = sum(len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS for text in texts)
+        prompt = sum(map(text_tokens, texts))
         written = sum(token_limit(request) for request in generations) + len(texts) - len(generations)
         return {"prompt": prompt, "completion": written}
 
@@ -333,8 +340,12 @@ class ChatServer(ServerModel):
         reasoning_effort: str | None = None,
         thinking_budget: int | None = None,
         think_end_token: str | None = None,
+        prefill: str | None = None,
         **arguments: Any,
     ) -> None:
+        if prefill not in (None, "continue", "text"):
+            raise UsageError(f"prefill is {shorten(prefill)}", where=self.kind, hint="give continue or text")
+        self._given_prefill = prefill
         self.thinking = Thinking(
             enable_thinking=enable_thinking,
             reasoning_effort=reasoning_effort,
@@ -357,7 +368,28 @@ class ChatServer(ServerModel):
         self._arguments |= {"batch": True, **({} if most is None else {"batch_requests": most})}
 
     def settings(self) -> dict[str, Any]:
-        return self.thinking.settings()
+        given = {} if self._given_prefill is None else {"prefill": self._given_prefill}
+        return {**self.thinking.settings(), **given}
+
+    def info(self) -> dict[str, Any]:
+        words = {"continue": "continued", "text": "the last line of the user's message"}
+        used = {"server_prefill": words[self.prefill]} if "prefill" in vars(self) else {}
+        return {**super().info(), **used}
+
+    @cached_property
+    def prefill(self) -> str:
+        """What becomes of an answer that the prompt begins: "continue" or "text"; the server is asked where needed."""
+        if self._given_prefill is not None:
+            return self._given_prefill
+        if self.continues_answers():
+            return "continue"
+        message = "%s: the server does not continue an answer: its beginning is the last line of the user's message"
+        logger.warning(message, self.name)
+        return "text"
+
+    def continues_answers(self) -> bool:
+        """Whether the server continues a last message of the assistant, instead of answering it."""
+        return False
 
     def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
         tokens = super().estimate_tokens(requests)
@@ -372,7 +404,11 @@ class ChatServer(ServerModel):
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> list[dict[str, Any]]:
         """The messages, which the server gets as such and writes as one prompt."""
-        return [dict(message) for message in messages]
+        if add_generation_prompt or messages[-1]["role"] != "assistant":
+            return [dict(message) for message in messages]
+        if self.prefill == "text":
+            return move_prefill(messages)
+        return [*(dict(message) for message in messages[:-1]), {**messages[-1], PREFILL: True}]
 
     def _refuse(self) -> NoReturn:
         raise no_loglikelihoods(self.name, "this form")
