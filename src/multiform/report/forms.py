@@ -171,7 +171,8 @@ def _calibration(samples: Sequence[ScoredSample], clusters: Sequence[str] | None
 
 
 def question_heads(questions: Sequence[str]) -> list[str]:
-    """How each question begins, without the lines that all of them begin with, such as an instruction."""
+    """How each question begins, without what all of them begin with, such as an instruction or "Question: "."""
     first, last = min(questions, default=""), max(questions, default="")
-    start = first.rfind("\n", 0, shared_length(first, last)) + 1 if first != last else 0
+    shared = first[: shared_length(first, last)] if first != last else ""
+    start = max(shared.rfind("\n") + 1, shared.rfind(": ") + 2 if ": " in shared else 0)
     return [" ".join(question[start : start + 4 * _HEAD].split())[:_HEAD] for question in questions]

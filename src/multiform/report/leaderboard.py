@@ -22,10 +22,19 @@ Kind: TypeAlias = tuple[str, str]
 
 
 def headlines(results: Results) -> list[Entry]:
-    """The outermost groups with a score, and the forms that are in none of them."""
+    """The outermost groups with a score, and the forms that are in none; of the wordings of a format, the first.
+
+    >>> from multiform import evaluate
+    >>> [entry.name for entry in headlines(evaluate(model="dummy", tasks="quiz@mcqa~3+cloze", limit=4))]
+    ['quiz@mcqa', 'quiz@cloze']
+    """
     groups = [group for group in results.groups if group.estimates and group.depth == 0]
     inside = {name for group in groups for name in group.forms}
-    return [*groups, *(form for form in results.forms if form.name not in inside and form.estimates)]
+    entries: list[Entry] = [*groups, *(f for f in results.forms if f.name not in inside and f.estimates)]
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        first.setdefault(entry.name.partition("[")[0], entry)
+    return list(first.values())
 
 
 def all_forms(results: Results) -> list[Entry]:
@@ -258,10 +267,10 @@ def _tau(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], An
 def ranking(runs: Mapping[str, Results], columns: Sequence[str] | None) -> dict[str, Any]:
     """The models by their average over some columns, in tiers that can be told apart; best first.
 
-    Without `columns`: those that all models have, else all. Only columns of one kind of metric are averaged, that of
-    most columns. Forms of one task have the same documents, so that their standard errors add up in full, while those
-    of different tasks add up as independent ones do; models are compared as if their documents were different ones.
-    Both make the intervals rather too wide than too narrow.
+    Without `columns`: those that the models have which share the most common one. Only columns of one kind of metric
+    are averaged, that of most columns. Forms of one task have the same documents, so that their standard errors add up
+    in full, while those of different tasks add up as independent ones do; models are compared as if their documents
+    were different ones. Both make the intervals rather too wide than too narrow.
     """
     cells, entries = _collect(runs, headlines)
     models = sorted({model for model, _ in cells})
@@ -270,7 +279,9 @@ def ranking(runs: Mapping[str, Results], columns: Sequence[str] | None) -> dict[
     kinds = [known[name] for name in names]
     names = [name for name in names if known[name] == max(kinds, key=kinds.count)]
     if columns is None:
-        names = [name for name in names if all((model, name) in cells for model in models)] or names
+        sharing = [{model for model in models if (model, name) in cells} for name in names]
+        most = max(sharing, key=len, default=set())
+        names = [name for name, having in zip(names, sharing, strict=True) if most <= having]
     lacking = {model: [name for name in names if (model, name) not in cells] for model in models}
     averages = {model: _average([entries[model, name] for name in names]) for model in models if not lacking[model]}
     higher = not names or known[names[0]][1]

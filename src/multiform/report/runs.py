@@ -181,6 +181,7 @@ def _summary(results: Results) -> dict[str, Any]:
         "status": str(results.status),
         "harness": "multiform" if "multiform_version" in about else "lm-eval",
         "scores": [_score(entry) for entry in headlines(results)],
+        "forms": len(results.forms),
     }
 
 

@@ -21,7 +21,7 @@ from multiform.hashing import sha256
 from multiform.report.payload import BLOCK, ReportParts
 from multiform.report.sample import sample_entry
 from multiform.report.turns import Question, with_questions
-from multiform.requests import GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
+from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.compare import compare_forms
 from multiform.results.export import json_line
 from multiform.results.read import MALFORMED, RecordedRun, results_of_run
@@ -189,7 +189,7 @@ class _Shrinking:
                 references=self._one("references", sample.references, sample.references),
                 gold=self._one("gold", sample.gold, sample.gold),
                 permutation=self._one("permutation", sample.permutation, sample.permutation),
-                target=None,
+                target=self._one("target", sample.target, sample.target),
                 instances=instances,
             ),
             outputs=tuple(map(_without_text, scored.outputs)),
@@ -200,7 +200,8 @@ class _Shrinking:
 
     def scores(self, scored: ScoredSample) -> ScoredSample:
         """A small sample without the outputs that no note needs."""
-        noted = scored.tied_choices or scored.context_truncated or scored.endings
+        thoughts = any(isinstance(output, Completion) and output.thought for output in scored.outputs)
+        noted = scored.tied_choices or scored.context_truncated or scored.endings or thoughts
         return scored if noted else replace(scored, outputs=())
 
     def _one(self, kind: str, key: Any, value: Any) -> Any:

@@ -23,6 +23,8 @@ _TEMPLATES = (
     (r"<｜(User|Assistant)｜>", r"<｜end▁of▁sentence｜>"),
     (r"<\|(system|user|assistant)\|>\n?", r"<\|end\|>|</s>|<\|endoftext\|>"),
 )
+#: One of which every known template has.
+_MARKS = ("<|", "<start_of_turn>", "<｜", "[INST]")
 _INSTRUCTION = re.compile(r"\[INST\] ?(.*?) ?\[/INST\] ?((?:(?!</s>|\[INST\]).)*)(?:</s>)?", re.DOTALL)
 _ROLES = {"model": "assistant", "chatbot": "assistant", "human": "user", "developer": "system"}
 
@@ -54,6 +56,8 @@ def chat_turns(prompt: str) -> list[ChatTurn]:
     """
     if prompt.startswith("[{"):
         return _messages(prompt)
+    if not any(mark in prompt for mark in _MARKS):
+        return []
     for begin, end in _TEMPLATES:
         if re.search(begin, prompt):
             return list(_template_turns(prompt, begin, end))

@@ -271,7 +271,7 @@ export function historyChart(spec, panel) {
   const [width, height, left, top] = [680, 220, 50, 12];
   const floor = height - 40;
   const { names } = panel.x;
-  const x = scale(0, Math.max(1, names.length - 1), left + 24, width - 24);
+  const x = scale(0, Math.max(1, names.length - 1), left + 40, width - 60);
   const y = scale(panel.y.low, panel.y.high, floor, top);
   const svg = shape("svg", {
     viewBox: `0 0 ${width} ${height}`,

@@ -76,7 +76,16 @@ export function shape(tag, attributes = {}, ...children) {
 
 // Characters that would act on the page or on the reader's eyes instead of being seen: controls, bidi overrides,
 // zero-width characters. They are shown by name.
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
+// A joiner that does what it is for is no such character: between the parts of an emoji, and in scripts whose letters
+// join, such as Arabic and Devanagari.
+const JOINING =
+  "\\p{Script=Arabic}\\p{Script=Devanagari}\\p{Script=Bengali}\\p{Script=Tamil}\\p{Script=Telugu}\\p{Script=Kannada}\\p{Script=Malayalam}\\p{Script=Gujarati}\\p{Script=Gurmukhi}\\p{Script=Sinhala}\\p{Script=Khmer}";
+const HIDDEN = new RegExp(
+  `[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u061c\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff]` +
+    `|(?<![\\p{Extended_Pictographic}\\p{Emoji_Modifier}\\ufe0f${JOINING}])[\\u200c\\u200d]` +
+    `|[\\u200c\\u200d](?![\\p{Extended_Pictographic}${JOINING}])`,
+  "u",
+);
 
 /** @type {Record<string, string>} */
 const VISIBLE = { " ": "·", "\t": "→\t", "\n": "↵\n", "\u00a0": "⍽" };
@@ -89,7 +98,7 @@ const LONGEST = 20000;
  * @param {any} options
  */
 export function exactText(text, { whitespace = false, marks = null, limit = LONGEST } = {}) {
-  const node = element("pre", { class: "text", dir: "auto" });
+  const node = element("pre", { class: "text", dir: "auto", tabindex: "0" });
   const fill = (shown) => {
     node.replaceChildren();
     let at = 0;
@@ -117,7 +126,7 @@ export function exactText(text, { whitespace = false, marks = null, limit = LONG
  * @param {boolean} whitespace
  */
 export function appendText(node, text, whitespace) {
-  const pattern = whitespace ? new RegExp(`${HIDDEN.source}|[ \\t\\n\\u00a0]`, "g") : new RegExp(HIDDEN.source, "g");
+  const pattern = whitespace ? new RegExp(`${HIDDEN.source}|[ \\t\\n\\u00a0]`, "gu") : new RegExp(HIDDEN.source, "gu");
   let at = 0;
   for (const match of text.matchAll(pattern)) {
     if (match.index > at) node.append(text.slice(at, match.index));
@@ -150,4 +159,4 @@ export const shortened = (text, most) =>
  * @param {string} text
  */
 export const plainLine = (text) =>
-  text.replace(new RegExp(HIDDEN.source, "g"), controlName).replace(/\s+/g, " ").trim();
+  text.replace(new RegExp(HIDDEN.source, "gu"), controlName).replace(/\s+/g, " ").trim();

@@ -5,6 +5,7 @@
 import { element, plainLine } from "./dom.js";
 import { columnName, shortLabel } from "./labels.js";
 import { fixed, grouped } from "./numbers.js";
+import { downloadPng } from "./png.js";
 import { ticks } from "./scales.js";
 import { showSamples } from "./tabs.js";
 import { term } from "./terms.js";
@@ -30,6 +31,11 @@ export function plotPanel(report, spec, run) {
   return element(
     "div",
     { class: "panel plot" },
+    element(
+      "button",
+      { type: "button", class: "copy png", onclick: () => downloadPng(spec, report.overview.sentence) },
+      "PNG",
+    ),
     element("h2", {}, several ? `Scores of ${report.runs[run].short}` : "Scores"),
     element(
       "p",

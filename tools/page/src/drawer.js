@@ -116,7 +116,7 @@ export class Drawer {
         "rendered",
       ),
       toggle(view.whitespace, "show spaces, tabs and line ends  ( w )", this.actions.whitespace, "whitespace"),
-      copyButton(location.href, "the link to this document", "copy link"),
+      copyButton(location.href, "link to this document", "copy link"),
       element(
         "button",
         { type: "button", class: "close", "aria-label": "close the document", onclick: this.actions.close },

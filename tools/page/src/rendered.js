@@ -49,7 +49,7 @@ const markdown = new Marked({
  * @param {(index: number) => Node | null} [picture] gives the picture that a placeholder stands for
  */
 export function renderedText(text, picture = () => null) {
-  const node = element("div", { class: "rendered", dir: "auto" });
+  const node = element("div", { class: "rendered", dir: "auto", tabindex: "0" });
   const pictures = { count: 0, picture };
   node.append(...nodes(markdown.lexer(text), pictures));
   return node;

@@ -21,7 +21,7 @@ import { wordingsSection } from "./wordings.js";
 export function buildPage(report, source) {
   const section = (id, heading, content) =>
     content.length ? [element("section", { id }, heading ? element("h2", {}, heading) : null, ...content)] : [];
-  const browser = element("section", { id: "browser" });
+  const browser = element("section", { id: "browser" }, element("h2", { class: "sr" }, "Samples"));
   byId("report").append(aboutRuns(report));
   /** @type {[string, string, Node[]][]} */
   const tabs = [
@@ -47,7 +47,7 @@ export function buildPage(report, source) {
         ...section("bias", "Position and calibration", biasSection(report)),
       ],
     ],
-    ["provenance", "Provenance", section("origin", "", provenanceSection(report))],
+    ["provenance", "Provenance", section("origin", "Runs and templates", provenanceSection(report))],
   ];
   buildTabs(tabs.filter(([, , sections]) => sections.length));
   if (report.forms.some((form) => form.docs.length)) page.browser = new SampleBrowser(report, source, browser);

@@ -133,7 +133,10 @@ function liveScores(scores) {
  * @param {() => void} changed
  */
 export function runsTable(runs, chosen, state, changed) {
-  const columns = [...new Set(runs.flatMap((run) => (run.scores ?? []).map((score) => score.form)))];
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const { form } of runs.flatMap((run) => run.scores ?? [])) counts.set(form, (counts.get(form) ?? 0) + 1);
+  const columns = [...counts.keys()].sort((a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0));
   const metrics = (form) =>
     [
       ...new Set(
@@ -233,6 +236,7 @@ function runRow(run, columns, chosen, changed) {
       element("a", { href: `/report?runs=${run.key}` }, plainLine(run.model)),
       partial ? element("span", { class: "tag none" }, plainLine(run.status)) : null,
       run.arguments ? element("div", { class: "soft small args" }, plainLine(run.arguments)) : null,
+      run.forms > run.scores.length ? element("div", { class: "soft small" }, `${run.forms} forms`) : null,
       run.harness === "multiform" ? null : element("div", { class: "soft small" }, plainLine(run.harness)),
     ),
     element("td", { class: "nowrap" }, shortDate(run.date)),

@@ -261,7 +261,7 @@ export interface RunLine {
   seconds: number | null;
   status: string;
   harness: string;
-  command: string | null;
+  forms: number;
   scores: RunScore[];
 }
 /** A run that is not complete. */

@@ -59,7 +59,7 @@ export function wordingCost(report) {
         class: `part ${kind}`,
         style: `flex:${count || 0.001}`,
         title: `${words}: ${count} of ${whole.length}`,
-        "aria-label": `${words}: ${count} of ${whole.length} documents, show them`,
+        "aria-label": `${share(count, whole.length)} ${words}: ${count} of ${whole.length} documents, show them`,
         onclick: () => showSamples(filter),
       },
       count / whole.length > 0.08 ? share(count, whole.length) : "",
