@@ -11,6 +11,7 @@
 # make golden  write the golden texts of the public API and of what commands print again
 # make browser  Debian's chromium, for the tests of pages; they are skipped where it cannot be installed
 # make sandbox  Debian's bubblewrap, for the tests of programs; those that need it are skipped where it cannot be installed
+# make shells  Debian's zsh and fish, for the tests of completion; they are skipped where they cannot be installed
 # make fuzz  2,000 task files with random damage through validate, show and run
 # make bench  Multiform and lm-eval side by side, an hour; make bench-short takes five minutes
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
@@ -25,7 +26,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo page browser sandbox test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check check-page format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks benchmark-pages docs clean
+.PHONY: help setup demo page browser sandbox shells test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check check-page format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks benchmark-pages docs clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -79,15 +80,19 @@ sandbox:
 	@command -v bwrap >/dev/null || apt-get install -qq -y bubblewrap >/dev/null 2>&1 || \
 		echo "bubblewrap cannot be installed here: the tests of programs in it are skipped"
 
+shells:
+	@command -v zsh >/dev/null && command -v fish >/dev/null || apt-get install -qq -y zsh fish >/dev/null 2>&1 || \
+		echo "zsh and fish cannot be installed here: the tests of their completion are skipped"
+
 # Two processes, each with the tests of whole files, which share what they set up. If a process dies, pytest names the
 # test and ends; a test that hangs is stopped with its process, after the stacks of its threads are printed.
 WORKERS ?= -n 2 --dist loadfile --max-worker-restart=0
 TIMEOUT ?= --timeout=900 --timeout-method=thread -o faulthandler_timeout=890
-test: check browser sandbox
+test: check browser sandbox shells
 	$(BIN)/pytest -m 'not slow' $(WORKERS) $(TIMEOUT) --durations=20
 
 # Counting covered lines doubles the time of many tests.
-coverage: check browser sandbox
+coverage: check browser sandbox shells
 	$(BIN)/pytest -m 'not slow' $(WORKERS) $(TIMEOUT) --cov --cov-report=term:skip-covered
 
 TESTS ?= tests src

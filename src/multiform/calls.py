@@ -19,7 +19,7 @@ def name_of(function: Any) -> str:
 
 
 def mismatch(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:
-    """Why a function cannot be called with these arguments; None where it can, or where nobody knows.
+    """Why a function cannot be called with these arguments; None if it can, or if nobody knows.
 
     >>> mismatch(lambda values: 1.0, [])
     >>> mismatch(lambda: 1.0, [])

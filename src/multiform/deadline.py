@@ -58,9 +58,9 @@ class within:  # noqa: N801  (it reads as a verb: with within(seconds))
 
 
 def survives(work: Callable[[], object]) -> str | None:
-    """Why `work` is too much, by trying it in a child process with limits of time and memory; None where it is not.
+    """Why `work` is too much, by trying it in a child process with limits of time and memory; None if it is not.
 
-    An error counts as survival: it shows when the work is done. Where no child can be started, any work is too much.
+    An error counts as survival: it shows when the work is done. If no child can be started, any work is too much.
 
     >>> survives(lambda: sum(range(10)))
     >>> survives(lambda: "x" * 10**12)
@@ -95,7 +95,7 @@ def survives(work: Callable[[], object]) -> str | None:
 
 
 def _try_and_exit(work: Callable[[], object], writing: int, state: object) -> None:
-    """What the child does: it writes ``k`` where the work ends, ``m`` where memory runs out, and nothing if killed."""
+    """What the child does: it writes ``k`` if the work ends, ``m`` if memory runs out, and nothing if killed."""
     verdict = b""
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPROF, signal.SIGALRM):
@@ -129,7 +129,7 @@ def _limit_memory() -> None:
 
 
 class _Watch:
-    """Looks at the limit in force at every tick of a timer, which stops ticking where none has been for a while.
+    """Looks at the limit in force at every tick of a timer, which stops ticking if none has been for a while.
 
     Thousands of limits begin and end between two ticks, so that each of them costs next to nothing.
     """
@@ -152,7 +152,7 @@ class _Watch:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
     def _listens(self) -> bool:
-        """Whether the timer's signal comes here; where somebody else waits for it, it is left to them."""
+        """Whether the timer's signal comes here; if somebody else waits for it, it is left to them."""
         if not hasattr(signal, "setitimer"):
             return False
         if signal.getsignal(signal.SIGVTALRM) is signal.SIG_DFL:

@@ -40,11 +40,11 @@ class MultiformError(Exception):
         return f"{message}; {self.hint}" if self.hint else message
 
     def relocate(self, where: str | None, *, what: str | None = None) -> Self:
-        """The same error at another place, and with another message where one is given."""
+        """The same error at another place, and with another message if one is given."""
         return type(self)(self.what if what is None else what, where=where, hint=self.hint)
 
     def as_kind(self, kind: type[ErrorKind], where: str | None = None) -> ErrorKind:
-        """The same error as one of another class, at this place where one is given.
+        """The same error as one of another class, at this place if one is given.
 
         >>> str(DataError("no answer", where="quiz.yaml:7", hint="add one").as_kind(UsageError, "--tasks"))
         '--tasks: no answer; add one'
@@ -89,7 +89,7 @@ class ModelError(MultiformError):
 class IncompleteRunError(ModelError):
     """A run ended before all its documents were scored, because requests or the model failed.
 
-    `results` holds the scores of the documents that were scored; None where there are none.
+    `results` holds the scores of the documents that were scored; None if there are none.
     """
 
     results: Any = None
@@ -98,7 +98,7 @@ class IncompleteRunError(ModelError):
 class RunInterrupted(KeyboardInterrupt):
     """Ctrl-C or SIGTERM ended a run; `signal` is the number of the signal.
 
-    `results` holds the scores of the documents that were scored; None where there are none.
+    `results` holds the scores of the documents that were scored; None if there are none.
     """
 
     def __init__(self, what: str, *, signal: int, results: Any = None) -> None:

@@ -45,7 +45,7 @@ class Field:
 
     @classmethod
     def text(cls, spec: FieldSpec) -> Field:
-        """Compile a text, in which a word that is no column stands for itself."""
+        """Compile a text, in which a word that is not a column stands for itself."""
         if isinstance(spec, str) and not has_markup(spec):
             return cls(spec, lambda doc: doc.get(spec, spec))
         return cls.of(spec)
@@ -54,7 +54,7 @@ class Field:
         return self._read(doc)
 
     def expression(self) -> str | None:
-        """A Jinja expression that gives the same value, where there is one.
+        """A Jinja expression that gives the same value, if there is one.
 
         >>> Field.of("choices").expression(), Field.of("{{choices.text}}").expression()
         ('choices', 'choices.text')
@@ -65,7 +65,7 @@ class Field:
 
 
 def process_field(doc: Doc, field_spec: FieldSpec, default: Any = None) -> Any:
-    """The value of a field in a document; the default where no field is given or the column is missing.
+    """The value of a field in a document; the default if no field is given or the column is missing.
 
     >>> doc = {"a": 1, "xs": ["p", "q"]}
     >>> process_field(doc, "{{xs}}"), process_field(doc, "{{a}}: {{xs[0]}}"), process_field(doc, "no", "-")

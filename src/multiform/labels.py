@@ -106,7 +106,7 @@ def join_words(words: Sequence[str], word: str, comma: str = ", ", space: str = 
 
 
 def split_solution(text: str) -> tuple[str, str]:
-    r"""The reasoning and the result of a worked solution; no reasoning where the text is a bare answer.
+    r"""The reasoning and the result of a worked solution; no reasoning if the text is a bare answer.
 
     >>> split_solution("48 / 2 = 24\n#### 24"), split_solution("There are 6 left. The answer is 6.")
     (('48 / 2 = 24', '24'), ('There are 6 left.', '6'))
@@ -128,7 +128,7 @@ def gold_index(
     """The 0-based index of the right choice, or a list of them when the answer is a list.
 
     An answer may be an index, one of a list of labels, a letter, a 1-based digit string, a choice's text or a bool.
-    Roman numerals are no answers, as "I" is a letter as well; where a dataset has them, `labels` lists them.
+    Roman numerals are not answers, as "I" is a letter as well; if a dataset has them, `labels` lists them.
     With a `base` of 0 or 1, numbers and digit strings count from it.
 
     >>> gold_index(2, "xyz"), gold_index("B", ["x", "y"]), gold_index("2", ["x", "y"])
@@ -181,9 +181,9 @@ def digit_answers(answer: Any) -> list[str]:
 
 
 def digit_base(answer: Any, choices: Sequence[Any], labels: Sequence[Any] = ()) -> int | None:
-    """Whether the digits of an answer count from 0 or from 1, where that is certain.
+    """Whether the digits of an answer count from 0 or from 1, if that is certain.
 
-    A label of the document says it, and so do a 0, and the number of choices; the text of a choice is no number of one.
+    A label of the document says it, and so do a 0, and the number of choices; the text of a choice is not its number.
 
     >>> digit_base("0", "xyz"), digit_base("3", "xyz"), digit_base("1", "xyz"), digit_base("3", ["3", "4", "5"])
     (0, 1, None, None)
@@ -214,7 +214,7 @@ def index_among(
 ) -> int | list[int]:
     """The index that an answer has among the names that a task without a format scores.
 
-    Digits that are none of the names, or whatever they are where `digits` says so, are an index from 0; where it
+    Digits that are none of the names, or whatever they are if `digits` says so, are an index from 0; if it
     is None, they are text and count from 1, as everywhere else. With a `base`, they and numbers count from it.
 
     >>> index_among("B", ["A", "B"]), index_among("(B)", ["A", "B"]), index_among(1, ["A", "B"])
@@ -253,7 +253,7 @@ def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str],
     if isinstance(answer, int):
         return _in_range(answer - (base or 0), choices)
     if not isinstance(answer, str):
-        raise _answer_error(answer, choices, "it is no index, label or text")
+        raise _answer_error(answer, choices, "it is not an index, label or text")
     readings = _readings(answer, choices, labels, 1 if base is None else base)
     if len(readings) > 1:
         ways = " or ".join(f"{index} as a {way}" for index, way in readings.items())

@@ -30,7 +30,7 @@ def cache_root() -> Path:
 
 
 def mirror_path(folders: str | Path | Sequence[str | Path] | None) -> Path | None:
-    """Several mirrors as one path, separated as in the variable PATH; None where there is none."""
+    """Several mirrors as one path, separated as in the variable PATH; None if there is none."""
     if not folders:
         return None
     return Path(folders) if isinstance(folders, str | Path) else Path(os.pathsep.join(map(str, folders)))
@@ -55,7 +55,7 @@ def is_file(path: Path) -> bool:
 def replace_file(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` for the block to write, which replaces `path` unless the block fails.
 
-    All files but logs are written in this way: where the disk is full or the process is killed, `path` stays as it was.
+    All files but logs are written in this way: if the disk is full or the process is killed, `path` stays as it was.
     """
     if path.exists() and not path.is_file():  # a pipe or device, such as /dev/stdout, cannot be replaced
         yield path

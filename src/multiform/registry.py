@@ -1,7 +1,13 @@
-"""One registry class for formats, models, metrics, filters, scorers and samplers.
+"""One registry class for formats, models, metrics, filters, scorers and samplers, and the plug-ins that add to it.
 
 An entry is an object, or a ``"module:attribute"`` string that is imported when it is first
-asked for, so that listing what there is loads nothing heavy. Installed packages add names by entry points.
+asked for, so that listing what there is loads nothing heavy. An installed package adds entries by entry points in its
+``pyproject.toml``, each with the name under which its module registers it::
+
+    [project.entry-points."multiform.metrics"]
+    first_choice = "my_package.metrics:first_choice"
+
+Entry points are read when a name is not a built-in one, or when names are listed; the module is imported then.
 """
 
 from __future__ import annotations
@@ -10,10 +16,13 @@ import importlib
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from multiform.errors import UsageError, nearest
-from multiform.plugins import entry_points_of, load_plugin, package_of
+from multiform.errors import UsageError, nearest, reason
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -85,7 +94,13 @@ class Registry(Generic[T]):
     def _load_plugin(self, name: str) -> None:
         """Import the plug-in of that name, which registers itself."""
         point = entry_points_of(self.group or "")[name]
-        load_plugin(point)
+        try:
+            point.load()
+        except (Exception, SystemExit) as error:  # whatever the package raises while it is imported
+            raise UsageError(
+                f"plug-in '{name}' ({self.group}) of {package_of(point)} cannot be imported: {reason(error)}",
+                hint=f"update or uninstall the package, or fix {point.module}",
+            ) from error
         if name not in self._entries:
             message = f"plug-in '{name}' of {package_of(point)}: {point.module} registers no {self.kind} of that name"
             raise UsageError(message, hint="see 'Add it to a package' in CONTRIBUTING.md")
@@ -104,3 +119,24 @@ def import_attribute(path: str) -> Any:
     """
     module, _, attribute = path.partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+@cache
+def entry_points_of(group: str) -> dict[str, EntryPoint]:
+    """The entry points of a group, such as ``multiform.models``, by name; the first package that has a name wins."""
+    from importlib.metadata import entry_points
+
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        first = points.setdefault(point.name, point)
+        if first.value != point.value:
+            logger.warning(
+                "plug-in '%s' (%s) of %s is not used: %s has one of that name",
+                *(point.name, group, package_of(point), package_of(first)),
+            )
+    return points
+
+
+def package_of(point: EntryPoint) -> str:
+    """The name and version of the package that has an entry point."""
+    return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"

@@ -15,7 +15,7 @@ from multiform.prompts.prompt import Messages, Prompt
 
 T = TypeVar("T")
 
-#: How a completion ended, where not by itself.
+#: How a completion ended, if not by itself.
 Ending: TypeAlias = Literal["refused", "filtered", "cut off", "other"]
 #: What servers call these ends, in lower case; any other name is "other".
 _ENDINGS: Mapping[str, Ending] = {
@@ -51,26 +51,14 @@ def resolved_names(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class LoglikelihoodRequest:
-    """A request for the log-likelihood of a continuation after a context.
+class PromptRequest:
+    """A request with a prompt.
 
-    The context is a text, the messages of a chat, or a `Prompt`; `media` are the images and audio clips that its
+    Its context is a text, the messages of a chat, or a `Prompt`; `media` are the images and audio clips that its
     placeholders stand for, in their order.
     """
 
     prompt: Prompt
-    continuation: str
-
-    def __init__(self, context: Prompt | str | Messages, continuation: str, media: Sequence[Media] = ()) -> None:
-        object.__setattr__(self, "prompt", Prompt.of(context, media))
-        object.__setattr__(self, "continuation", continuation)
-
-    @classmethod
-    def of(
-        cls, context: Prompt | str | Messages, continuation: str, media: Sequence[Media] = ()
-    ) -> LoglikelihoodRequest:
-        """The same as the constructor."""
-        return cls(context, continuation, media)
 
     @property
     def context(self) -> str:
@@ -80,6 +68,17 @@ class LoglikelihoodRequest:
     @property
     def media(self) -> tuple[Media, ...]:
         return self.prompt.media
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class LoglikelihoodRequest(PromptRequest):
+    """A request for the log-likelihood of a continuation after a context."""
+
+    continuation: str
+
+    def __init__(self, context: Prompt | str | Messages, continuation: str, media: Sequence[Media] = ()) -> None:
+        object.__setattr__(self, "prompt", Prompt.of(context, media))
+        object.__setattr__(self, "continuation", continuation)
 
     @property
     def arguments(self) -> tuple[str, str]:
@@ -100,15 +99,12 @@ class RollingRequest:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class GenerationRequest:
+class GenerationRequest(PromptRequest):
     """A request to complete a context.
 
-    The context is a text, the messages of a chat, or a `Prompt`. `options` are the generation arguments as sorted
-    pairs; `sample` tells repeats apart; `media` are the images and audio clips that the context's placeholders stand
-    for, in their order.
+    `options` are the generation arguments as sorted pairs; `sample` tells repeats apart.
     """
 
-    prompt: Prompt
     options: tuple[tuple[str, Any], ...]
     sample: int
 
@@ -133,15 +129,6 @@ class GenerationRequest:
     ) -> GenerationRequest:
         """The request with these generation arguments."""
         return cls(context, tuple((key, _freeze(gen_kwargs[key])) for key in sorted(gen_kwargs)), sample, media)
-
-    @property
-    def context(self) -> str:
-        """The prompt as a text."""
-        return self.prompt.text
-
-    @property
-    def media(self) -> tuple[Media, ...]:
-        return self.prompt.media
 
     @property
     def gen_kwargs(self) -> dict[str, Any]:
@@ -196,9 +183,9 @@ class Completion:
     """The output of a generation request; `truncated` when it ran into the token limit.
 
     `context_truncated` says that the beginning of the prompt was cut off, as it did not fit into the model's context.
-    `finish_reason` is the server's word for an unusual end, such as "content_filter"; None where the completion ended
+    `finish_reason` is the server's word for an unusual end, such as "content_filter"; None if the completion ended
     by itself or at the token limit, or nothing is known. `thought` is what the model thought before the text, and
-    None where it did not think, or nothing is known of it.
+    None if it did not think, or nothing is known of it.
     """
 
     text: str
@@ -214,7 +201,7 @@ class Completion:
 
     @property
     def ending(self) -> Ending | None:
-        """How it ended: "refused", "filtered", "cut off" or "other"; None where it ended by itself.
+        """How it ended: "refused", "filtered", "cut off" or "other"; None if it ended by itself.
 
         >>> Completion("I", finish_reason="SAFETY").ending, Completion("It is", truncated=True).ending
         ('filtered', 'cut off')
@@ -238,8 +225,9 @@ def split_thought(text: str, think_end_token: str | None, *, begun: bool = False
     before, end, after = text.rpartition(think_end_token)
     if end:
         return before.removeprefix(start), after.lstrip()
-    begun = begun or (start != think_end_token and text.lstrip().startswith(start))
-    return (text.lstrip().removeprefix(start), "") if begun else (None, text)
+    if start != think_end_token and text.lstrip().startswith(start):
+        return text.lstrip().removeprefix(start), ""
+    return (text, "") if begun else (None, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

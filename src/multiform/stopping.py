@@ -37,7 +37,7 @@ class StopSignal:
 def stoppable() -> Iterator[StopSignal]:
     """A block that `request_stop`, Ctrl-C or SIGTERM asks to end; a second signal ends it at once.
 
-    Signals are left alone outside the main thread, and where the program handles them itself.
+    Signals are left alone outside the main thread, and if the program handles them itself.
     """
     stop = StopSignal()
     defaults: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}

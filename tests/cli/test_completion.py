@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -59,13 +60,35 @@ def test_the_code_for_a_shell_names_the_command(shell, capsys):
     assert "multiform" in capsys.readouterr().out
 
 
+#: For each shell: a script that loads the code and asks what `multiform show quiz@c` becomes, or how it is completed.
+ASK = {
+    "bash": (["bash", "-c"], 'eval "$(multiform completion bash)"; complete -p multiform', "_python_argcomplete"),
+    "zsh": (
+        ["zsh", "-f", "-c"],
+        'autoload -Uz compinit; compinit -D -u; eval "$(multiform completion zsh)"; print ${_comps[multiform]}',
+        "_python_argcomplete",
+    ),
+    "fish": (
+        ["fish", "--no-config", "-c"],
+        'multiform completion fish | source; complete -C "multiform show quiz@c"',
+        "quiz@cloze",
+    ),
+}
+
+
 @pytest.mark.process
-def test_bash_reads_the_code(tmp_path):
-    code = subprocess.run(
-        [sys.executable, "-m", "multiform.cli.main", "completion", "bash"], capture_output=True, text=True, check=True
-    ).stdout
-    done = subprocess.run(["bash", "-c", f"{code}\ncomplete -p multiform"], capture_output=True, text=True, check=True)
-    assert "_python_argcomplete" in done.stdout
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_shell_reads_the_code(shell, tmp_path):
+    command, script, answer = ASK[shell]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{shell} is not installed: make shells")
+    (tmp_path / "multiform").write_text(f'#!/bin/sh\nexec {sys.executable} -m multiform "$@"\n')
+    (tmp_path / "multiform").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [*command, script], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert answer in done.stdout, done.stderr
 
 
 def test_help_lists_common_flags_and_help_all_every_flag(capsys):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import get_args
 
 import pytest
 
-from multiform.lint import Code
+from multiform.lint import CODES
 
 QUESTIONS = [{"question": f"Question {i}?", "choices": [f"x{i}", f"y{i}", f"z{i}"], "answer": i % 3} for i in range(4)]
 
@@ -222,7 +221,7 @@ def test_codes_are_explained(folder):
     assert ran.code == 0
     assert ran.out.startswith("stop_in_answer: A stop string occurs in what the model is to write")
     assert "Fix: Choose a stop string" in ran.out
-    assert set(folder.run("lint", "--explain", "all", "--json").json()) == set(get_args(Code))
+    assert set(folder.run("lint", "--explain", "all", "--json").json()) == set(CODES)
     assert "did you mean 'stop_in_answer'?" in folder.run("lint", "--explain", "stop_in_answers").err
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import multiform
-from multiform.tasks.plugins import import_plugins
+from multiform.tasks.functions import import_plugins
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 MODEL = """

@@ -12,7 +12,7 @@ import multiform
 
 pytestmark = pytest.mark.process
 
-HEAVY = {"torch", "transformers", "datasets", "pyarrow", "numpy", "scipy", "pandas"}
+HEAVY = {"torch", "transformers", "datasets", "pyarrow", "numpy", "scipy", "pandas", "httpx"}
 CODE = "import sys; from multiform.cli.main import main; main(); print(*sys.modules, file=sys.stderr)"
 
 

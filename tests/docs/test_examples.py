@@ -92,6 +92,15 @@ ARC_ROWS = [
 PROBLEM_ROWS = [
     {"question": f"What is {i} + {i}?", "solution": f"Twice {i} is {2 * i}.", "answer": str(2 * i)} for i in range(8)
 ]
+#: The few-shot examples that OLMES publishes by id.
+OLMES = ROOT / "src/multiform/tasks/library/protocols/olmes.yaml"
+ARC_SHOTS = [{**ARC_ROWS[0], "id": shot} for shot in re.findall(r'\{id: "(\S+)"\}', OLMES.read_text(encoding="utf-8"))]
+BELEBELE_ROWS = [
+    {"link": "l", "question_number": i, "flores_passage": "Ein Text.", "question": f"Was ist {i}?"}
+    | {f"mc_answer{k}": str(i + k) for k in range(1, 5)}
+    | {"correct_answer_num": "1"}
+    for i in range(4)
+]
 MMLU_ROWS = [{"question": f"Which {i}?", "choices": ["w", "x", "y", f"z{i}"], "answer": i % 4} for i in range(6)]
 BLIMP_ROWS = [{"sentence_good": "She sleeps.", "sentence_bad": "She sleep."}]
 #: What a dataset says of its own evaluation.
@@ -204,7 +213,12 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     Path("exports/part-1.csv").write_text("question;choices;answer\n2 + 2?;['3', '4'];1\n3 + 3?;['6', '7'];0\n")
     Path("questions.csv").write_text("question,A,B,C,D,answer\n2 + 2?,1,2,3,4,D\n3 + 3?,6,7,8,9,A\n")
     for split in ("train", "validation", "test"):
-        _write_rows({f"mirror/allenai/ai2_arc/{name}/{split}": ARC_ROWS for name in ("ARC-Easy", "ARC-Challenge")})
+        rows = [*ARC_ROWS, *ARC_SHOTS] if split == "train" else ARC_ROWS
+        _write_rows({f"mirror/allenai/ai2_arc/{name}/{split}": rows for name in ("ARC-Easy", "ARC-Challenge")})
+    _write_rows(
+        {f"mirror/facebook/belebele/{name}/test": BELEBELE_ROWS for name in ("hin_Deva", "deu_Latn", "swh_Latn")}
+    )
+    _write_rows({f"mirror/cais/mmlu/anatomy/{split}": MMLU_ROWS for split in ("dev", "validation", "test")})
     _write_rows({f"mirror/org/dataset/{name}/test": ROWS for name in ("default", "german")})
     Path("mirror/org/dataset/eval.yaml").write_text(EVAL_YAML)
     _write_rows({"mmmu_pro_sample/test": [_image_row(i) for i in range(5)]})
@@ -303,14 +317,14 @@ def _execute(block: Block) -> None:
 def _stand_ins(words: list[str]) -> list[str]:
     """The words of a command with what a test has in the place of what a reader has."""
     asks = "run" in words[:1] or "multiform.compat.lm_eval" in words
-    for flag in ("--executor", "--workers", "--resources"):
+    for flag in ("--executor", "--workers", "--resources", "--ray_address"):
         if flag in words:
             place = words.index(flag)
             words = [*words[:place], *words[place + 2 :]]
     if words[-1] == "...":
         words = [*words[:-1], "--include_path", "my_tasks"]
     words = [word.replace("pretrained=...", "pretrained=path/to/model") for word in words]
-    if others := {"hf-multimodal", "vllm", "local-completions"} & set(words):
+    if others := {"hf-multimodal", "vllm", "local-completions", "local-chat-completions"} & set(words):
         place = words.index("--model_args")
         words = ["dummy" if word in others else word for word in [*words[:place], *words[place + 2 :]]]
     if asks and "--model" not in words:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from multiform import (
@@ -19,7 +21,6 @@ from multiform import (
     evaluate,
 )
 from multiform.formats import formats
-from multiform.formats.base import variant
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 DOC = {"question": "Q1?", "choices": ["x", "y", "z"], "answer": 1}
@@ -223,11 +224,11 @@ def test_the_defaults_of_a_format(kind):
 
 
 def test_hybrid_is_mcqa_with_the_texts_scored():
-    assert variant(HybridFormat(), scored="labels").to_dict() == MCQAFormat().to_dict()
+    assert replace(HybridFormat(), scored="labels").to_dict() == MCQAFormat().to_dict()
 
 
 def test_bpb_is_cloze_with_the_right_text_alone_scored():
-    assert variant(BPBFormat(), scored="texts").to_dict() == ClozeFormat().to_dict()
+    assert replace(BPBFormat(), scored="texts").to_dict() == ClozeFormat().to_dict()
     assert BPBFormat().output_type == "loglikelihood"
 
 

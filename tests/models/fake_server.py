@@ -75,8 +75,12 @@ class FakeServer:
     distort: Callable[[dict[str, Any]], None] = lambda logprobs: None
     #: The name of the model in responses.
     model_version: str = "tiny"
+    #: The tokens that responses count; None where they count none.
+    usage: dict[str, int] | None = None
     #: Whether given tokens are listed in one step, and generated where they are given, as vLLM does it.
     lists: bool = False
+    #: Whether the last message of a chat is continued where a request says so, as vLLM does it.
+    continues: bool = False
     forces: bool = False
     delay: float = 0.0
     busy: int = 0
@@ -109,7 +113,7 @@ class FakeServer:
 
 
 #: The prompts that find out about a server.
-PROBES = (PROBE, "one two three four", "one two nine four", "[1, 2]")
+PROBES = (PROBE, "one two three four", "one two nine four", "[1, 2]", "Red,")
 
 
 def prompt_of(payload: dict[str, Any]) -> str:
@@ -236,12 +240,17 @@ def _chat(state: FakeServer, payload: dict[str, Any]) -> dict[str, Any]:
         listed = _alternatives(state, payload["messages"][-1]["content"], payload["top_logprobs"])
         top = [{"token": token, "logprob": value, "bytes": None} for token, value in listed.items()]
         choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
-    return _response(state, "chat.completion", [choice])
+    return _response(state, "chat.completion", [choice], payload)
 
 
-def _response(state: FakeServer, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+def _response(state: FakeServer, kind: str, choices: list[dict[str, Any]], payload: dict[str, Any]) -> dict[str, Any]:
     version = {"system_fingerprint": state.system_fingerprint} if state.system_fingerprint else {}
-    return {"object": kind, "choices": choices, "model": state.model_version, **version}
+    usage = {} if state.usage is None else {"usage": state.usage}
+    if state.continues:
+        usage = {
+            "usage": {"prompt_tokens": 20 - 3 * bool(payload.get("continue_final_message")), "completion_tokens": 1}
+        }
+    return {"object": kind, "choices": choices, "model": state.model_version, **version, **usage}
 
 
 def _alternatives(state: FakeServer, prompt: str, number: int) -> dict[str, float]:
@@ -271,7 +280,7 @@ def _completions(state: FakeServer, payload: dict[str, Any]) -> dict[str, Any]:
             first, value = next(iter(listed.items()))
             choice["logprobs"] = {"tokens": [first], "token_logprobs": [value], "top_logprobs": [listed]}
         choices.append(choice)
-    return _response(state, "text_completion", choices)
+    return _response(state, "text_completion", choices, payload)
 
 
 def _listed(prompt: list[int], tokens: list[int]) -> dict[str, Any]:

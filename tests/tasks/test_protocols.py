@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from multiform.cli.main import main
 from multiform.errors import ConfigError, DataError, UsageError
 from multiform.forms import Task
 from multiform.forms.form import Form
@@ -119,6 +120,8 @@ def test_the_prompt_of_a_protocol_never_changes_without_a_new_version(name: str)
     lines = [f"{form.name} · {form.config.protocol} · {form_of(name).num_fewshot} shots"]
     lines += [f"metric: {metric.name} {dict(metric.kwargs)}" for s in form.scoring.scorers for metric in s.metrics]
     lines += [f"filters: {json.dumps(form.to_dict().get('filter_list', []))}", f"target: {sample.target}"]
+    if form.output_type == "generate_until":
+        lines.append(f"generation: {json.dumps(form.generation_kwargs)}")
     prompts = list(dict.fromkeys(str(getattr(instance.request, "context", "")) for instance in sample.instances))
     scored = dict.fromkeys(repr(getattr(i.request, "continuation", "")) for i in sample.instances)
     text = "\n".join([*lines, *(f"scored: {item}" for item in scored), *(f"-----\n{prompt}" for prompt in prompts), ""])
@@ -137,14 +140,6 @@ def digest(text: str) -> tuple[str, int]:
 def shots_of(name: str) -> list[dict[str, str]]:
     config = TaskManager().load(name)[0]
     return config.fewshot_config.samples  # type: ignore[union-attr, return-value]
-
-
-def test_the_eight_examples_have_the_published_hash() -> None:
-    """As lm-eval and OLMES join them, each with its own words."""
-    wei = "".join(f"Q: {shot['question']}\nA: {shot['target']}\n\n" for shot in shots_of("gsm8k@wei8"))
-    olmes = "\n\n".join(f"Question: {s['question']}\nAnswer: {s['target']}" for s in shots_of("gsm8k@olmes"))
-    assert digest(wei) == ("3d55795c084e26f6", 2141)
-    assert digest(olmes) == ("2d4f2c5019f6bab2", 2259)
 
 
 def test_the_four_problems_are_those_of_lm_eval() -> None:
@@ -200,9 +195,10 @@ def test_the_unconditional_prompt_of_olmes_is_its_answer_prompt() -> None:
 
 def test_a_protocol_is_part_of_the_identity() -> None:
     config = form_of("mmlu_anatomy@olmes-mc").config
-    other = Task.from_config(config.replace(protocol="olmes 2")).form
+    other = Task.from_config(config.replace(protocol="olmes 99")).form
     assert Task.from_config(config).form.identity() != other.identity()
     assert Task.from_config(config).form.to_dict()["protocol"] == "olmes 1"
+    assert form_of("gsm8k@olmes").config.protocol == "olmes 2"
 
 
 def test_a_run_under_a_protocol_names_the_tasks_that_it_does_not_define() -> None:
@@ -242,3 +238,32 @@ def test_users_write_their_own(tmp_path: Path) -> None:
     file.write_text("protocol: mine\ntasks: {}\n")
     with pytest.raises(ConfigError, match="needs 'version'"):
         TaskManager(tmp_path).load("quiz@mine")
+
+
+def test_what_a_protocol_only_approximates_is_said_of_its_forms(tmp_path: Path) -> None:
+    notes = [str(note) for note in form_of("gpqa_diamond@helm").notes]
+    assert any("gpqa@helm may differ from what was published in the order of the options" in note for note in notes)
+    assert not any("may differ" in str(note) for note in form_of("arc_easy@olmes-mc").notes)
+    (tmp_path / "protocols").mkdir()
+    file = tmp_path / "protocols" / "mine.yaml"
+    entries = "tasks:\n  quiz:\n    mine: {type: mcqa}\n"
+    file.write_text(f"protocol: mine\nversion: 1\nunchecked: [the order]\n{entries}")
+    form = Task.from_config(TaskManager(tmp_path).load("quiz@mine")[0]).form
+    assert "quiz@mine may differ from what was published in the order" in str(form.notes[0])
+    file.write_text(f"protocol: mine\nversion: 1\nunchecked: {{quizz: [the order]}}\n{entries}")
+    with pytest.raises(ConfigError, match=r"mine\.yaml:3.*no task 'quizz'; did you mean 'quiz'"):
+        TaskManager(tmp_path).load("quiz@mine")
+    file.write_text(f"protocol: mine\nversion: 1\nversions: {{quizz: 2}}\n{entries}")
+    with pytest.raises(ConfigError, match="no task 'quizz'"):
+        TaskManager(tmp_path).load("quiz@mine")
+    file.write_text(f"protocol: mine\nversion: 1\nunchecked: {{quiz: the order}}\n{entries}")
+    with pytest.raises(ConfigError, match="expected a list of texts"):
+        TaskManager(tmp_path).load("quiz@mine")
+
+
+def test_every_approximation_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "protocols"]) == 0
+    printed = capsys.readouterr().out
+    texts = [text for protocol in PROTOCOLS.values() for of_task in protocol.unchecked.values() for text in of_task]
+    assert texts
+    assert all(text in printed for text in texts)

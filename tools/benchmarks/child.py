@@ -134,6 +134,15 @@ def prompt(job: dict[str, Any]) -> dict[str, Any]:
     return {"prompt": task.instances[0].args[0]}
 
 
+def start(job: dict[str, Any]) -> dict[str, Any]:
+    """The CPU seconds from the beginning of the process to the first forward pass, or of loading alone."""
+    from tools.benchmarks.phases import load_with_transformers, to_first_pass
+
+    if job["side"] == "transformers":
+        return {"phases": load_with_transformers(job["model"])}
+    return {"phases": to_first_pass(job["model"], job["folder"])}
+
+
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "score": score,
     "score_each": score_each,
@@ -142,6 +151,7 @@ JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "stream": stream,
     "requests": requests,
     "prompt": prompt,
+    "start": start,
 }
 
 

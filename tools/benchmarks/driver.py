@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from tools.benchmarks.rows import Row, say
 from tools.benchmarks.sides import Setting
@@ -27,21 +26,26 @@ def measure(setting: Setting) -> Iterator[Row]:
     from multiform.forms import Task
     from multiform.models.dummy import DummyModel
     from multiform.requests import LoglikelihoodRequest
+    from multiform.run.documents import PendingSample
     from multiform.run.executors import units
     from multiform.run.executors.pool import subtrees
-    from multiform.run.pending import pending_samples
     from multiform.run.progress import Silent
-    from multiform.run.samples import run_samples
+    from multiform.run.runner import Runner
     from multiform.run.store import Store
 
     workload = next(workload for workload in WORKLOADS if workload.name == "texts, 5-shot")
 
-    def task() -> Any:
-        return Task.from_config(workload.config(), dataset_mirror=setting.mirror)
+    def render() -> list[PendingSample]:
+        form = Task.from_config(workload.config(), dataset_mirror=setting.mirror).form
+        return [PendingSample(form, form.sample(doc_id, doc)) for doc_id, doc in form.docs()]
 
-    pending_samples(task())  # compiles templates, reads the rows
+    def run(pending: list[PendingSample], store: Store | None = None) -> None:
+        documents = {pending[0].form.name: len(pending)}
+        Runner(model=DummyModel(), store=store).run([pending], Silent(), documents=documents)
+
+    render()  # compiles templates, reads the rows
     begun = time.process_time()
-    pending = pending_samples(task())
+    pending = render()
     rendered = time.process_time() - begun
     requests = [instance.request for entry in pending for instance in entry.sample.instances]
     case = f"{workload.name}, {len(pending)} docs"
@@ -58,13 +62,13 @@ def measure(setting: Setting) -> Iterator[Row]:
     yield _row(f"driver: cut, for {WORKERS:,} workers", case, (time.process_time() - begun) / len(many))
     with TemporaryDirectory() as folder:
         begun = time.process_time()
-        run_samples(DummyModel(), pending, Silent(), Store(Path(folder) / "answers.db"))
+        run(pending, Store(Path(folder) / "answers.db"))
         taken = time.process_time() - begun
     yield _row("driver: answer (dummy), store, score", case, taken / len(requests))
     del pending, many
     tracemalloc.start()
-    pending = pending_samples(task())
-    run_samples(DummyModel(), pending, Silent())
+    pending = render()
+    run(pending)
     memory, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     yield Row(measure="driver: memory of a request", case=case, unit="bytes", ours=memory / len(requests))
@@ -77,7 +81,7 @@ def measure(setting: Setting) -> Iterator[Row]:
 def _message_seconds() -> float:
     """The processor time of the driver for a message with one response."""
     from multiform.requests import LoglikelihoodRequest
-    from multiform.run.executors import Unit, responses
+    from multiform.run.executors import Unit, responses, units
     from multiform.run.executors.cluster import ClusterOptions
     from multiform.run.executors.pool import PoolExecutor
     from multiform.run.executors.ray import RayPool
@@ -95,7 +99,7 @@ def _message_seconds() -> float:
         pool.wait_until_loaded()
         requests = [LoglikelihoodRequest(f"Question {number}", " yes") for number in range(MESSAGES)]
         begun = time.process_time()
-        answered = sum(1 for _ in responses(PoolExecutor(pool), requests))
+        answered = sum(1 for _ in responses(PoolExecutor(pool), units(requests)))
         return (time.process_time() - begun) / answered
     finally:
         pool.close()

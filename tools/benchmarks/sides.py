@@ -103,6 +103,8 @@ class Setting:
             # Threads that wait do not count as work, on a machine that has other things to do.
             "OMP_WAIT_POLICY": "PASSIVE",
             "TOKENIZERS_PARALLELISM": "false",
+            # Compiled once, as in an installation.
+            "PYTHONDONTWRITEBYTECODE": "",
             "HF_HUB_OFFLINE": "1",
             "HF_DATASETS_OFFLINE": "1",
             "MULTIFORM_DATASET_MIRROR": str(self.mirror),

@@ -34,13 +34,12 @@ def measure(setting: Setting) -> Iterator[Row]:
         say("Ray is not installed: pip install 'multiform[ray]'")
         return
     from multiform.forms import Task
-    from multiform.run.pending import pending_samples
 
     workload = next(workload for workload in WORKLOADS if workload.name == "texts, 5-shot")
     task = Task.from_config(workload.config(), dataset_mirror=setting.mirror)
-    pending = pending_samples(task.form)
+    samples = [task.form.sample(doc_id, doc) for doc_id, doc in task.form.docs()]
     docs = setting.docs[1]
-    requests = [instance.request for entry in pending[:docs] for instance in entry.sample.instances]
+    requests = [instance.request for sample in samples[:docs] for instance in sample.instances]
     _register_models()
     arguments = {"pretrained": str(setting.model), "device": "cpu"}
     one, two = (_measured("timed-hf", arguments, requests, workers) for workers in (1, 2))
@@ -56,7 +55,7 @@ def measure(setting: Setting) -> Iterator[Row]:
     )
     ratio = two.tokens / one.tokens
     yield Row(measure="tokens of 2 workers for 1", case=case, unit="ratio", ours=ratio, needed=1.05)
-    every = [instance.request for entry in pending for instance in entry.sample.instances]
+    every = [instance.request for sample in samples for instance in sample.instances]
     trial = _measured("paced", {}, requests[: len(requests) // 4], 1)
     whole = _measured("paced", {}, every, 1)
     for workers in (1, 2, 4):
@@ -65,7 +64,7 @@ def measure(setting: Setting) -> Iterator[Row]:
         predicted = predicted_seconds(tokens=whole.tokens, tokens_per_second=speed, workers=workers)
         yield Row(
             measure="paced model, cost model",
-            case=f"{len(pending)} docs, {workers} workers",
+            case=f"{len(samples)} docs, {workers} workers",
             unit="s wall",
             ours=run.seconds,
             theirs=predicted,
@@ -77,7 +76,7 @@ def measure(setting: Setting) -> Iterator[Row]:
 def _measured(model: str, arguments: dict[str, Any], requests: Sequence[Any], workers: int) -> Measured:
     """A run of the requests, once all workers have loaded the model and have tried it out."""
     from multiform.requests import LoglikelihoodRequest
-    from multiform.run.executors import responses
+    from multiform.run.executors import responses, units
     from multiform.run.executors.cluster import ClusterOptions
     from multiform.run.executors.pool import PoolExecutor
     from multiform.run.executors.ray import RayPool
@@ -97,7 +96,7 @@ def _measured(model: str, arguments: dict[str, Any], requests: Sequence[Any], wo
                 pass
             log.unlink()
             before, begun = executor.usage, time.monotonic()
-            answered = sum(1 for _ in responses(executor, requests))
+            answered = sum(1 for _ in responses(executor, units(requests)))
             seconds, tokens = time.monotonic() - begun, executor.usage.since(before).computed_tokens
         finally:
             pool.close()

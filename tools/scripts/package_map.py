@@ -50,7 +50,6 @@ PURPOSE = {
     "hashing": "short hashes",
     "statistics": "estimates, paired tests, spread, search and stopping",
     "deadline": "limits of time for templates and regular expressions",
-    "plugins": "entry points of installed packages",
     "terminal": "control characters made visible",
     "stopping": "how Ctrl-C and SIGTERM end a run",
     "errors": "the tree of exceptions",

@@ -1,10 +1,14 @@
-"""`make zoo`: check every architecture and write docs/architectures.md; `python -m tools.zoo NAME ...` checks some."""
+"""`make zoo`: check every architecture, write docs/architectures.md and the ways that brief trials rely on.
+
+`python -m tools.zoo NAME ...` checks some; `--known` those that brief trials are for, in half a minute.
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import io
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -12,11 +16,18 @@ from pathlib import Path
 import torch
 import transformers
 
+from multiform.models.torch.structure import VERIFIED
 from tools.zoo.check import TOLERANCE, Finding, check
 from tools.zoo.configs import CHUNK, POSITIONS, WINDOW
 from tools.zoo.models import architectures, zoo_model
 
 TABLE = Path(__file__).parents[2] / "docs" / "architectures.md"
+#: The architectures whose classes are the same at every length.
+KNOWN_NAMES = (
+    *("cohere", "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_neox", "granite", "llama", "mistral", "mixtral", "olmo"),
+    *("olmo2", "opt", "phi", "phi3", "qwen2", "qwen2 (sliding window)", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"),
+    *("stablelm", "starcoder2"),
+)
 #: What the engine does, in the words of the table.
 WORDS = {
     "shared": "shared",
@@ -35,7 +46,11 @@ def main() -> int:
     """Check architectures; 1 where the engine is wrong about one of them."""
     parser = argparse.ArgumentParser(prog="python -m tools.zoo", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="architectures, such as llama (default: all)")
-    names = parser.parse_args().names
+    parser.add_argument(
+        "--known", action="store_true", help="check the classes that brief trials are for, and write what they rely on"
+    )
+    options = parser.parse_args()
+    names = KNOWN_NAMES if options.known else options.names
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
@@ -45,9 +60,23 @@ def main() -> int:
         print(_line(findings[-1]), flush=True)
     if not names:
         TABLE.write_text(page(findings), encoding="utf-8")
+    if not options.names:
+        write_verified(findings)
     wrong = [finding.name for finding in findings if not finding.is_right]
     print(f"{len(findings)} architectures, {len(wrong)} wrong{': ' if wrong else ''}{', '.join(wrong)}")
     return 1 if wrong else 0
+
+
+def write_verified(findings: list[Finding]) -> None:
+    """Write what the engine relies on for the installed version of transformers; other versions stay as they are."""
+    versions = json.loads(VERIFIED.read_text(encoding="utf-8")) if VERIFIED.exists() else {}
+    verified: dict[str, set[str]] = {}
+    for finding in findings:
+        if finding.verified and finding.is_right:
+            verified.setdefault(finding.verified[0], set()).add(" ".join(finding.verified[1:]))
+    # Where configurations of one class are computed in several ways, none is relied on.
+    versions[transformers.__version__] = {kind: next(iter(ways)) for kind, ways in verified.items() if len(ways) == 1}
+    VERIFIED.write_text(json.dumps(versions, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _check_quietly(name: str) -> Finding:

@@ -25,6 +25,7 @@ from multiform.models.torch.forward import LMHead, Mode
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Planner
 from multiform.models.torch.sampling import Generation, Sampling
+from multiform.models.torch.scoring import Grouping, Resume
 from multiform.models.torch.seq2seq import decoder_tokens
 from multiform.models.torch.structure import accepted_options, rope_kinds
 from multiform.models.torch.transformers_loop import greedy_config, prompt_inputs
@@ -57,6 +58,9 @@ class Finding:
     wrong_texts: int = 0
     lm_eval: str = ""
     problem: str = ""
+    #: What a brief trial needs to know, of models that are the same at every length: class, attention, and the names of
+    #: the ways in which they were computed.
+    verified: tuple[str, str, str] | None = None
 
     @property
     def is_right(self) -> bool:
@@ -114,6 +118,7 @@ def _check_causal(name: str, model: PreTrainedModel, judge: PreTrainedModel, rea
             scoring="shared" if isinstance(way, Mode) else way.name.replace("_", " ").lower(),
             decoding=planner.decoding(LENGTH).name.lower(),
             reasons=tuple(dict.fromkeys(reasons)),
+            verified=_ways(planner, way),
         ),
         outputs,
         expected,
@@ -121,6 +126,15 @@ def _check_causal(name: str, model: PreTrainedModel, judge: PreTrainedModel, rea
         texts,
         lm_eval_scores(judge, whole, prompts, NEW_TOKENS, tokenizer),
     )
+
+
+def _ways(planner: Planner, way: Mode | Resume | Grouping) -> tuple[str, str, str] | None:
+    """The class and attention of a model that is the same at every length, and the ways that were compared."""
+    if not planner.is_known or not isinstance(way, Mode) or way is not planner.support.mode:
+        return None
+    model = planner.head.model
+    kind = f"{type(model.base_model).__name__} {model.config._attn_implementation}"
+    return kind, way.name, planner.decoding(LENGTH).name
 
 
 def _check_seq2seq(name: str, model: PreTrainedModel, judge: PreTrainedModel, reasons: list[str]) -> Finding:

@@ -1,21 +1,33 @@
-"""`multiform diff`: what two forms of a task do differently."""
+"""`multiform diff`: what two forms of a task do differently, and what each change does to a model's score."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multiform.cli import options as flags
 from multiform.cli.parser import Command
-from multiform.errors import UsageError
+from multiform.errors import UsageError, shorten
 from multiform.run.values import SOURCES
+from multiform.terminal import visible
 
 if TYPE_CHECKING:
-    from multiform.forms.difference import FormDifference
+    from multiform.forms import Form
+    from multiform.forms.difference import FormDifference, TokenDifference
+    from multiform.forms.steps import ChangeStep
+    from multiform.models import Model
+    from multiform.results.steps import StepEffect, StepTable
+
+#: How many different edits of tokens are listed.
+_LISTED = 20
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,65 +35,180 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", metavar="A@x", help="a task with a format or protocol, which stands for one form")
     parser.add_argument("second", metavar="B@y", help="the form that it is compared with")
     parser.add_argument("--doc", type=int, default=0, metavar="N", help="the document (default: 0)")
+    parser.add_argument(
+        "--run",
+        nargs="?",
+        const="",
+        metavar="MODEL",
+        help="turn A into B one change at a time, and show what each change does to the score of a model: a name of "
+        "multiform ls models, a folder, or a name on the hub (default: what --model and --model_args say)",
+    )
+    flags.add_flag(parser, "limit", default=None, help="with --run: the first N documents, or a fraction below 1")
+    flags.add_flag(parser, "confirm_run_unsafe_code")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_flags(parser, "prompts", SOURCES)
+    flags.add_flags(parser, "prompts", "model", SOURCES)
     flags.add_code(parser)
 
 
 def _execute(options: argparse.Namespace) -> int:
-    """Print two prompts side by side, and a sentence for each difference."""
+    """Print two prompts side by side, what each change does to the score, and a sentence for each difference."""
     from multiform.forms.difference import compare_forms
-    from multiform.run.setup import load_forms
+    from multiform.forms.steps import steps_between
+    from multiform.run.loading import load_model
+    from multiform.run.progress import Silent
 
-    forms = []
-    for name in (options.first, options.second):
-        named, _ = load_forms(flags.run_options(options, tasks=name))
-        if len(named) != 1:
-            listed = ", ".join(form.name for form in named[:4])
-            raise UsageError(f"it stands for {len(named)} forms", where=name, hint=f"name one of {listed}")
-        forms.append(named[0])
-    number = min(len(form.eval_docs) for form in forms)
+    names_model = options.model is not None or bool(options.model_args)
+    _choose_model(options)
+    first, second = (_load_form(options, name) for name in (options.first, options.second))
+    number = min(len(form.eval_docs) for form in (first, second))
     if not 0 <= options.doc < number:
         raise UsageError(f"no document {options.doc}", where="--doc", hint=f"there are documents 0 to {number - 1}")
-    difference = compare_forms(forms[0], forms[1], options.doc)
+    steps = [] if options.run is None else steps_between(first, second)
+    run = flags.run_options(options, tasks=options.first)
+    model = None
+    if options.run is not None or names_model or run.apply_chat_template:
+        model = load_model(run.model, run.model_arguments, Silent())
+    template = model.apply_chat_template if model is not None and run.apply_chat_template else None
+    difference = compare_forms(first, second, options.doc, template, None if model is None else _tokenizer(model))
+    table = _run_steps(options, first, steps, model) if steps and model is not None else None
     if options.json:
-        print(json.dumps(difference.to_dict(), indent=2, ensure_ascii=False))
-    else:
-        _print_difference(difference)
+        described = difference.to_dict() | ({} if table is None else {"run": table.to_dict()})
+        print(json.dumps(described, indent=2, ensure_ascii=False))
+        return 0
+    _print_prompts(difference)
+    if difference.tokens is not None:
+        _print_tokens(difference.tokens)
+    if table is not None:
+        print("\n".join([*_step_lines(table), ""]))
+    for sentence in difference.sentences() or ["Nothing differs."]:
+        print(f"* {visible(sentence)}")
     return 0
 
 
-def _print_difference(difference: FormDifference) -> None:
+def _choose_model(options: argparse.Namespace) -> None:
+    """Set the model that `--run` names."""
+    from multiform.models import models
+
+    if options.limit is not None and options.run is None:
+        raise UsageError("nothing is run", where="--limit", hint="add --run MODEL")
+    if not options.run:
+        return
+    if options.model is not None or "pretrained" in (options.model_args or {}):
+        raise UsageError(f"the model is {shorten(options.run)} already", where="--model", hint="name one of them")
+    if options.run in models:
+        options.model = options.run
+    elif Path(options.run).is_dir() or "/" in options.run:
+        options.model, options.model_args = "hf", {"pretrained": options.run, **(options.model_args or {})}
+    else:
+        hint = f"name a folder, a model on the hub, or one of {', '.join(models)}"
+        raise UsageError(f"no model {shorten(options.run)}", where="--run", hint=hint)
+
+
+def _load_form(options: argparse.Namespace, name: str) -> Form:
+    from multiform.run.setup import load_forms
+
+    named, _ = load_forms(flags.run_options(options, tasks=name))
+    if len(named) != 1:
+        listed = ", ".join(form.name for form in named[:4])
+        raise UsageError(f"it stands for {len(named)} forms", where=name, hint=f"name one of {listed}")
+    return named[0]
+
+
+def _tokenizer(model: Model) -> Callable[[str], list[str]] | None:
+    """A function that splits a prompt into the texts of its tokens; None for a model whose tokenizer is elsewhere."""
+    from multiform.models.local import LocalModel
+
+    if not isinstance(model, LocalModel):
+        return None
+    return lambda text: [str(model.tokenizer.decode([token])) for token in model.encoder.encode([text])[text]]
+
+
+def _run_steps(options: argparse.Namespace, first: Form, steps: Sequence[ChangeStep], model: Model) -> StepTable:
+    """Run the first form and that of every step, all in one run."""
+    from multiform.results.steps import step_table
+    from multiform.run.evaluate import run
+
+    configs = [first.config, *(step.form.config for step in steps)]
+    results = run(flags.run_options(options, tasks=configs, model=model, model_args=None))
+    if results.problem is not None:
+        raise results.problem
+    forms = {form.name: form for form in results.forms}
+    return step_table(forms, first.name, [(step.what, step.form.name) for step in steps])
+
+
+def _print_prompts(difference: FormDifference) -> None:
     width = max(40, (shutil.get_terminal_size((120, 24)).columns - 3) // 2)
     print(f"{difference.names[0]:<{width}} | {difference.names[1]}")
     print("-" * width + "-+-" + "-" * width)
-    lines, others = (prompt.split("\n") for prompt in difference.prompts)
+    lines, others = (visible(prompt).split("\n") for prompt in difference.prompts)
     for tag, start, end, other_start, other_end in SequenceMatcher(None, lines, others, autojunk=False).get_opcodes():
         for left, right in zip_longest(lines[start:end], others[other_start:other_end], fillvalue=""):
             rows = zip_longest(_wrap(left, width), _wrap(right, width), fillvalue="")
             for part, other in rows:
                 print(f"{part:<{width}} {'|' if tag == 'equal' else '!'} {other}".rstrip())
     print()
-    sentences = difference.sentences()
-    for sentence in sentences or ["Nothing differs."]:
-        print(f"* {sentence}")
 
 
 def _wrap(line: str, width: int) -> list[str]:
     return [line[start : start + width] for start in range(0, len(line), width)] or [""]
 
 
+def _print_tokens(tokens: TokenDifference) -> None:
+    """The edits of tokens, each kind once with its number."""
+    print(f"{tokens.numbers[0]:,} and {tokens.numbers[1]:,} tokens" + (", of which differ:" if tokens.edits else ""))
+    counts = Counter((edit.removed, edit.added) for edit in tokens.edits).most_common()
+    for (removed, added), times in counts[:_LISTED]:
+        often = "" if times == 1 else f" ({times} times)"
+        print(f"  {_token_list(removed)} became {_token_list(added)}{often}")
+    if len(counts) > _LISTED:
+        print(f"  and {len(counts) - _LISTED} other edits, which --json lists")
+    print()
+
+
+def _token_list(tokens: Sequence[str]) -> str:
+    return shorten("|".join(tokens), 100) if tokens else "nothing"
+
+
+def _step_lines(table: StepTable) -> Iterator[str]:
+    """The score at the start, after every step, and the change by all of them."""
+    effects = {f"{number}. {effect.what}": effect for number, effect in enumerate(table.effects, start=1)}
+    width = max(map(len, [table.first.name, table.total.what, *effects])) + 2
+    start = table.to_dict()["start"]
+    yield f"{'':<{width}} score   change  95 % interval       p         up  down  metric"
+    yield f"{table.first.name:<{width}}{start['score']:6.4f}{'':51}{start['metric']}"
+    for what, effect in effects.items():
+        yield _effect_line(what, effect, width)
+    yield _effect_line(table.total.what, table.total, width)
+    if len(table.effects) > 1:
+        yield f"the intervals and p values of the {len(table.effects)} steps hold for all of them at once (Bonferroni)"
+    if any(not effect.change.paired for effect in (*table.effects, table.total)):
+        yield "unpaired: the documents are not the same, or their scores have no mean"
+    if table.idle:
+        yield f"without effect on these {table.first.n} documents: {', '.join(table.idle)}"
+
+
+def _effect_line(what: str, effect: StepEffect, width: int) -> str:
+    change, metric = effect.change, effect.metric
+    low, high = change.simultaneous
+    interval = "not known" if math.isnan(low) else f"{low:+.4f} to {high:+.4f}"
+    p = "unpaired" if change.p_simultaneous is None else f"{change.p_simultaneous:.4f}"
+    line = f"{what:<{width}}{effect.score.value:6.4f}  {change.difference.value:+.4f}  {interval:<18}  {p:<8}"
+    return f"{line} {len(change.raised):>3} {len(change.lowered):>5}  {metric}"
+
+
 COMMAND = Command(
     help="show what two forms of a task do differently",
     description=(
-        "Show what two forms do differently: their prompts side by side, byte by byte, and few-shot examples, metric, "
-        "extraction, split and subset, with one sentence for each difference."
+        "Show what two forms do differently: their prompts side by side, byte by byte and (with a model) token by "
+        "token, and few-shot examples, metric, extraction, split and subset, with one sentence for each difference. "
+        "With --run, also what each change from the first to the second form does to the score."
     ),
     examples="""\
 examples:
   multiform diff quiz@mcqa quiz@cloze --num_fewshot 2
   multiform diff mmlu_anatomy@helm mmlu_anatomy@olmes-mc
   multiform diff gsm8k@wei8 gsm8k@llama3 --json
+  multiform diff quiz@mcqa quiz@cloze --run bundled --limit 50
 """,
     add_arguments=_add_arguments,
     execute=_execute,

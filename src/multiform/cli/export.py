@@ -31,10 +31,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _execute(options: argparse.Namespace) -> int:
     """Read the run, and write its files."""
+    from multiform.results.exchange.foreign import shareable
     from multiform.results.export import prepare_output
     from multiform.results.read import read_results
 
-    results = read_results(options.run)
+    results = shareable(read_results(options.run))
     folder = Path(options.output)
     prepare_output(folder / "x")
     for path in _writer(options.to)(results, folder):
@@ -44,8 +45,9 @@ def _execute(options: argparse.Namespace) -> int:
 
 def _writer(name: str) -> Callable[[Results, Path], list[Path]]:
     from multiform.results.exchange.every_eval import write_every_eval
+    from multiform.results.exchange.hub import write_eval_results
     from multiform.results.exchange.inspect_log import write_inspect_logs
-    from multiform.results.exchange.telemetry import write_eval_results, write_telemetry
+    from multiform.results.exchange.telemetry import write_telemetry
 
     return {
         "eee": write_every_eval,

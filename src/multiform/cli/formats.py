@@ -42,7 +42,7 @@ def _add_formats(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompt",
         metavar="FILE",
-        help="infer the format or protocol of the prompt in a file, in lm-eval's samples (.jsonl), or in - (stdin)",
+        help="infer the format or protocol of a prompt in a file or in - (stdin), or of samples (.jsonl, .json)",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_flags(parser, SOURCES)
@@ -125,14 +125,16 @@ def _print_explanation(explanation: dict[str, Any]) -> None:
 
 def _recognise(options: argparse.Namespace) -> int:
     """Print the format or protocol of a prompt, or the nearest one and what it has that the prompt lacks."""
-    from multiform.forms.recognition import known_layouts, recognise
+    from multiform.forms.recognition import known_layouts, recognise_all
     from multiform.tasks import TaskManager
 
-    result = recognise(_prompt_text(options.prompt), known_layouts(TaskManager(options.include_path)))
+    prompts = _prompts(options.prompt)
+    result = recognise_all(prompts, known_layouts(TaskManager(options.include_path)))
     if options.json:
-        print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
+        print(json.dumps(result.to_dict() | {"prompts": len(prompts)}, indent=2, ensure_ascii=False))
     elif result.fits:
-        print(f"the layout of {', '.join(result.to_dict()['fits'])}")
+        of_prompts = "" if len(prompts) == 1 else f", in {result.number} of {len(prompts)} prompts"
+        print(f"the layout of {', '.join(result.to_dict()['fits'])}{of_prompts}")
     elif result.nearest is None:
         print("no known format or protocol is like it")
     else:
@@ -142,23 +144,18 @@ def _recognise(options: argparse.Namespace) -> int:
     return 0
 
 
-def _prompt_text(name: str) -> str:
-    """The prompt in a file, of the first document of a samples file, or of standard input."""
+def _prompts(name: str) -> list[str]:
+    """The prompt in a file or in standard input, or those of the first documents of a samples file."""
+    from multiform.forms.logged_prompts import logged_prompts
+
     if name == "-":
-        return sys.stdin.read().rstrip("\n")
+        return [sys.stdin.read().rstrip("\n")]
+    if name.endswith((".jsonl", ".json")):
+        return logged_prompts(Path(name))
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        return [Path(name).read_text(encoding="utf-8").rstrip("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot be read: {error}", where=name, hint="give a text file, or - for stdin") from error
-    if not name.endswith(".jsonl"):
-        return text.rstrip("\n")
-    try:
-        arguments = json.loads(text.partition("\n")[0])["arguments"]
-        first = arguments["gen_args_0"]["arg_0"] if isinstance(arguments, dict) else arguments[0][0]
-    except (ValueError, LookupError, TypeError) as error:
-        hint = "give a samples file that lm-eval wrote with --log_samples"
-        raise UsageError("no prompt in its first line", where=name, hint=hint) from error
-    return str(first)
 
 
 def _infer(options: argparse.Namespace) -> int:
@@ -265,7 +262,7 @@ def _convert(options: argparse.Namespace) -> int:
 def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
     from multiform.formats import dialect_names, formats
     from multiform.tasks import TaskManager
-    from multiform.tasks.manager import UnknownNameError
+    from multiform.tasks.lookup import UnknownNameError
 
     try:
         return TaskManager(options.include_path, dataset_mirror=options.dataset_mirror).load(name)

@@ -14,7 +14,7 @@ from multiform.cli.parser import Command
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
-    from multiform.results.gate import Condition, GateReport
+    from multiform.results.gate import GateCondition, GateReport
     from multiform.results.values import ResultsData
 
 _SIGNS = {"max_loss": "loses at most", "min_gain": "gains at least", "min_score": "at least", "max_score": "at most"}
@@ -78,7 +78,7 @@ def _lines(report: GateReport) -> list[str]:
     return [*lines, f"{report.verdict}: {_summary(report)}"]
 
 
-def _statement(condition: Condition) -> str:
+def _statement(condition: GateCondition) -> str:
     """The condition, what was measured, and what would decide it."""
     signed = condition.kind in ("max_loss", "min_gain")
     number = "{:+.4f}" if signed else "{:.4f}"
@@ -87,10 +87,10 @@ def _statement(condition: Condition) -> str:
     if not math.isnan(condition.high):
         text += f" ({number.format(condition.low)} to {number.format(condition.high)})"
     text += f" over {condition.n:,} documents"
-    return "; ".join(part for part in (text, condition.note, _needed(condition)) if part)
+    return "; ".join(part for part in (text, condition.note, _missing_documents(condition)) if part)
 
 
-def _needed(condition: Condition) -> str:
+def _missing_documents(condition: GateCondition) -> str:
     if condition.verdict != "INCONCLUSIVE":
         return ""
     if condition.more is None:
@@ -112,7 +112,7 @@ def markdown(report: GateReport) -> str:
     rows = ["| | form | score | condition | measured | n |", "|---|---|---|---|---:|---:|"]
     for c in report.conditions:
         interval = "" if math.isnan(c.high) else f" ({c.low:+.4f} to {c.high:+.4f})"
-        remark = "; ".join(part for part in (c.note, _needed(c)) if part)
+        remark = "; ".join(part for part in (c.note, _missing_documents(c)) if part)
         condition = f"{_SIGNS[c.kind]} {c.limit:g}{f'<br>{remark}' if remark else ''}"
         cells = (_MARKS[c.verdict], _cell(c.name), _cell(c.metric), condition, f"{c.value:+.4f}{interval}", f"{c.n:,}")
         rows.append(f"| {' | '.join(cells)} |")

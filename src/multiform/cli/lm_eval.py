@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 
-from multiform.cli.parser import Arguments
 from multiform.errors import UsageError, nearest
 
 logger = logging.getLogger("multiform")
@@ -26,7 +25,6 @@ INSTEAD = {
 #: Flags that have no effect, and why.
 NOTES = {
     "check_integrity": "every prompt is rendered and checked before the model runs, with or without --check_integrity",
-    "hf_hub_log_args": "nothing is sent to the hub; upload the folder that --output_path writes",
 }
 
 
@@ -34,9 +32,6 @@ def add_accepted(parser: argparse.ArgumentParser) -> None:
     """Add the flags of lm-eval that have no effect."""
     group = parser.add_argument_group("accepted for lm-eval's sake, with a note")
     group.add_argument("--check_integrity", action="store_true", help="tasks are checked in any case")
-    group.add_argument(
-        "--hf_hub_log_args", nargs="+", action=Arguments, metavar="K=V", help="nothing is sent to the hub"
-    )
 
 
 def note_accepted(options: argparse.Namespace) -> None:

@@ -48,6 +48,9 @@ def _execute(options: argparse.Namespace) -> int:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    for protocol in rows if options.kind == "protocols" else ():
+        for task, texts in protocol["unchecked"].items():
+            print(f"{task}@{protocol['name']} may differ from what was published in {'; in '.join(texts)}")
     return 0
 
 
@@ -66,9 +69,10 @@ def _protocol_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
             "name": protocol.name,
             "about": f"version {protocol.version}: {protocol.about} ({', '.join(protocol.tasks)})",
             "version": protocol.version,
+            "versions": dict(protocol.versions),
             "tasks": {task: list(entries) for task, entries in protocol.tasks.items()},
             "source": protocol.published,
-            "unchecked": list(protocol.unchecked),
+            "unchecked": {task: list(texts) for task, texts in protocol.unchecked.items()},
         }
         for protocol in read_protocols(task_folders(options.include_path)).values()
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import io
 import logging
 import os
@@ -89,6 +90,10 @@ _COMMANDS = {
     "completion": completion.COMMAND,
 }
 
+#: New objects after which garbage is searched for. Imports create 400,000 that stay: with Python's default of 700,
+#: searching them again and again takes a fifth of the imports of torch and transformers.
+YOUNG_OBJECTS = 50_000
+
 logger = logging.getLogger("multiform")
 
 
@@ -118,6 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     completion.complete(parser)
     if argv is None:
         _leave_working_folder()
+        gc.set_threshold(YOUNG_OBJECTS)
     try:
         try:
             return _command(list(sys.argv[1:] if argv is None else argv))

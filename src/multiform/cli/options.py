@@ -237,7 +237,7 @@ def with_config(options: argparse.Namespace) -> argparse.Namespace:
 def import_named(options: argparse.Namespace) -> None:
     """Import what `--import` names, before names are looked up."""
     if getattr(options, "imports", None):
-        from multiform.tasks.plugins import import_plugins
+        from multiform.tasks.functions import import_plugins
 
         import_plugins(options.imports)
 

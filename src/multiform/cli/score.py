@@ -58,6 +58,7 @@ def _execute(options: argparse.Namespace) -> int:
         sandbox=options.sandbox,
         judge_model=options.judge_model,
         judge_args=options.judge_args,
+        judge_labels=options.judge_labels,
     )
     if options.output_path:
         for path in write_results(results, Path(options.output_path), samples=True):

@@ -15,6 +15,7 @@ from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
     from multiform.forms import Form, Sample
+    from multiform.prompts.prompt import ChatTemplate
     from multiform.requests import Instance
 
 
@@ -47,16 +48,18 @@ def _execute(options: argparse.Namespace) -> int:
         if options.jinja:
             _print_templates(form, as_json=options.json)
             continue
-        indexes = _chosen(options, len(form.eval_docs))
+        indexes = _selected_range(options, len(form.eval_docs))
         # Few-shot examples are drawn for every document in order, so that a document has the same ones as in a run.
         for doc_id, doc in form.docs(limit=max(indexes) + 1):
             sample = form.sample(doc_id, doc, template)
             if doc_id in indexes:
                 _print_sample(form, sample, as_json=options.json)
+                if form.renderer.kind.has_stages and not options.json:
+                    _print_next_stage(form, sample, template)
     return 0
 
 
-def _chosen(options: argparse.Namespace, total: int) -> range:
+def _selected_range(options: argparse.Namespace, total: int) -> range:
     """The documents that `--doc` or `--limit` names."""
     if options.limit is None:
         return _range(options.doc or "0", total)
@@ -91,16 +94,33 @@ def _print_sample(form: Form, sample: Sample, *, as_json: bool) -> None:
     print(
         f"=== {form.name} · doc {sample.doc_id} · {len(instances)} {_kind(instances)} · target {described['target']!r}"
     )
-    contexts = list(dict.fromkeys(request.get("context", "") for request in described["requests"]))
+    _print_requests(described["requests"])
+
+
+def _print_requests(requests: Sequence[dict[str, Any]]) -> None:
+    """Print each context once, with the continuations or generations after it."""
+    contexts = list(dict.fromkeys(request.get("context", "") for request in requests))
     for context in contexts:
         print(context)
-        shown = next(request for request in described["requests"] if request.get("context", "") == context)
+        shown = next(request for request in requests if request.get("context", "") == context)
         for media in shown.get("media", ()):
             print(f"--- {media['kind']} {media['size']} sha256 {media['sha256'][:12]}")
-        for request in described["requests"]:
+        for request in requests:
             if request.get("context", "") == context:
                 print(f"--- {_request_words(request)}")
     print()
+
+
+def _print_next_stage(form: Form, sample: Sample, template: ChatTemplate | None) -> None:
+    """Print the requests that follow once the first ones have responses, with "…" in the place of each response."""
+    from multiform.requests import Completion
+
+    following = form.continue_sample(sample, [Completion("…")] * len(sample.instances), template)
+    if following is None:
+        return
+    first = len(sample.instances)
+    print(f"=== {form.name} · doc {sample.doc_id} · then, with … for what the model wrote")
+    _print_requests([_request(instance) for instance in following.instances[first:]])
 
 
 def _sample_dict(form: Form, sample: Sample) -> dict[str, Any]:
@@ -146,9 +166,11 @@ def _request_words(request: dict[str, Any]) -> str:
 
 def _print_templates(form: Form, *, as_json: bool) -> None:
     from multiform.results.export import json_line
+    from multiform.tasks.keys import plain
 
-    layout = form.prompt_templates()
-    templates = {key: layout.pop(key) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
+    templates = {key: plain(getattr(form.config, key)) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
+    keys = ("description", "gen_prefix", "target_delimiter", "fewshot_delimiter")
+    layout = {key: plain(getattr(form.config, key)) for key in keys}
     layout["description"] = layout["description"] or None
     if as_json:
         print(json_line({"form": form.name, "format": form.format_label, **templates, **layout}))

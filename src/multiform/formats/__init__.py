@@ -11,6 +11,7 @@ from multiform.formats.builtin import (
     MCQAFormat,
     MCQCOTFormat,
     OpenFormat,
+    ThinkFormat,
 )
 from multiform.formats.compile import FieldMapping, bind_field, compile_format
 from multiform.formats.dialects.styler import (
@@ -56,6 +57,7 @@ __all__ = [
     "TaskStyler",
     "TemplateConfig",
     "TemplateFactory",
+    "ThinkFormat",
     "answer_key_to_index",
     "bind_field",
     "compile_format",

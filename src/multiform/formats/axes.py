@@ -1,6 +1,6 @@
 """The built-in axes of variations: choices of wording and layout that keep the meaning of a prompt.
 
-Each value of an axis is a function from a format to the fields that it changes, or to None where the value does not fit
+Each value of an axis is a function from a format to the fields that it changes, or to None if the value does not fit
 the format: labels that are not shown have no wrapper, and a German prompt gets no English words.
 """
 
@@ -85,7 +85,7 @@ def _instructions(format: FormatConfig) -> Mapping[str | None, Mapping[str, str 
 
 
 def _local_words(format: FormatConfig) -> LocalWords | None:
-    """The words of the format's language, where that is not English."""
+    """The words of the format's language, if that is not English."""
     return None if format.language in (None, ENGLISH) else local_words(format.language)
 
 
@@ -204,7 +204,7 @@ def _words(format: FormatConfig) -> dict[str, tuple[str, str]]:
 
 def _word(text: str | None, words: Mapping[str, str]) -> tuple[str, str] | None:
     """A text that is one of the words, in any case, and marks: the word and the marks."""
-    # Vowel signs of Indic and Burmese scripts are no word characters to `re`, and no marks after a word either.
+    # Vowel signs of Indic and Burmese scripts are not word characters to `re`, nor marks after a word.
     match = re.fullmatch(
         rf"({'|'.join(map(re.escape, words.values()))})([^\w\u0900-\u109f]*)", text or "", re.IGNORECASE
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
@@ -34,54 +34,11 @@ _TEXTS = ("question_prefix", "question_suffix", "choices_prefix", "choice_format
 _OPTIONAL_TEXTS = ("instruction", "answer_instruction", "answer_prompt", "gen_prefix")
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A format class whose dataclass decorator may not have run yet, and the entry that it replaces."""
-
-    cls: type[FormatConfig]
-    before: Any
-
-    def entry(self) -> Any:
-        """The class once it is complete, otherwise the entry before it."""
-        if _is_complete(self.cls):
-            return self.cls
-        return self.before.entry() if isinstance(self.before, _Candidate) else self.before
-
-
-class FormatRegistry(Registry["type[FormatConfig]"]):
-    """Formats by name, without classes that are incomplete.
-
-    A class registers itself when it is defined, before its dataclass decorator runs. If the decorator fails, the
-    name keeps its previous entry. A class without a decorator is complete if it does not change any field.
-    """
-
-    def add(self, cls: type[FormatConfig]) -> None:
-        """Register a class whose dataclass decorator may still have to run."""
-        self._entries[cls.format_name] = _Candidate(cls, self._entries.get(cls.format_name))  # type: ignore[assignment]
-
-    def incomplete_class(self, name: str) -> type[FormatConfig] | None:
-        """The incomplete class of that name, if there is one."""
-        entry: Any = self._entries.get(name)
-        return entry.cls if isinstance(entry, _Candidate) and not _is_complete(entry.cls) else None
-
-    def get(self, name: str) -> type[FormatConfig]:
-        if name not in self._entries:
-            super().get(name)  # of a plug-in, or refused
-        entry: Any = self._entry(name)
-        return super().get(name) if entry is None else entry
-
-    def _entry(self, name: object) -> Any:
-        entry: Any = self._entries.get(name)  # type: ignore[call-overload]
-        return entry.entry() if isinstance(entry, _Candidate) else entry
-
-    def __contains__(self, name: object) -> bool:
-        return self._entry(name) is not None or (name not in self._entries and super().__contains__(name))
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in list(super().__iter__()) if name in self)
-
-
 def _is_complete(cls: type[FormatConfig]) -> bool:
+    """Whether the fields of a class are those that it declares: it is a dataclass, or changes no field.
+
+    A class is registered when it is defined, before its dataclass decorator runs, which may be missing or fail.
+    """
     attributes = vars(cls)
     if "__dataclass_params__" in attributes:  # the decorator has begun
         return "__dataclass_fields__" in attributes
@@ -89,7 +46,7 @@ def _is_complete(cls: type[FormatConfig]) -> bool:
     return not changed & {field.name for field in fields(cls)}
 
 
-formats = FormatRegistry("format", group="multiform.formats")
+formats: Registry[type[FormatConfig]] = Registry("format", group="multiform.formats")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +68,7 @@ class FormatConfig:
     """
 
     format_name: ClassVar[str] = ""
-    #: The limit of tokens where neither the task nor `generation_kwargs` sets one.
+    #: The limit of tokens if neither the task nor `generation_kwargs` sets one.
     default_max_gen_toks: ClassVar[int | Literal["context"]] = 256
     #: The kind of model that the format is meant for: "base" continues texts, "chat" follows instructions.
     meant_for: ClassVar[Literal["base", "chat", "any"]] = "any"
@@ -119,6 +76,8 @@ class FormatConfig:
     in_all: ClassVar[bool] = True
     #: Whether the format is a control, which is shown beside other forms and not compared with them.
     is_control: ClassVar[bool] = False
+    #: Whether the model thinks first, and the choices are scored after its thought.
+    thinks: ClassVar[bool] = False
     #: Whether the prompt has the question, and what it is about.
     shows_question: ClassVar[bool] = True
 
@@ -151,7 +110,7 @@ class FormatConfig:
     fewshot_answer: str | None = None
     #: What is scored: the labels of the choices, their texts, the gold text alone, or a generated completion.
     scored: Scored = "texts"
-    #: What a completion is compared with; None means: the label of the gold choice where labels are shown.
+    #: What a completion is compared with; None means: the label of the gold choice if labels are shown.
     answer_as: Literal["label", "text"] | None = None
     #: The scorer that extracts and scores predictions: its name, or a dict with `type` and `kwargs`.
     scorer: str | Mapping[str, Any] | None = None
@@ -161,7 +120,7 @@ class FormatConfig:
     generation_kwargs: Mapping[str, Any] | None = None
     #: Axes on which the format may be varied, beside the built-in ones; see docs/variations.md.
     variations: Mapping[str, Any] | None = None
-    #: The code of the language whose words the format has, where it was selected as ``format:code``.
+    #: The code of the language whose words the format has, if it was selected as ``format:code``.
     language: str | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -171,7 +130,7 @@ class FormatConfig:
             message = f"format_name is {shorten(name)}, not text"
             raise ConfigError(message, where=cls.__name__, hint="name the format, or leave format_name out")
         if name:
-            formats.add(cls)
+            formats.register(name)(cls)
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
@@ -224,7 +183,7 @@ class FormatConfig:
             return
         text = self.fewshot_answer
         self._check(isinstance(text, str) and "{answer}" in text, "fewshot_answer", "text with {answer} in it, or null")
-        if self.scored != "generation":
+        if not self.generates:
             message = f"scored is {self.scored}: an example then shows what is scored and nothing else"
             raise ConfigError(
                 message, where="fewshot_answer", hint="leave fewshot_answer out, or set scored: generation"
@@ -239,6 +198,11 @@ class FormatConfig:
     def output_type(self) -> OutputType:
         """The type of request that follows from what is scored."""
         return _OUTPUT_TYPES[self.scored]
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model writes: its answer, or a thought before the choices are scored."""
+        return self.scored == "generation" or self.thinks
 
     @property
     def shows_choices(self) -> bool:
@@ -259,7 +223,7 @@ class FormatConfig:
         return [self.fewshot_delimiter]
 
     def shot_answer(self) -> str:
-        """The answer of a few-shot example: text with ``{answer}``, and ``{rationale}`` where the format shows one.
+        """The answer of a few-shot example: text with ``{answer}``, and ``{rationale}`` if the format shows one.
 
         A scored continuation is shown as it is scored. A generated answer is written as the prompt asks for it:
 
@@ -278,15 +242,14 @@ class FormatConfig:
         overrides = dict(overrides or {})
         if name not in formats and name in dialect_names:
             return dialect_names.get(name)(overrides)
-        broken = formats.incomplete_class(name)
-        if name not in formats and broken is not None:
-            message = f"format '{name}' is not registered: {broken.__name__} is no finished dataclass"
-            raise ConfigError(message, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
         if name not in formats:
             raise ConfigError(
                 f"unknown format '{name}'", hint=nearest(name, [*formats, *dialect_names], listed="formats")
             )
         kind: Any = formats.get(name)
+        if isinstance(kind, type) and not _is_complete(kind):
+            message = f"format '{name}' cannot be used: {kind.__name__} is not a complete dataclass"
+            raise ConfigError(message, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
         base = None if isinstance(kind, type) else kind()
         known = {field.name for field in fields(kind if base is None else base)}
         for key in overrides:
@@ -310,11 +273,6 @@ F = TypeVar("F", bound=Callable[..., FormatConfig])
 def register_format(name: str) -> Callable[[F], F]:
     """Register a format class, or a function that returns a format, under a name."""
     return formats.register(name)  # type: ignore[return-value]
-
-
-def variant(base: FormatConfig, **changes: Any) -> FormatConfig:
-    """A copy of a format with some fields changed."""
-    return replace(base, **changes)
 
 
 def _plain(value: Any) -> Any:
@@ -349,7 +307,7 @@ def asked_statement(*texts: str | None) -> str:
 
 
 def written_answer(template: str, answer: str, rationale: str = "") -> str:
-    r"""The answer of a few-shot example, with its rationale where the template has ``{rationale}``.
+    r"""The answer of a few-shot example, with its rationale if the template has ``{rationale}``.
 
     >>> written_answer("{rationale}\nThe final answer is {answer}", "4", "Two and two are four.")
     'Two and two are four.\nThe final answer is 4'

@@ -143,7 +143,7 @@ class COTGenFormat(FormatConfig):
     scorer: str | Mapping[str, Any] | None = "final_answer"
 
     def until(self) -> list[str]:
-        """The beginning of another problem; blank lines are no stop sequences, as reasoning may have some."""
+        """The beginning of another problem; blank lines are not stop sequences, as reasoning may have some."""
         stops = ["\n" + self.question_prefix.rstrip()] if self.question_prefix.strip() else []
         opening = (self.instruction or "").partition("\n")[0][:32]
         if opening and not has_markup(opening):
@@ -202,6 +202,52 @@ class MCQCOTFormat(COTGenFormat):
             _replace_default(self, "answer_prompt", END_WITH_LABEL, asked)
             _replace_default(self, "scorer", "choice_match", "final_answer")
         super().__post_init__()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThinkFormat(MCQCOTFormat):
+    """The prompt of `mcq_cot`; the model thinks, and then the labels are scored after its thought.
+
+    Given the following question and 2 candidate answers (A and B), reason step by step to choose the best answer.
+    Question: What is the capital of France?
+    A. Berlin
+    B. Paris
+    Your response should end with "The best answer is [answer_letter]" where the [answer_letter] is one of A or B.
+
+    Under a chat template with thoughts the thought is the model's own, up to its end; elsewhere it is what the model
+    writes before it would name the answer. A thought that runs into the token limit is ended there. After it follows
+    `after_thought`, and then each label is scored; without labels (``choice_labels: null``), each text.
+    """
+
+    format_name = "think"
+    thinks = True
+
+    scored: Scored = "labels"
+    scorer: str | Mapping[str, Any] | None = None
+    #: What stands between the thought and what is scored.
+    after_thought: str = "The best answer is"
+
+    def __post_init__(self) -> None:
+        if self.choice_labels is None:
+            _replace_default(self, "scored", "labels", "texts")
+            _replace_default(self, "after_thought", "The best answer is", "The final answer is")
+        super().__post_init__()
+        if self.scored not in ("labels", "texts"):
+            message = f"after a thought, labels or texts are scored, not {self.scored}"
+            raise ConfigError(message, where="scored", hint="use mcq_cot to have the answer generated")
+        if not self.after_thought.strip():
+            hint = 'give the beginning of the answer, e.g. "The best answer is"'
+            raise ConfigError("it marks where a thought ends", where="after_thought", hint=hint)
+        if self.gen_prefix:
+            message = "the answer begins after the thought, not in the prompt"
+            raise ConfigError(message, where="gen_prefix", hint="give after_thought instead")
+
+    def until(self) -> list[str]:
+        """The beginning of the answer; a thought with an end of its own stops there alone."""
+        return [self.after_thought.strip()]
+
+    def shot_answer(self) -> str:
+        return self.fewshot_answer or f"{{rationale}}\n{self.after_thought.rstrip()} {{answer}}"
 
 
 @dataclass(frozen=True, kw_only=True)

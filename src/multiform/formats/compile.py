@@ -72,7 +72,7 @@ class FormatTemplates:
 
 
 def compile_format(format: FormatConfig, mapping: FieldMapping, answer_base: int | None = None) -> FormatTemplates:
-    """The three templates of a format over a mapping; numbers of choices count from `answer_base` where it is given.
+    """The three templates of a format over a mapping; numbers of choices count from `answer_base` if it is given.
 
     >>> from multiform.formats.builtin import MCQAFormat
     >>> mapping = FieldMapping("question", "choices", "answer")
@@ -339,7 +339,7 @@ _LABEL = re.compile(r"(^|\n)\s*[\[(]?([A-Ja-j]|[1-9])[\].):]+\s*$")
 
 def check_raw(format: FormatConfig, mapping: FieldMapping) -> None:
     """Raise a ConfigError for a mapping whose question is a whole prompt, or whose choices are bare labels."""
-    # A question may begin with "Question:" where the format puts nothing before it.
+    # A question may begin with "Question:" if the format puts nothing before it.
     reason = prompt_in_question(mapping.question, any_opening=not format.question_prefix.strip())
     if reason is not None:
         raise ConfigError(
@@ -354,7 +354,7 @@ def check_raw(format: FormatConfig, mapping: FieldMapping) -> None:
 
 
 def prompt_in_question(question: object, *, any_opening: bool = False) -> str | None:
-    """What shows that a question template is a whole prompt, or None where it seems to be a bare question.
+    """What shows that a question template is a whole prompt, or None if it seems to be a bare question.
 
     With `any_opening`, a question may begin with a label such as ``Question:``.
 

@@ -23,6 +23,7 @@ from multiform.formats.builtin import (
     FIND_TEXT,
     COTGenFormat,
     GenerateFormat,
+    ThinkFormat,
 )
 
 #: After the colon: the language of the task, as its metadata states it.
@@ -244,7 +245,10 @@ def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
     if format.fewshot_answer is None:
         final = {"fewshot_answer": "{rationale}\n" + texts["final"]}
     changes.swap("answer_prompt", COTGenFormat.answer_prompt, words.ending("final", answer), **final)
-    changes.swap("gen_prefix", GenerateFormat.gen_prefix, texts["best"].partition("{answer}")[0].rstrip())
+    begun = texts["best"].partition("{answer}")[0].rstrip()
+    changes.swap("gen_prefix", GenerateFormat.gen_prefix, begun)
+    if format.thinks:
+        changes.swap("after_thought", ThinkFormat.after_thought, begun)
     if not changes.fields:
         message = f"the format has no English words that {words.name} ones could replace"
         raise ConfigError(message, hint="leave out the language, or use mcqa, cloze, hybrid, generate or cot")

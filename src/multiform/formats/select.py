@@ -53,7 +53,7 @@ def select_format(
     variations: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Selected | None:
-    """The selected format; without a selection, the first one of `spec`, or None where that has none.
+    """The selected format; without a selection, the first one of `spec`, or None if that has none.
 
     `spec` is the value of `formats:`. A selection is looked up in it first, then among the registered formats, then
     in the other dialects. It may be a variation, whose axes are the built-in ones and those of `variations`, and name
@@ -129,7 +129,7 @@ def task_overrides(spec: FormatSpec, selection: str | None) -> tuple[str | None,
     entry = table.get(label)
     if not isinstance(entry, Mapping):
         return None, {}
-    if not _is_prompt(entry):
+    if not is_prompt(entry):
         return None, {key: value for key, value in entry.items() if key in TASK_KEYS}
     if selection is not None and selection.removeprefix(label).startswith(":"):
         hint = f"leave out the language: @{label}"
@@ -154,7 +154,8 @@ def without_overrides(spec: FormatSpec, selection: str | None, keys: Collection[
     return {**table, label: {key: value for key, value in table[label].items() if key not in keys}}
 
 
-def _is_prompt(entry: Any) -> bool:
+def is_prompt(entry: Any) -> bool:
+    """Whether an entry of `formats:` is a finished prompt."""
     return isinstance(entry, Mapping) and entry.get("type") == PROMPT
 
 
@@ -194,7 +195,7 @@ def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:
     if mapping.question == "" and mapping.choices is None:
         return []
     registered = [name for name in formats if _is_in_all(name)] if mapping.question is not None else []
-    labels = dict.fromkeys([*registered, *(label for label in table if not _is_prompt(table[label]))])
+    labels = dict.fromkeys([*registered, *(label for label in table if not is_prompt(table[label]))])
     candidates = {label: _placed_entry(spec, label, table.get(label)) for label in labels}
     return [label for label, format in candidates.items() if mapping.choices is not None or not format.needs_choices]
 

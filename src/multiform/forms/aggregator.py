@@ -24,6 +24,22 @@ logger = logging.getLogger("multiform")
 Values = Mapping[str, Any]
 
 
+class _ValuesOf(Sequence[Values]):
+    """The values of samples, made one by one: those of many samples are not kept as mappings."""
+
+    def __init__(self, samples: Sequence[ScoredSample]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._samples[index].values
+
+    def __iter__(self) -> Iterator[Values]:
+        return (sample.values for sample in self._samples)
+
+
 class FormAggregator:
     """Aggregates the values of documents: by the task's own `aggregation`, by the metric of their name, or the mean."""
 
@@ -75,10 +91,10 @@ class FormAggregator:
 
     def estimates(self, samples: Iterable[ScoredSample], bootstrap_iters: int) -> dict[str, Estimate]:
         """All scores with their uncertainty, keyed ``metric,scorer``."""
-        by_scorer: dict[str, list[Values]] = {scorer.name: [] for scorer in self.scorers}
+        by_scorer: dict[str, list[ScoredSample]] = {scorer.name: [] for scorer in self.scorers}
         for sample in samples:
-            by_scorer[sample.scorer].append(sample.values)
-        return self.value_estimates(by_scorer, bootstrap_iters)
+            by_scorer[sample.scorer].append(sample)
+        return self.value_estimates({name: _ValuesOf(each) for name, each in by_scorer.items()}, bootstrap_iters)
 
     def value_estimates(self, values: Mapping[str, Sequence[Values]], bootstrap_iters: int) -> dict[str, Estimate]:
         """All scores, from the values of the documents by the name of the scorer."""
@@ -109,7 +125,7 @@ class FormAggregator:
         return self.value_estimates(values, bootstrap_iters), len(ids)
 
     def first_estimate(self, samples: Sequence[ScoredSample]) -> tuple[str, Estimate] | None:
-        """The metric and the score that tables show first, of some of the documents; None where there is none.
+        """The metric and the score that tables show first, of some of the documents; None if there is none.
 
         Nothing is bootstrapped, so that scores which need that have no interval.
         """

@@ -56,7 +56,7 @@ class FieldReader:
             raise self.locate_error(error, doc, key) from error
 
     def text(self, spec: FieldSpec, doc: Doc, key: str) -> str:
-        """A text that may be a template; empty where it is not set."""
+        """A text that may be a template; empty if it is not set."""
         if spec is None or spec == "":
             return ""
         try:
@@ -90,7 +90,7 @@ class FieldReader:
         index = whole_number(value.strip()) if self.config.doc_to_choice is not None else None
         index = None if index is None or index < base else index - base
         if isinstance(spec, str) and spec not in doc:
-            # A text that spells a list is one answer where the task says that there is one.
+            # A text that spells a list is one answer if the task says that there is one.
             listed = None if self.config.stated.get("multiple_targets") is False else parse_literal_list(value)
             return index if index is not None else value if listed is None else _from_zero(listed, base)
         return index if index is not None and value not in choices() else value
@@ -98,7 +98,7 @@ class FieldReader:
     def base_of(self, answer: Any) -> int | None:
         """The number from which an answer counts choices under a format.
 
-        The task says it, or the data do: all documents are read once, when the first answer of digits is. None where
+        The task says it, or the data do: all documents are read once, when the first answer of digits is. None if
         numbers count from 0, and digits from 1.
         """
         config = self.config
@@ -110,13 +110,13 @@ class FieldReader:
 
     @property
     def unclear_digits(self) -> str | None:
-        """The first answer of digits, where these count from 1 because no document shows what they count from."""
+        """The first answer of digits, if these count from 1 because no document shows what they count from."""
         decided = self.__dict__.get("digit_base", 1) is not None
         return None if decided or self._has_numbers else self._first_digits
 
     @cached_property
     def digit_base(self) -> int | None:
-        """Whether digits as answers count from 0 or from 1, as far as a document shows it; None where none does."""
+        """Whether digits as answers count from 0 or from 1, as far as a document shows it; None if none does."""
         mapping = self.config.mapping
         labels = _label_field(mapping.choices)
         for doc_id, doc in enumerate(self._docs() if mapping.choices is not None else ()):
@@ -134,7 +134,7 @@ class FieldReader:
         return None
 
     def _is_literal(self, spec: FieldSpec, doc: Doc) -> bool:
-        """Whether a word that is no column can only be meant as itself: a choice, or an answer that nothing reads."""
+        """Whether a word that is not a column can only stand for itself: a choice, or an answer that nothing reads."""
         if not isinstance(spec, str) or spec in doc or has_markup(spec) or self.config.format is not None:
             return False
         choices = self.config.doc_to_choice
@@ -180,7 +180,7 @@ class FieldReader:
         return DataError(what, where=self.config.where("doc_to_choice"), hint=hint)
 
     def locate_error(self, error: MultiformError, doc: Doc, key: str) -> MultiformError:
-        """The error at the field of the task that causes it, where a format's template holds several."""
+        """The error at the field of the task that causes it, if a format's template holds several."""
         mapping = self.config.mapping
         specs = {"doc_to_text": mapping.question, "doc_to_choice": mapping.choices, "doc_to_target": mapping.answer}
         if self.config.format is not None:
@@ -283,7 +283,7 @@ class DocFields:
 
     @_once
     def instruction(self) -> str:
-        """The instruction with which the question begins, where the prompt has it only once, before the examples."""
+        """The instruction with which the question begins, if the prompt has it only once, before the examples."""
         compiled = self._fields.format
         if compiled is None or compiled.format.instruction_at != "start" or "doc_to_text" in self._overrides:
             return ""
@@ -291,7 +291,7 @@ class DocFields:
 
     @_once
     def choices(self) -> list[str] | None:
-        """What is ranked, or None where the task has no choices."""
+        """What is ranked, or None if the task has no choices."""
         if "doc_to_choice" in self._overrides:
             choices: list[str] | None = self._overrides["doc_to_choice"](self.doc)
             return choices
@@ -307,7 +307,7 @@ class DocFields:
 
     @_once
     def target(self) -> Any:
-        """The answer as the task gives it, or as the format wants it; None where the task has none."""
+        """The answer as the task gives it, or as the format wants it; None if the task has none."""
         if "doc_to_target" in self._overrides:
             return self._overrides["doc_to_target"](self.doc)
         compiled, spec = self._fields.format, self._fields.doc_to_target
@@ -336,7 +336,7 @@ class DocFields:
 
     @_once
     def _raw_gold(self) -> Any:
-        """The index of the right choice, or several, in the order of the document; the answer where there are none."""
+        """The index of the right choice, or several, in the order of the document; the answer if there are none."""
         compiled = self._fields.format
         assert compiled is not None
         answer, choices = self.reader.value(compiled.mapping.answer, self.doc, "doc_to_target"), self.raw_choices
@@ -350,7 +350,7 @@ class DocFields:
 
     @property
     def right_choices(self) -> tuple[int, ...] | None:
-        """The indexes of the right choices in the order of the document, under a format; None where it cannot tell."""
+        """The indexes of the right choices in the order of the document, under a format; None if it cannot tell."""
         if self._fields.format is None or self.raw_choices is None or "doc_to_target" in self._overrides:
             return None
         if self._fields.doc_to_target is None:
@@ -364,7 +364,7 @@ class DocFields:
 
     @_once
     def gold(self) -> tuple[int, ...] | None:
-        """The indexes of the right choices where a method of the task gives them."""
+        """The indexes of the right choices if a method of the task gives them."""
         return tuple(self._overrides["gold"](self.doc)) if "gold" in self._overrides else None
 
     @_once
@@ -388,7 +388,7 @@ class DocFields:
 
     @_once
     def permutation(self) -> tuple[int, ...] | None:
-        """For each choice that is shown, its index in the document; None where the form leaves them in their order."""
+        """For each choice that is shown, its index in the document; None if the form leaves them in their order."""
         order = self._fields.order
         if order is None or self.raw_choices is None:
             return None
@@ -407,7 +407,7 @@ class DocFields:
 
 
 def _format_fault(form: FormatConfig, doc: Doc, choices: list[str]) -> tuple[str, MultiformError] | None:
-    """The first field of a format that fails by itself on a document, with its error; None where none does."""
+    """The first field of a format that fails by itself on a document, with its error; None if none does."""
     labels: list[str] = []
     if form.choice_labels is not None and choices:
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from multiform.calls import accepted_arguments
-from multiform.errors import ConfigError, DataError, MultiformError, UsageError, nearest, running
+from multiform.errors import ConfigError, DataError, MultiformError, UsageError, locating, nearest, running
 from multiform.fields import Doc
 from multiform.forms.aggregator import FormAggregator
 from multiform.forms.hooks import FIELD_HOOKS
@@ -27,7 +27,7 @@ from multiform.statistics.estimates import Estimate
 from multiform.statistics.sampling import draw_documents
 from multiform.tasks import TaskConfig
 from multiform.tasks.config import task_keys
-from multiform.tasks.datasets.documents import Docs, DocSource, select_docs
+from multiform.tasks.datasets.documents import Docs, DocSource, select_docs, select_ids
 from multiform.tasks.datasets.files import Dataset
 
 
@@ -62,7 +62,7 @@ class Form(FormSpec):
     mirror: Path | None = None
     #: The object whose methods are the hooks; None for a task without a class of its own.
     task: TaskObject | None = None
-    #: Documents that are loaded already, which are used again where they are the same.
+    #: Documents that are loaded already, which are used again if they are the same.
     loaded: DocSource | None = None
 
     def __post_init__(self) -> None:
@@ -72,8 +72,8 @@ class Form(FormSpec):
         _ = self.renderer, self.scorer
 
     def _check_choice_order(self) -> None:
-        """Refuse another order of the choices where code of the task makes or reads prompts with them."""
-        if self.choice_order is None:
+        """Refuse another order of the choices if code of the task makes or reads prompts with them."""
+        if self.config.choice_order is None:
             return
         code = [name for name in (*FIELD_HOOKS, "fewshot_context", "construct_requests") if name in self.hooks]
         if self.scores_itself and self.output_type != "multiple_choice":
@@ -94,7 +94,7 @@ class Form(FormSpec):
         settings = replace(settings, metric=settings.metric or self.settings.metric)
         makes_prompts = not self.hooks.keys().isdisjoint({"doc_to_text", "fewshot_context"})
         if settings.perturbation is not None and makes_prompts and "perturbation" not in self.hooks:
-            message = f"{type(self.task).__name__} makes its prompts itself, so that no perturbation can change them"
+            message = f"{type(self.task).__name__} makes its prompts itself, so no perturbation can change them"
             raise ConfigError(message, where=self.name, hint="run it without a perturbation")
         return self.config.replace(**settings.overrides) if settings.overrides else self.config, settings
 
@@ -126,7 +126,7 @@ class Form(FormSpec):
 
     @property
     def ignores_choices(self) -> bool:
-        """Whether a model would generate without seeing the choices, where nothing says that this is intended."""
+        """Whether a model would generate without seeing the choices, if nothing says that this is intended."""
         config = self.config
         if self.task is not None or self.output_type != "generate_until" or config.doc_to_choice is None:
             return False
@@ -175,18 +175,30 @@ class Form(FormSpec):
 
     def docs(self, *, limit: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """The documents that the run selects, with their index in the split; with `limit`, the first of all."""
-        samples = None
-        if limit is None and self.settings.samples is not None:
-            samples = self.settings.samples.get(self.name, self.settings.samples.get(self.task_name))
-        if limit is None and samples is None:
-            samples = self._drawn_samples
-        limit = self.settings.limit if limit is None else limit
         select: Callable[..., Iterator[tuple[int, dict[str, Any]]]] = self.hooks.get("doc_iterator", self.select_docs)
-        return select(limit=limit, samples=samples)
+        if limit is not None:
+            return select(limit=limit, samples=None)
+        return select(limit=self.settings.limit, samples=self._selected_samples)
+
+    def doc_ids(self) -> Sequence[int]:
+        """The indexes of the documents that the run selects; none of them is read, unless code of the task does."""
+        if "doc_iterator" in self.hooks:
+            return [doc_id for doc_id, _ in self.docs()]
+        try:
+            return select_ids(len(self.eval_docs), limit=self.settings.limit, samples=self._selected_samples)
+        except DataError as error:
+            raise error.or_at(self.name) from error
+
+    @property
+    def _selected_samples(self) -> Sequence[int] | None:
+        """The indexes that the run names or draws; None where it takes the first documents, or all."""
+        named = self.settings.samples
+        samples = None if named is None else named.get(self.name, named.get(self.task_name))
+        return self._drawn_samples if samples is None else samples
 
     @cached_property
     def _drawn_samples(self) -> list[int] | None:
-        """The indexes of a random sample of documents; None where the run takes the first ones, or all."""
+        """The indexes of a random sample of documents; None if the run takes the first ones, or all."""
         limit, (kind, _, column) = self.settings.limit, self.settings.sample.partition(":")
         if limit is None or kind == "first":
             return None
@@ -229,6 +241,21 @@ class Form(FormSpec):
         sample: Sample = self.hooks.get("sample", self.renderer.sample)(doc_id, doc, chat_template)
         return sample
 
+    def continue_sample(
+        self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None = None
+    ) -> Sample | None:
+        """The sample with the requests that follow from its responses so far; None once it has all of them.
+
+        `outputs` are the responses to its instances, in their order. A pure function: a run may ask again at any time.
+        """
+        with locating(f"doc {sample.doc_id}"):
+            requests = self.renderer.kind.next_requests(sample, outputs, chat_template)
+        if not requests:
+            return None
+        first = len(sample.instances)
+        added = [Instance(sample.doc_id, first + number, request) for number, request in enumerate(requests)]
+        return replace(sample, instances=(*sample.instances, *added))
+
     def requests(
         self,
         docs: Sequence[tuple[int, Doc]],
@@ -238,7 +265,7 @@ class Form(FormSpec):
         rewrite_cache: bool = False,
         tokenizer_name: str = "",
     ) -> list[Instance]:
-        """The requests of documents, from the request cache in `cache_folder` where it has them."""
+        """The requests of documents, from the request cache in `cache_folder` if it has them."""
         cache = None
         if cache_folder is not None and not self.renderer.media.kinds:  # images and sounds are not for a file of text
             shots = self.fewshot_docs() if self.num_fewshot else []

@@ -17,7 +17,7 @@ Hooks: TypeAlias = Mapping[str, Callable[..., Any]]
 
 #: The methods that give the fields of a document.
 FIELD_HOOKS = ("doc_to_text", "doc_to_choice", "doc_to_target")
-#: The methods that a run calls where a class overrides them.
+#: The methods that a run calls if a class overrides them.
 CALLED = (
     *FIELD_HOOKS,
     *("doc_to_image", "doc_to_audio", "fewshot_context", "construct_requests", "process_results", "aggregation"),

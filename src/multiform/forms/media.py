@@ -19,7 +19,7 @@ from multiform.prompts.template import has_markup
 from multiform.tasks import TaskConfig
 from multiform.tasks.datasets.media_files import Finder, file_finder, media_from
 
-#: The media of a document by kind, as the numbers in marks count them; None where a column is empty.
+#: The media of a document by kind, as the numbers in marks count them; None if a column is empty.
 Numbered: TypeAlias = Mapping[Kind, Sequence[Media | None]]
 MediaField: TypeAlias = Literal["doc_to_image", "doc_to_audio"]
 
@@ -58,7 +58,7 @@ class MediaReader:
         return [item for item in value if item is not None] if isinstance(value, list) else value
 
     def place(self, prompt: Prompt, doc: Doc) -> Prompt:
-        """The prompt with the images and sounds of its document; as it is where the task has none."""
+        """The prompt with the images and sounds of its document; as it is if the task has none."""
         if not self.kinds:
             return prompt
         placed = place(prompt.text, {kind: self._of(doc, kind) for kind in self.kinds}, self.config)
@@ -105,7 +105,7 @@ class MediaReader:
 
 
 def check_media(config: TaskConfig) -> None:
-    """Refuse images and sounds where no prompt is there to hold them."""
+    """Refuse images and sounds if no prompt is there to hold them."""
     for field in FIELDS.values():
         if getattr(config, field) is not None and config.output_type == "loglikelihood_rolling":
             message = f"{field} does not go with loglikelihood_rolling, which scores a text without a prompt"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
@@ -13,7 +14,7 @@ from multiform.forms.doc_fields import DocFields
 from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec
 from multiform.labels import gold_index, label_list
-from multiform.prompts.prompt import Prompt
+from multiform.prompts.prompt import ChatTemplate, Prompt
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -28,7 +29,15 @@ from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, Outcome,
 
 
 class OutputKind(ABC):
-    """How a form of one output type builds requests and reads responses."""
+    """How a form of one output type builds requests and reads responses.
+
+    A document may be asked about in stages, such as the turns of a conversation: `requests` gives the first ones, and
+    `next_requests` those that follow from the responses to all before them, until it gives none. A run appends them to
+    the instances of the sample, so that `filter_outputs` and `outcomes` get the outputs of all stages, in order.
+    """
+
+    #: Whether `next_requests` may give any.
+    has_stages: ClassVar[bool] = False
 
     def __init__(self, form: FormSpec) -> None:
         self.form = form
@@ -59,8 +68,20 @@ class OutputKind(ABC):
         return {"target": fields.target}
 
     @abstractmethod
-    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
-        """The requests of a document with this context; `chat` says that it is a chat."""
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
+        """The requests of a document with this context; `chat` says that it is a chat, written by the template."""
+
+    def next_requests(
+        self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
+    ) -> list[Request]:
+        """The requests that follow from the outputs of a sample's instances so far; none once it has all of them.
+
+        A pure function of the sample and the outputs: a resumed run calls it again with stored ones. The chat template
+        is that of the model, whether the form applies it or not.
+        """
+        return []
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """The filtered outputs, in the types that filters, metrics and a task's own code take.
@@ -138,7 +159,9 @@ class ChoiceKind(OutputKind):
             "permutation": fields.permutation,
         }
 
-    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
         delimiter = self._delimiter(chat)
         if isinstance(context, list):
             pairs = [(prompt, delimiter + self._continuation(fields)) for prompt in context]
@@ -147,7 +170,7 @@ class ChoiceKind(OutputKind):
         for number, (_, text) in enumerate(pairs, start=1):
             if not text:
                 raise self._empty_choice(number, "is empty")
-        unconditional = self._unconditional_prompt(fields)
+        unconditional = self._unconditional_prompt(several_inputs=fields.several_inputs)
         if unconditional is not None:
             pairs += [(Prompt(unconditional), continuation) for _, continuation in pairs]
         return [LoglikelihoodRequest(prompt, text) for prompt, text in pairs]
@@ -155,14 +178,14 @@ class ChoiceKind(OutputKind):
     def _empty_choice(self, number: int, what: str) -> DataError:
         """The error about a choice without tokens: its log-likelihood would be 0, which no other choice reaches."""
         hint = "drop the document in process_docs, or give every choice a text"
-        message = f"the text of choice {number} {what}, so that its log-likelihood would be 0 and it would always win"
+        message = f"the text of choice {number} {what}, so its log-likelihood would be 0 and it would always win"
         return DataError(message, where=self.form.where("doc_to_choice"), hint=hint)
 
-    def _unconditional_prompt(self, fields: DocFields) -> str | None:
+    def _unconditional_prompt(self, *, several_inputs: bool) -> str | None:
         """The prompt that `acc_mutual_info` compares with; None where that metric is not asked for."""
         metrics = [metric for scorer in self.form.scoring.scorers for metric in scorer.metrics]
         prompts = {str(m.kwargs.get("unconditional", "")) for m in metrics if m.name == "acc_mutual_info"}
-        if prompts and fields.several_inputs:
+        if prompts and several_inputs:
             message = "acc_mutual_info is not defined for several inputs"
             raise ConfigError(message, where=self.form.where("metric_list"), hint="use acc")
         if len(prompts) > 1:
@@ -174,23 +197,32 @@ class ChoiceKind(OutputKind):
         self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
     ) -> list[Outcome]:
         number = len(sample.choices)
-        lengths = [output.tokens for output in outputs[:number] if isinstance(output, LLOutput)]
-        requests = [instance.request for instance in sample.instances[:number]]
-        for position, output in enumerate(outputs[:number], start=1):
+        requests = [instance.request for instance in sample.instances]
+        return [self._outcome(sample, requests[:number], outputs[:number], results[:number], results[number:])]
+
+    def _outcome(
+        self,
+        sample: Sample,
+        requests: Sequence[Request],
+        outputs: Sequence[Output],
+        results: Sequence[Any],
+        unconditional: Sequence[Any],
+    ) -> ChoiceOutcome:
+        """The outcome of the requests about all choices."""
+        lengths = [output.tokens for output in outputs if isinstance(output, LLOutput)]
+        for position, output in enumerate(outputs, start=1):
             if isinstance(output, LLOutput) and output.tokens == 0 and output.loglikelihood == 0:
                 raise self._empty_choice(position, "has no token of the model's")
-        return [
-            ChoiceOutcome(
-                loglikelihoods=tuple(ll for ll, _ in results[:number]),
-                greedy=tuple(greedy for _, greedy in results[:number]),
-                choices=sample.choices,
-                gold=sample.gold,
-                tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
-                unconditional=tuple(ll for ll, _ in results[number:]),
-                scored=tuple(request.continuation for request in requests if isinstance(request, LoglikelihoodRequest)),
-                texts=sample.texts,
-            )
-        ]
+        return ChoiceOutcome(
+            loglikelihoods=tuple(ll for ll, _ in results),
+            greedy=tuple(greedy for _, greedy in results),
+            choices=sample.choices,
+            gold=sample.gold,
+            tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
+            unconditional=tuple(ll for ll, _ in unconditional),
+            scored=tuple(request.continuation for request in requests if isinstance(request, LoglikelihoodRequest)),
+            texts=sample.texts,
+        )
 
     def check_requests(self, sample: Sample) -> None:
         number = len(sample.choices)
@@ -287,7 +319,7 @@ class GenerationKind(OutputKind):
 
     def _references(self, fields: DocFields) -> tuple[str, ...]:
         """The completions that count as right; where nothing is compared with them, those that there are."""
-        compares = self.form.compares
+        compares = self.form.needs_references
         if compares and not fields.has_target:
             raise self._missing("doc_to_target")
         targets = fields.target if isinstance(fields.target, list) else [fields.target]
@@ -302,9 +334,11 @@ class GenerationKind(OutputKind):
         place = self.form.where("doc_to_target")
         return DataError("there is no answer", where=place, hint="check doc_to_target")
 
-    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
         assert isinstance(context, Prompt)
-        repeats = range(self.form.repeats)
+        repeats = range(self.form.config.repeats)
         return [GenerationRequest.of(context, self.form.generation_kwargs, n) for n in repeats]
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
@@ -317,7 +351,7 @@ class GenerationKind(OutputKind):
     def outcomes(
         self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
     ) -> list[Outcome]:
-        if not sample.references:
+        if not sample.references and self.form.needs_references:
             raise self._no_answer()
         first, request = outputs[0], sample.instances[0].request
         # Each repeat by itself; all together for a task's own metric, where no filter picked one.
@@ -345,6 +379,16 @@ class GenerationKind(OutputKind):
             raise DataError(message, where=self.form.name, hint=hint)
 
 
+def count_bytes(text: str) -> int:
+    """The length of a text in UTF-8."""
+    return len(text.encode("utf-8"))
+
+
+def count_words(text: str) -> int:
+    """The number of words of a text, as lm-eval counts them: the parts between white space."""
+    return len(re.split(r"\s+", text))
+
+
 class LoglikelihoodKind(OutputKind):
     """loglikelihood: how likely the right answer is after the prompt."""
 
@@ -361,7 +405,9 @@ class LoglikelihoodKind(OutputKind):
             raise DataError("there is no answer to score", where=place, hint="check it")
         return str(target)
 
-    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
         assert isinstance(context, Prompt)
         # Without a format, the target's own text carries the delimiter, as in lm-eval.
         delimiter = self._delimiter(chat) if self.form.format is not None else ""
@@ -376,7 +422,8 @@ class LoglikelihoodKind(OutputKind):
         return [self._outcome(request.continuation, loglikelihood, is_greedy)]
 
     def _outcome(self, text: str, loglikelihood: float, is_greedy: bool = False) -> LikelihoodOutcome:
-        words, bytes = self.form.count_words(text), self.form.count_bytes(text)
+        hooks = self.form.hooks
+        words, bytes = hooks.get("count_words", count_words)(text), hooks.get("count_bytes", count_bytes)(text)
         return LikelihoodOutcome(loglikelihood=loglikelihood, is_greedy=is_greedy, text=text, words=words, bytes=bytes)
 
     def check_requests(self, sample: Sample) -> None:
@@ -397,7 +444,9 @@ class RollingKind(LoglikelihoodKind):
         """No question: a text stands by itself."""
         return []
 
-    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
         return [RollingRequest(self._target_text(fields))]
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:

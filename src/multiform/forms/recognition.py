@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from multiform.errors import MultiformError
 from multiform.formats import formats
-from multiform.formats.select import PROMPT, format_table
+from multiform.formats.select import format_table, is_prompt
+from multiform.forms.form import Form
 from multiform.forms.task import Task
 from multiform.tasks import TaskConfig, TaskManager
 
@@ -25,7 +27,7 @@ _CHOICES = re.compile(r"(?m)(?:^\s*[\[(]?(?:[A-Ja-j]|\d|[ivx]{1,4})[\])}.:] .*\n
 class Layout:
     """The texts that a form writes around the values of a document."""
 
-    #: ``olmes-mc``, ``lm-eval``, ``mcqa``; and the task that it was rendered for, where it is not for all.
+    #: ``olmes-mc``, ``lm-eval``, ``mcqa``; and the task that it was rendered for, if it is not for all.
     label: str
     task: str | None
     question: str
@@ -39,7 +41,7 @@ class Layout:
         return [piece for piece in _VALUE.split(self.question) if piece.strip()]
 
     def score(self, text: str) -> int | None:
-        """How many characters of the prompt the layout explains; None where it does not fit."""
+        """How many characters of the prompt the layout explains; None if it does not fit."""
         inner = "(.+?)".join(map(re.escape, _VALUE.split(self.question)))
         found = re.search(rf"(?s)(?:\A|\n){inner}\s*\Z", text)
         for start in re.finditer(r"(?:\A|\n)", text):  # the last question, not all from the first example on
@@ -63,6 +65,8 @@ class Recognition:
     fits: tuple[Layout, ...]
     nearest: Layout | None = None
     missing: tuple[str, ...] = ()
+    #: How many of the prompts they fit.
+    number: int = 1
 
     @property
     def labels(self) -> list[str]:
@@ -86,24 +90,43 @@ def recognise(text: str, layouts: list[Layout]) -> Recognition:
         best = max(scores.values())
         return Recognition(tuple(layout for layout, score in scores.items() if score == best))
 
-    def shared(layout: Layout) -> int:
+    def explained_characters(layout: Layout) -> int:
         """The characters that the prompt has of the layout, less those that it lacks."""
         return sum(len(piece) if piece in text else -len(piece) for piece in layout.pieces)
 
-    nearest = max(layouts, key=shared, default=None)
-    if nearest is None or shared(nearest) <= 0:
+    nearest = max(layouts, key=explained_characters, default=None)
+    if nearest is None or explained_characters(nearest) <= 0:
         return Recognition(())
     return Recognition((), nearest, tuple(piece for piece in nearest.pieces if piece not in text))
 
 
+def recognise_all(texts: Sequence[str], layouts: list[Layout]) -> Recognition:
+    """The layouts that fit the most prompts, all of which one form has made; without any, those of the first prompt."""
+    results = [recognise(text, layouts) for text in texts]
+    counts = Counter(layout for result in results for layout in dict.fromkeys(map(_family, result.fits)))
+    if not counts:
+        return results[0]
+    most = max(counts.values())
+    best = {family for family, count in counts.items() if count == most}
+    fits = dict.fromkeys(layout for result in results for layout in result.fits if _family(layout) in best)
+    first_of_family = {_family(layout): layout for layout in reversed(fits)}
+    return Recognition(tuple(first_of_family[family] for family in counts if family in best), number=most)
+
+
+def _family(layout: Layout) -> tuple[str, str | None]:
+    """The label and task of a layout, whatever the number of choices."""
+    return layout.label, layout.task
+
+
 def known_layouts(manager: TaskManager) -> list[Layout]:
     """The layouts of all formats, and of every protocol with the `lm-eval` forms of the same tasks."""
-    layouts = [layout for name in formats for layout in _layouts(_example(name), name, None)]
-    names = dict.fromkeys(task for protocol in manager.protocols.values() for task in protocol.tasks)
-    for task in names:
+    names = [name for name in formats if not getattr(formats.get(name), "is_control", False)]
+    layouts = [layout for name in names for layout in _layouts(_example(name), name, None)]
+    tasks = dict.fromkeys(task for protocol in manager.protocols.values() for task in protocol.tasks)
+    for task in tasks:
         if task not in manager.index.entries:  # of a protocol for tasks that are elsewhere
             continue
-        own = [label for label, entry in _own_forms(manager, task).items() if _is_prompt(entry)]
+        own = [label for label, entry in _own_forms(manager, task).items() if is_prompt(entry)]
         labels = [label for protocol in manager.protocols.values() for label in protocol.labels([task])]
         for label in [*own, *labels]:
             config = manager.load(f"{task}@{label}")[0]
@@ -113,10 +136,6 @@ def known_layouts(manager: TaskManager) -> list[Layout]:
 
 def _own_forms(manager: TaskManager, task: str) -> dict[str, Any]:
     return format_table(manager.load(task)[0].stated.get("formats"))
-
-
-def _is_prompt(entry: Any) -> bool:
-    return isinstance(entry, dict) and entry.get("type") == PROMPT
 
 
 def _example(name: str) -> TaskConfig:
@@ -131,29 +150,40 @@ def _layouts(config: TaskConfig, label: str, task: str | None) -> Iterator[Layou
     described = str(config.description)
     if subject and subject in described:
         described = described.replace(subject, "\ue0ff")
-    bare = config.replace(description="", num_fewshot=0, custom_dataset=_no_documents)
-    form = Task.from_config(bare).form
-    samples = form.fewshot.samples if isinstance(form.fewshot.samples, list) else []
-    shots = tuple(str(shot.get("target", shot.get("solution", ""))) for shot in samples)
+    bare = config.replace(description="", num_fewshot=0)
+    forms = [
+        Task.from_config(bare.replace(custom_dataset=_dataset(rows))).form for rows in _rows(_NUMBERS_OF_CHOICES[0])
+    ]
+    samples = forms[0].fewshot.samples
+    listed = samples if isinstance(samples, list) else []
+    shots = tuple(str(shot.get("target", shot.get("solution", ""))) for shot in listed)
     for number in _NUMBERS_OF_CHOICES:
-        for row in _rows(number):
-            try:
-                request = form.sample(0, row).instances[0].request
-            except (MultiformError, LookupError, TypeError, ValueError):
-                continue  # the columns are those of another dataset
-            question = str(getattr(request, "context", ""))
-            if _VALUE.search(question) and _VALUE.sub("", question).strip():
+        for form, rows in zip(forms, _rows(number), strict=True):
+            question = next(filter(None, (_question(form, row) for row in rows)), None)
+            if question is not None:
                 yield Layout(label, task, question, described, shots)
                 break
 
 
-def _no_documents(**_: Any) -> dict[str, list[dict[str, Any]]]:
-    """The dataset in the place of the task's own, which is not needed to render a made-up document."""
-    return {split: next(([row] for row in _rows(4)), []) for split in ("train", "validation", "test", "dev")}
+def _question(form: Form, row: dict[str, Any]) -> str | None:
+    """The prompt of a made-up document; None where it has the columns of another dataset, or nothing but its values."""
+    try:
+        text = form.sample(0, row).prompt
+    except (MultiformError, LookupError, TypeError, ValueError):
+        return None
+    return text if _VALUE.search(text) and _VALUE.sub("", text).strip() else None
 
 
-def _rows(number: int) -> Iterator[dict[str, Any]]:
-    """Documents whose values are characters of private use, with the columns of many datasets."""
+def _dataset(rows: list[dict[str, Any]]) -> Callable[..., dict[str, list[dict[str, Any]]]]:
+    """A dataset in the place of the task's own, which is not needed to render a made-up document."""
+    return lambda **_: dict.fromkeys(("train", "validation", "test", "dev"), rows[:1])
+
+
+def _rows(number: int) -> list[list[dict[str, Any]]]:
+    """Documents whose values are characters of private use, with the columns of many datasets.
+
+    There is a list for each kind of column that choices are in.
+    """
     choices = [chr(0xE010 + index) for index in range(number)]
     labels = list("ABCDEFGHIJ"[:number])
     common = {
@@ -177,6 +207,8 @@ def _rows(number: int) -> Iterator[dict[str, Any]]:
         "ind": 0,
         "idx": 0,
     }
-    for shown in ({"text": choices, "label": labels}, choices):
-        for answer, label in ((0, 0), ("A", "1"), ("1", "1"), ("#### 1", 1)):
-            yield {**common, "choices": shown, "answer": answer, "label": label}
+    answers = ((0, 0), ("A", "1"), ("1", "1"), ("#### 1", 1))
+    return [
+        [{**common, "choices": shown, "answer": answer, "label": label} for answer, label in answers]
+        for shown in ({"text": choices, "label": labels}, choices)
+    ]

@@ -15,10 +15,11 @@ from multiform.fields import Doc
 from multiform.formats.base import after_prefix, written_answer
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.media import MediaReader
-from multiform.forms.output_kinds import OUTPUT_KINDS, ChoiceKind
+from multiform.forms.output_kinds import ChoiceKind
 from multiform.forms.sample import Context, Sample
 from multiform.forms.samplers import FewshotExamples
 from multiform.forms.spec import FormSpec
+from multiform.forms.thought_kind import output_kind
 from multiform.prompts.prompt import (
     ChatTemplate,
     Content,
@@ -55,7 +56,7 @@ class HookPrompts:
         self._prompts: dict[Prompt, Prompt] = {}
 
     def contents(self, context: Context) -> Any:
-        """The text or messages of a prompt; a list of them where a document has several inputs."""
+        """The text or messages of a prompt; a list of them if a document has several inputs."""
         return [self._content(prompt) for prompt in context] if isinstance(context, list) else self._content(context)
 
     def to_prompts(
@@ -63,7 +64,7 @@ class HookPrompts:
     ) -> Context:
         """The prompt with these contents, or one for each of several inputs.
 
-        Messages are written by the chat template, or as plain text where there is none.
+        Messages are written by the chat template, or as plain text if there is none.
         """
         if isinstance(contents, str | Prompt) or is_messages(contents):
             return self._prompt(contents, doc, chat, chat_template)
@@ -117,7 +118,7 @@ def read_requests(returned: Any, doc_id: int, *, where: str | None) -> list[Inst
     items = [] if returned is None else list(returned) if isinstance(returned, list | tuple) else [returned]
     for item in items:
         if not isinstance(item, Instance | Request):
-            message = f"construct_requests returned {shorten(item)}, which is no request"
+            message = f"construct_requests returned {shorten(item)}, which is not a request"
             hint = "return a list of multiform.requests.Instance, or None to leave the document out"
             raise DataError(message, where=where, hint=hint)
     return [_instance(item, doc_id, index) for index, item in enumerate(items)]
@@ -150,7 +151,7 @@ class Renderer:
     ) -> None:
         self.form = form
         #: How requests are built and responses scored, by output type.
-        self.kind = OUTPUT_KINDS[form.output_type](form)
+        self.kind = output_kind(form)
         self.hooks = form.hooks
         self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
         self._fewshot_overrides = {
@@ -263,7 +264,7 @@ class Renderer:
     def turns(
         self, fields: DocFields, num_fewshot: int, system_instruction: str | None, gen_prefix: str
     ) -> list[list[Turn]]:
-        """The turns of a document's prompt, or of each of its prompts where it has several inputs."""
+        """The turns of a document's prompt, or of each of its prompts if it has several inputs."""
         doc, delimiters = fields.doc, self._delimiters
         description = self.reader.text(self.form.config.description, doc, "description")
         opening = system_turns(system_instruction, description, delimiters)
@@ -283,7 +284,7 @@ class Renderer:
         return shot_turns(self.media.place(Prompt(question), doc), answer, fields.gen_prefix, delimiters)
 
     def _shot_answer(self, fields: DocFields, answer: str) -> str:
-        """The answer of an example as its format asks for it, after its rationale where both have one."""
+        """The answer of an example as its format asks for it, after its rationale if both have one."""
         if self.form.config.format is None:
             return answer
         template, rationale = self.form.config.format.shot_answer(), self.form.fewshot.doc_to_rationale
@@ -293,7 +294,7 @@ class Renderer:
         return written_answer(template, answer, "" if text is None else str(text))
 
     def _requests(self, doc_id: int, fields: DocFields, options: PromptOptions) -> Sequence[Instance]:
-        """The requests of a document; none where a task's own `construct_requests` leaves it out."""
+        """The requests of a document; none if a task's own `construct_requests` leaves it out."""
         hooks, chat = self.hooks, options.apply_chat_template
         if "fewshot_context" in hooks:
             contents = hooks["fewshot_context"](
@@ -309,7 +310,7 @@ class Renderer:
         else:
             context = self.context(fields, self.form.num_fewshot, options, fields.gen_prefix)
         if "construct_requests" not in hooks:
-            return self.instances(fields, context, doc_id=doc_id, chat=chat)
+            return self.instances(fields, context, doc_id=doc_id, chat=chat, chat_template=options.chat_template)
         construct, place = hooks["construct_requests"], self.form.config.where("class")
         arguments = {"doc_id": doc_id, "apply_chat_template": chat, "chat_template": options.chat_template}
         with running("construct_requests", where=place, hint="call it on this document to debug it"):
@@ -327,10 +328,17 @@ class Renderer:
         )
 
     def instances(
-        self, fields: DocFields, context: Context, *, doc_id: int, chat: bool, metadata: Any = None
+        self,
+        fields: DocFields,
+        context: Context,
+        *,
+        doc_id: int,
+        chat: bool,
+        chat_template: ChatTemplate | None = None,
+        metadata: Any = None,
     ) -> list[Instance]:
         """The requests of a document with this context, as instances of the document."""
-        requests = self.kind.requests(fields, context, chat=chat)
+        requests = self.kind.requests(fields, context, chat=chat, chat_template=chat_template)
         return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]
 
     def _note_problem(self, doc_id: int, problem: DataError) -> None:

@@ -48,7 +48,7 @@ class RequestCache:
         """The cache of a form's requests for these documents, with examples drawn from `shots`.
 
         `classes` are those of the user's task and of its sampler, and `template` names the chat template that prompts
-        are written with. None, with a warning, where code of a user takes part: nobody knows what else the
+        are written with. None, with a warning, if code of a user takes part: nobody knows what else the
         prompts then depend on.
         """
         config, settings = form.config, form.settings
@@ -63,7 +63,7 @@ class RequestCache:
         return cls(folder, [[stated, config.templates(), drawn, docs], prompts, *order, source_hash(_PACKAGE)])
 
     def load(self) -> list[Instance] | None:
-        """The requests, or None where there are none; where the file is damaged, a warning says so."""
+        """The requests, or None if there are none; if the file is damaged, a warning says so."""
         try:
             header, _, body = self.path.read_text(encoding="utf-8").partition("\n")
             lines = body.splitlines()
@@ -97,9 +97,9 @@ class RequestCache:
         )
 
 
-def delete_requests(folder: Path | None = None) -> int:
+def delete_requests() -> int:
     """Remove all cached requests; returns the number of files."""
-    files = list((folder or requests_folder()).glob("requests-*.jsonl"))
+    files = list(requests_folder().glob("requests-*.jsonl"))
     removed = 0
     for file in files:
         try:

@@ -19,8 +19,8 @@ Context: TypeAlias = Prompt | list[Prompt]
 class Sample:
     """One document of a form, rendered: its prompt, choices, gold answer, and the requests to a model.
 
-    Which of the fields are set depends on the output type: `choices` and `gold` where choices are ranked,
-    `references` where completions are compared.
+    Which of the fields are set depends on the output type: `choices` and `gold` if choices are ranked,
+    `references` if completions are compared.
     """
 
     doc_id: int
@@ -29,16 +29,16 @@ class Sample:
     target: Any = None
     #: What is ranked, without the delimiter: labels or texts, or the inputs of a document that has several.
     choices: tuple[str, ...] = ()
-    #: The indexes of the right choices; none where the answer is not among them.
+    #: The indexes of the right choices; none if the answer is not among them.
     gold: tuple[int, ...] = ()
-    #: The indexes of the right choices in the order of the document, whatever is scored; None where nobody compares.
+    #: The indexes of the right choices in the order of the document, whatever is scored; None if nothing is compared.
     right_choices: tuple[int, ...] | None = None
     #: Why the document counts as wrong whatever the model picks: its answer is none of the choices.
     problem: DataError | None = None
-    #: What the choices say, and the labels that the prompt gives them, where a format has both.
+    #: What the choices say, and the labels that the prompt gives them, if a format has both.
     texts: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    #: For each choice that the prompt shows, its index in the document; None where they are in their order.
+    #: For each choice that the prompt shows, its index in the document; None if they are in their order.
     permutation: tuple[int, ...] | None = None
     #: The completions that count as right.
     references: tuple[Any, ...] = ()
@@ -94,7 +94,7 @@ class ScoredSample:
     prediction: Any = None
     #: For generated answers, the way from the raw text to the prediction.
     steps: tuple[Step, ...] = ()
-    #: Why there are no outputs, where a request about the document failed and it counts as wrong.
+    #: Why there are no outputs, if a request about the document failed and it counts as wrong.
     failure: str | None = None
 
     @property
@@ -119,6 +119,17 @@ class ScoredSample:
         return any(output.context_truncated for output in self.outputs)
 
     @property
+    def is_ranked(self) -> bool:
+        """Whether choices were scored, maybe after a thought."""
+        return any(isinstance(output, LLOutput) for output in self.outputs)
+
+    @property
+    def thoughts(self) -> list[Completion]:
+        """The completions with a thought; if choices were scored after completions, all of these are thoughts."""
+        completions = [output for output in self.outputs if isinstance(output, Completion)]
+        return [output for output in completions if output.thought is not None or self.is_ranked]
+
+    @property
     def endings(self) -> frozenset[Ending]:
         """How its completions ended that did not end by themselves."""
         completions = (output for output in self.outputs if isinstance(output, Completion))
@@ -126,9 +137,9 @@ class ScoredSample:
 
     @property
     def tied_choices(self) -> tuple[int, ...]:
-        """The choices that share the best log-likelihood, where there are several: the first of them is picked."""
-        ranked = self.outputs[: len(self.sample.choices)]
-        scores = [output.loglikelihood for output in ranked if isinstance(output, LLOutput)]
+        """The choices that share the best log-likelihood, if there are several: the first of them is picked."""
+        likelihoods = [output.loglikelihood for output in self.outputs if isinstance(output, LLOutput)]
+        scores = likelihoods[: len(self.sample.choices)]
         best = max(scores, default=0.0)
         tied = tuple(index for index, score in enumerate(scores) if score == best)
         return tied if len(tied) > 1 else ()

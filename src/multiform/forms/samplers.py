@@ -131,7 +131,7 @@ def check_sampler(name: str) -> None:
         raise ConfigError(f"unknown sampler '{name}'", hint=nearest(name, samplers, listed="samplers"))
     kind: Any = samplers.get(name)
     if not isinstance(kind, type) or not issubclass(kind, Sampler):
-        message = f"sampler '{name}' is {name_of(kind)}, which is no subclass of Sampler"
+        message = f"sampler '{name}' is {name_of(kind)}, which is not a subclass of Sampler"
         raise ConfigError(message, hint="register a class: class Mine(Sampler)")
     problems = {
         "__init__": mismatch(kind.__init__, None, [], seed=0, label_of=repr),
@@ -236,7 +236,7 @@ class FewshotExamples:
         """The indexes of examples for a document; each call goes on with the sampler's random numbers."""
         config, seed = self.form.config, self.form.fewshot_seed
         try:
-            # lm-eval 0.4.13 leaves the document out only where these two are equal; see docs/fewshot.md.
+            # lm-eval 0.4.13 leaves the document out only if these two are equal; see docs/fewshot.md.
             excluded = doc if self.form.fewshot.split == config.test_split else None
             with self._running_sampler:
                 drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)

@@ -8,11 +8,11 @@ from typing import Any
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, locating, running
 from multiform.forms.aggregator import FormAggregator, Values, locating_scores
-from multiform.forms.output_kinds import OUTPUT_KINDS
 from multiform.forms.sample import Responses, Sample, ScoredSample, Step
+from multiform.forms.scoring import build_scoring, check_reductions
 from multiform.forms.spec import FormSpec
+from multiform.forms.thought_kind import output_kind
 from multiform.requests import Completion, LLOutput, Output
-from multiform.scoring.build import build_scoring, check_reductions
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers import ReadingScorer, Scorer
@@ -22,14 +22,14 @@ from multiform.scoring.scorers.base import check_values, reduce_task_values
 class FormScorer:
     """Filters the responses to the samples of a form, and scores them.
 
-    A task's own `process_results` comes first; where it returns None, the metrics of the scorers are computed.
+    A task's own `process_results` comes first; if it returns None, the metrics of the scorers are computed.
     """
 
     def __init__(self, form: FormSpec, aggregator: FormAggregator) -> None:
         self.form = form
         self.hooks = form.hooks
         self.scorers = form.scoring.scorers
-        self.kind = OUTPUT_KINDS[form.output_type](form)
+        self.kind = output_kind(form)
         self._aggregator = aggregator
         self._check_process_results()
 
@@ -103,11 +103,14 @@ class FormScorer:
         )
 
     def _prediction(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]) -> Any:
-        """What the model picked or said, for the samples; None where there is no such thing."""
+        """What the model picked or said, for the samples; None if there is no such thing."""
         if self.form.output_type == "multiple_choice":
             scores = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
-            ranked = scores[: len(sample.choices)] if sample.choices else scores
-            return best(ranked) if ranked else None
+            number = len(sample.choices) or len(scores)
+            repeats = self.form.config.repeats if self.form.generates else 1
+            ranked = [scores[number * repeat : number * (repeat + 1)] for repeat in range(repeats)]
+            picked = [best(each) for each in ranked if each]
+            return picked if repeats > 1 else picked[0] if picked else None
         if self.form.output_type != "generate_until":
             return None
         if self.form.compares:
@@ -143,7 +146,7 @@ class FormScorer:
         return self.kind.outcomes(sample, outputs, results, all_repeats=all_repeats)
 
     def _task_values(self, scorer: Scorer, sample: Sample, results: Sequence[Any]) -> Values | None:
-        """What `process_results` gives for a document; None where it leaves the document to the metrics.
+        """What `process_results` gives for a document; None if it leaves the document to the metrics.
 
         It gets the results of permuted choices in the order that the document has them in.
         """

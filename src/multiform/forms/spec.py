@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from inspect import isfunction
-from pathlib import Path
 from typing import Any
 
-from multiform.formats import FieldMapping, FormatConfig, OutputType
+from multiform.formats import FormatConfig, OutputType
 from multiform.formats.compile import CompiledFormat
 from multiform.formats.variation import ChoiceOrder
 from multiform.forms.hooks import Hooks
+from multiform.forms.scoring import Scoring, build_scoring
 from multiform.hashing import short_hash
-from multiform.scoring.build import Scoring, build_scoring
 from multiform.tasks import FewshotConfig, TaskConfig
 from multiform.tasks.keys import plain
 
@@ -27,7 +24,7 @@ _NOT_IDENTITY = (
     *("task", "task_alias", "tag", "metadata", "formats", "variations", "template", "keep_description", "lint_ignore"),
     *("example", "known_errors"),
 )
-#: Fields of a format that count only where they are set: without a variation, prompts do not depend on them.
+#: Fields of a format that count only if they are set: without a variation, prompts do not depend on them.
 _SELDOM = {"instruction_at": "examples", "variations": None, "language": None}
 
 
@@ -39,7 +36,7 @@ class RunSettings:
     num_fewshot: int | None = None
     fewshot_seed: int | None = DEFAULT_SEED
     system_instruction: str | None = None
-    #: Whether prompts are written as chats, and with which of the model's templates where it has several.
+    #: Whether prompts are written as chats, and with which of the model's templates if it has several.
     apply_chat_template: bool | str = False
     #: Whether examples are turns of a chat; None means: wherever there is a chat.
     fewshot_as_multiturn: bool | None = None
@@ -84,20 +81,10 @@ class FieldSet:
     doc_to_target: Any
     #: The beginning of the answer.
     gen_prefix: Any = None
-    #: The format that lays them out, where there is one.
+    #: The format that lays them out, if there is one.
     format: CompiledFormat | None = None
     #: The order in which it shows the choices; None for their own.
     order: ChoiceOrder | None = None
-
-
-def count_bytes(text: str) -> int:
-    """The length of a text in UTF-8."""
-    return len(text.encode("utf-8"))
-
-
-def count_words(text: str) -> int:
-    """The number of words of a text, as lm-eval counts them: the parts between white space."""
-    return len(re.split(r"\s+", text))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +104,7 @@ class FormSpec:
 
     @property
     def name(self) -> str:
-        """``task@format`` where a format was selected, the task's name otherwise."""
+        """``task@format`` if a format was selected, the task's name otherwise."""
         return self.config.form_name
 
     @property
@@ -142,79 +129,16 @@ class FormSpec:
         return self.config.format_label
 
     @property
-    def axes(self) -> Mapping[str, str]:
-        """The variation of the format: the chosen value of each axis."""
-        return self.config.axes
-
-    @property
-    def choice_order(self) -> ChoiceOrder | None:
-        """The order in which choices are shown; None for that of the document."""
-        return self.config.choice_order
-
-    @property
-    def mapping(self) -> FieldMapping:
-        """The raw question, choices and answer that the format lays out."""
-        return self.config.mapping
-
-    @property
-    def stated_mapping(self) -> FieldMapping:
-        """The fields that the task itself reads, before any format or perturbation."""
-        return self.config.stated_mapping if self.config.recovered is None else self.config.recovered.mapping
-
-    @property
     def output_type(self) -> OutputType:
         return self.config.output_type
-
-    @property
-    def repeats(self) -> int:
-        """How often each document is generated."""
-        return self.config.repeats
-
-    @property
-    def dataset_path(self) -> str | None:
-        return self.config.dataset_path
-
-    @property
-    def dataset_revision(self) -> str | None:
-        """The revision of a dataset on the hub, where the task pins one."""
-        return self.config.dataset_kwargs.get("revision")
-
-    @property
-    def process_docs(self) -> Callable[..., Any] | None:
-        """The function that the task applies to each split."""
-        return self.config.process_docs
-
-    @property
-    def unsafe_code(self) -> bool:
-        """Whether scoring runs code that the model writes."""
-        return self.config.unsafe_code
-
-    @property
-    def should_decontaminate(self) -> bool:
-        return self.config.should_decontaminate
-
-    @property
-    def lint_ignore(self) -> Mapping[str, str]:
-        """The lint codes that the task silences, each with its reason."""
-        return self.config.lint_ignore or {}
 
     def where(self, *key: str | int) -> str | None:
         """The file and line of a key of the task, for messages."""
         return self.config.where(*key)
 
-    def where_format(self, key: str) -> str | None:
-        """The file and line of a key of the format, for messages."""
-        return self.config.where(*self.config.format_key(key))
-
     def where_stated(self, *keys: str) -> str | None:
         """The file and line of the first of these keys that the task sets, or of the last one."""
         return self.config.where(next((key for key in keys if getattr(self.config, key)), keys[-1]))
-
-    @property
-    def file(self) -> Path | None:
-        """The task file; None for a task that was built in Python."""
-        source = self.config.stated.source
-        return None if source is None else source.file
 
     @property
     def num_fewshot(self) -> int:
@@ -238,10 +162,15 @@ class FormSpec:
         seed, draw = self.settings.fewshot_seed, self.config.fewshot_draw
         return seed if seed is None else seed + draw
 
+    @property
+    def generates(self) -> bool:
+        """Whether the model writes: its answer, or a thought before the choices are scored."""
+        return self.output_type == "generate_until" or (self.config.format is not None and self.config.format.generates)
+
     @cached_property
     def generation_kwargs(self) -> dict[str, Any]:
         kwargs = dict(self.config.generation_kwargs)
-        return {**kwargs, **self.settings.gen_kwargs} if self.output_type == "generate_until" else kwargs
+        return {**kwargs, **self.settings.gen_kwargs} if self.generates else kwargs
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -269,24 +198,14 @@ class FormSpec:
         return has_code and self.settings.metric is None
 
     @property
-    def count_words(self) -> Callable[[str], int]:
-        """Counts the words of a text, for perplexity per word."""
-        return self.hooks.get("count_words", count_words)
-
-    @property
-    def count_bytes(self) -> Callable[[str], int]:
-        """Counts the bytes of a text, for perplexity per byte."""
-        return self.hooks.get("count_bytes", count_bytes)
-
-    @property
     def compares(self) -> bool:
         """Whether metrics compare the responses with what is right."""
         return not self.scores_itself and not self.bypassed
 
     @property
-    def overridden_settings(self) -> tuple[str, ...]:
-        """The settings of the task that its format overrides."""
-        return (*self.config.overridden, *self.scoring.overridden)
+    def needs_references(self) -> bool:
+        """Whether completions are compared with references, which every document must have then."""
+        return self.compares and any(scorer.needs_references for scorer in self.scoring.scorers)
 
     @cached_property
     def fields(self) -> FieldSet:
@@ -306,32 +225,10 @@ class FormSpec:
         compiled = CompiledFormat.of(config.format.of_shots(), config.fewshot_mapping or config.mapping)
         return FieldSet(*shots, compiled, config.choice_order)
 
-    def templates(self) -> dict[str, Any]:
-        """The exact templates of the prompts, by key."""
-        return self.config.templates()
-
-    def prompt_templates(self) -> dict[str, Any]:
-        """The fields, description and delimiters that prompts are made of, as plain data."""
-        keys = ("doc_to_text", "doc_to_choice", "doc_to_target")
-        layout = ("description", "gen_prefix", "target_delimiter", "fewshot_delimiter")
-        return {key: plain(getattr(self.config, key)) for key in (*keys, *layout)}
-
-    @property
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        """The functions that the task names, by key."""
-        values = {key: getattr(self.config, key, None) for key in {**self.config.to_dict(), **self.templates()}}
-        return {key: value for key, value in values.items() if isfunction(value)}
-
-    @property
-    def metric_functions(self) -> dict[str, Callable[..., Any]]:
-        """The metrics of the task that are functions, by the names that plain data has for them."""
-        metrics = [entry["metric"] for entry in self.config.metric_list]
-        return {plain(metric): metric for metric in metrics if callable(metric)}
-
     def to_dict(self) -> dict[str, Any]:
         """The configuration as the run uses it, as plain data."""
         run = {"output_type": self.output_type, "num_fewshot": self.num_fewshot, "metadata": plain(self.metadata)}
-        if self.output_type == "generate_until":
+        if self.generates:
             run["generation_kwargs"] = plain(self.generation_kwargs)
         if self.settings.metric is not None:
             run["metric_list"] = [{"metric": self.settings.metric}]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 from multiform.errors import ConfigError
 from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
-from multiform.forms import spec as lengths
+from multiform.forms import output_kinds as lengths
 from multiform.forms.aggregator import scores_with_errors
 from multiform.forms.form import Form
 from multiform.forms.hooks import FIELD_HOOKS, collect_hooks
@@ -80,7 +80,7 @@ class Task:
 
     @classmethod
     def _with_output_type(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """The configuration with the output type of the class, where it names none and no format decides it."""
+        """The configuration with the output type of the class, if it names none and no format decides it."""
         output_type = cls.OUTPUT_TYPE
         decided = [config.get(key) for key in ("output_type", "formats", "template", "_formats_selection")]
         if output_type is None or any(decided) or "@" in str(config.get("task", "")):
@@ -144,7 +144,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The form's name, ``task@format`` where a format was selected."""
+        """The form's name, ``task@format`` if a format was selected."""
         return self.form.name
 
     @property
@@ -259,20 +259,20 @@ class Task:
         return self.form.renderer.fields(doc, hooks=False).question
 
     def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str] | None:
-        """The choices that are ranked: their texts, or the labels that the format scores; None where there are none."""
+        """The choices that are ranked: their texts, or the labels that the format scores; None if there are none."""
         if doc_to_choice is not None:
             return self.form.renderer.reader.choices(doc_to_choice, doc)
         return self.form.renderer.fields(doc, hooks=False).choices
 
     def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
-        """The answer as the task's fields give it; a spelled-out list is a list. None where the task has none."""
+        """The answer as the task's fields give it; a spelled-out list is a list. None if the task has none."""
         fields = self.form.renderer.fields(doc, hooks=False)
         if doc_to_target is None:
             return fields.target
         return self.form.renderer.reader.target(doc_to_target, doc, lambda: fields.choices or [])
 
     def doc_to_image(self, doc: Doc, doc_to_image: Any = None) -> Any:
-        """The images as the document has them: a value, or a list without empty ones; None where there are none."""
+        """The images as the document has them: a value, or a list without empty ones; None if there are none."""
         return self.form.renderer.media.value("doc_to_image", doc_to_image, doc)
 
     def doc_to_audio(self, doc: Doc, doc_to_audio: Any = None) -> Any:
@@ -320,7 +320,7 @@ class Task:
     ) -> Any:
         """The whole prompt of a document: system text, few-shot examples, question, beginning of the answer.
 
-        A text, or messages for a server that gets messages. A list of them where the document has several inputs, one
+        A text, or messages for a server that gets messages. A list of them if the document has several inputs, one
         for each.
         """
         options = PromptOptions(
@@ -347,7 +347,7 @@ class Task:
         """The requests of one document, tied to it; an override may return None to leave it out.
 
         The prompt is a text, messages, or one of these for each of several inputs. Messages are written by the chat
-        template, or as plain text where there is none.
+        template, or as plain text if there is none.
         """
         renderer, template = self.form.renderer, chat_template
         fields = renderer.fields(doc)

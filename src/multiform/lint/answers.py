@@ -15,7 +15,7 @@ from multiform.fields import Doc
 from multiform.formats.infer import about_choices
 from multiform.forms import Form, Sample
 from multiform.lint.documents import columns
-from multiform.lint.findings import Code, Finding, Hit
+from multiform.lint.findings import Finding, Hit
 from multiform.lint.prompts import Probe, Prompts, are_labels, values
 
 #: A pattern is reported if chance alone gives it once in ten thousand tasks, in this many documents or more.
@@ -42,13 +42,13 @@ def gold_hits(prompts: Prompts) -> Iterator[Hit]:
         yield _hit(code, doc_id, error, place)
 
 
-def _hit(code: Code, doc_id: int, error: DataError, where: str | None) -> Hit:
+def _hit(code: str, doc_id: int, error: DataError, where: str | None) -> Hit:
     problem = {"gold_not_a_choice": "the answer is none of the choices"}.get(code, "there are more choices than labels")
     hint = error.hint or "check it"
     return Hit(doc_id=doc_id, code=code, where=where, what=problem, hint=hint, example=error.what)
 
 
-def _cause(form: Form, doc: Doc) -> Code | None:
+def _cause(form: Form, doc: Doc) -> str | None:
     """Why a document cannot be rendered; None for a reason that is none of these."""
     format = form.format
     try:
@@ -182,29 +182,47 @@ def refers(choice: str, *, by_place: bool) -> bool:
 
 def reference_findings(form: Form, samples: Iterable[Sample]) -> list[Finding]:
     """Whether choices that speak of others are moved, or get labels that they do not mean."""
-    by_place = form.choice_order is not None
-    relabelled = form.format is not None and form.format.choice_labels not in (None, "letters")
-    if not by_place and not ("labels" in form.axes and relabelled):
-        return []
-    referring = [
-        (sample.doc_id, text)
-        for sample in samples
-        for text in (sample.texts or sample.choices)
-        if refers(text, by_place=by_place)
-    ]
-    if not referring:
-        return []
-    doc_id, text = referring[0]
-    return [
-        Finding(
-            code="choices_refer",
-            task=form.task_name,
-            where=form.where("doc_to_choice"),
-            what="choices speak of other choices, which the variation moves or gives other labels",
-            example=f"doc {doc_id}: {shorten(text, 60)}; {len({doc for doc, _ in referring})} documents",
-            hint="write variations: {order: null, labels: [letters]} in the task, or leave these documents out",
-        )
-    ]
+    checks = ReferenceChecks(form)
+    for sample in samples:
+        checks.see(sample)
+    return checks.findings()
+
+
+class ReferenceChecks:
+    """Whether choices that speak of others are moved or relabelled by a form, whose samples come one by one."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self._by_place = form.config.choice_order is not None
+        relabelled = form.format is not None and form.format.choice_labels not in (None, "letters")
+        self._is_needed = self._by_place or ("labels" in form.config.axes and relabelled)
+        self._first: tuple[int, str] | None = None
+        self._number = 0
+
+    def see(self, sample: Sample) -> None:
+        if not self._is_needed:
+            return
+        texts = sample.texts or sample.choices
+        referring = next((text for text in texts if refers(text, by_place=self._by_place)), None)
+        if referring is not None:
+            self._first = self._first or (sample.doc_id, referring)
+            self._number += 1
+
+    def findings(self) -> list[Finding]:
+        """The findings about the samples so far."""
+        if self._first is None:
+            return []
+        doc_id, text = self._first
+        return [
+            Finding(
+                code="choices_refer",
+                task=self.form.task_name,
+                where=self.form.where("doc_to_choice"),
+                what="choices speak of other choices, which the variation moves or gives other labels",
+                example=f"doc {doc_id}: {shorten(text, 60)}; {self._number} documents",
+                hint="write variations: {order: null, labels: [letters]} in the task, or leave these documents out",
+            )
+        ]
 
 
 #: A text that no document has.
@@ -254,7 +272,7 @@ def _gold_text(sample: Sample) -> str:
 
 def _answer_columns(prompts: Prompts) -> list[str]:
     """The columns that only the answer reads, not the choices."""
-    mapping = prompts.form.mapping
+    mapping = prompts.form.config.mapping
     answer = columns(mapping.answer) if mapping.answer is not None else None
     choice_columns = columns(mapping.choices) if mapping.choices is not None else frozenset()
     return [] if answer is None or choice_columns is None else sorted(answer - choice_columns)
@@ -269,7 +287,7 @@ def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bo
     question, answer = _question(prompts, probe.doc), {name: probe.doc.get(name) for name in names}
     if question is None:
         return False
-    if prompts.form.mapping.choices is None:
+    if prompts.form.config.mapping.choices is None:
         texts = {name: value for name, value in answer.items() if isinstance(value, str) and value.strip()}
         changed = _question(prompts, {**probe.doc, **dict.fromkeys(texts, _SENTINEL)}) or ""
         return _SENTINEL in changed and question in [changed.replace(_SENTINEL, text) for text in texts.values()]
@@ -291,7 +309,7 @@ def _stops(prompts: Prompts) -> Iterator[Hit]:
     stops = [stop for stop in form.generation_kwargs.get("until") or () if isinstance(stop, str)]
     place = form.where("generation_kwargs", "until")
     hint = "choose a stop string that only the layout has"
-    compared = form.compares and not form.unsafe_code  # the reference of code may be its tests
+    compared = form.compares and not form.config.unsafe_code  # the reference of code may be its tests
     for sample in prompts.samples if compared else ():
         answers = [str(text).strip() for text in sample.references]
         stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
@@ -342,7 +360,7 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
 
 
 def description_findings(prompts: Prompts) -> list[Finding]:
-    """A description or an instruction that speaks of choices, where prompts show none."""
+    """A description or an instruction that speaks of choices, although the prompts show none."""
     form = prompts.form
     if prompts.shows_choices or not prompts.probes:
         return []
@@ -353,7 +371,7 @@ def description_findings(prompts: Prompts) -> list[Finding]:
         texts = {**texts, **{name: getattr(form.format, name) for name in names}}
     for key, text in texts.items():
         if text and about_choices(text):
-            place = form.where(key) if key == "description" else form.where_format(key)
+            place = form.where(key) if key == "description" else form.where(*form.config.format_key(key))
             return [
                 Finding(
                     code="description_about_choices",

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.lint.findings import Code, Finding
+from multiform.lint.findings import Finding
 from multiform.prompts.filters import choice_list
 from multiform.prompts.template import compile_template, has_markup
 
@@ -45,11 +45,26 @@ def document_findings(fields: DocumentFields, docs: Iterable[tuple[int, Doc]]) -
     >>> [(finding.code, finding.example) for finding in document_findings(fields, enumerate(docs))]
     [('mixed_answers', "a: 0 in doc 0, '1' in doc 1"), ('duplicate_choices', "doc 0: 'x' in ['x', 'x']")]
     """
-    checks = list(_checks(fields))
+    checks = DocumentChecks(fields)
     for doc_id, doc in docs:
-        for check in checks:
+        checks.see(doc_id, doc)
+    return checks.findings()
+
+
+class DocumentChecks:
+    """The checks of documents that come one by one."""
+
+    def __init__(self, fields: DocumentFields) -> None:
+        self.fields = fields
+        self._checks = list(_checks(fields))
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        for check in self._checks:
             check.see(doc_id, doc)
-    return [finding for check in checks for finding in check.findings(fields)]
+
+    def findings(self) -> list[Finding]:
+        """The findings about the documents so far."""
+        return [finding for check in self._checks for finding in check.findings(self.fields)]
 
 
 def columns(spec: FieldSpec) -> frozenset[str] | None:
@@ -101,12 +116,12 @@ _KINDS: dict[type, str] = {bool: "true or false", int: "numbers", float: "number
 class _DocumentCheck:
     """A check that counts documents and keeps the first one as the example."""
 
-    code: Code
+    code: str
     what: str
     hint: str
     #: The attribute of `DocumentFields` that has the place in the task file to change.
     place: str = "where"
-    #: Gets the index of a document and the document; returns what is shown of it, or None where it is right.
+    #: Gets the index of a document and the document; returns what is shown of it, or None if it is right.
     problem: Callable[[int, Doc], str | None]
     #: Whether only a problem of most documents counts.
     of_most: bool = False
@@ -209,7 +224,7 @@ _PLACEHOLDERS = frozenset({"ns", "n/a", "null", "nan", "none", "todo", "tbd"})
 
 
 def _read_choices(field: Field, doc: Doc) -> list[Any]:
-    """The choices of a document; none where they cannot be read, which is an error when they are rendered."""
+    """The choices of a document; none if they cannot be read, which is an error when they are rendered."""
     try:
         choices = choice_list(field.value(doc))
     except MultiformError:

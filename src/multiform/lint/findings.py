@@ -9,55 +9,6 @@ from typing import Any, Literal
 from multiform.errors import ConfigError, UsageError, nearest
 from multiform.forms import Form
 
-Code = Literal[
-    # spaces and sections of the prompt
-    "missing_space",
-    "doubled_space",
-    "trailing_space",
-    "glued_sections",
-    # few-shot examples
-    "shots_unlike_question",
-    "shots_show_other_answer",
-    "evaluated_docs_in_shots",
-    "shots_from_evaluated_split",
-    # answers
-    "answer_in_prompt",
-    "description_about_choices",
-    "stop_in_answer",
-    "stop_in_prompt",
-    # choices and gold
-    "duplicate_choices",
-    "choices_refer",
-    "gold_not_a_choice",
-    "answer_base_unclear",
-    "mixed_answers",
-    "too_few_labels",
-    "length_gives_answer_away",
-    "skewed_gold",
-    # documents
-    "duplicate_rows",
-    "empty_question",
-    "placeholder",
-    "unlabelled",
-    "filler_choices",
-    "list_as_text",
-    "mixed_languages",
-    "unpinned_revision",
-    # tokens
-    "label_not_one_token",
-    "uneven_labels",
-    "token_across_border",
-    "doubled_bos",
-    "chat_template_strips",
-    "truncated_prompts",
-    # the run
-    "chat_template_unused",
-    "instructed_base_model",
-    "little_room_to_think",
-    "prefilled_thought",
-    "no_corpus",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -75,7 +26,8 @@ class Explanation:
         return f"| `{code}` | {self.meaning} {self.why} | {self.fix} |"
 
 
-CODES: dict[Code, Explanation] = {
+#: Every code of a finding, with its explanation.
+CODES: dict[str, Explanation] = {
     "missing_space": Explanation(
         "Two parts of a prompt touch: a label and its text, or the prompt and its answer ('Answer:Paris').",
         "Models saw 'Answer: Paris' in training; without the space the answer has other, rarer tokens.",
@@ -83,7 +35,7 @@ CODES: dict[Code, Explanation] = {
     ),
     "doubled_space": Explanation(
         "Two spaces in a row where two parts of a prompt meet, or where a prompt and its answer meet.",
-        "The second space is often a token of its own, so that the answer is scored after something unusual.",
+        "The second space is often a token of its own, so the answer is scored after something unusual.",
         "Remove the space on one side, or trim the column: {{ question.strip() }}.",
     ),
     "trailing_space": Explanation(
@@ -276,10 +228,9 @@ CODES: dict[Code, Explanation] = {
 
 def explanation(code: str) -> Explanation:
     """What a code means; an unknown one is an error with the nearest."""
-    known = {str(name): text for name, text in CODES.items()}
-    if code not in known:
-        raise UsageError(f"no code '{code}'", where="--explain", hint=nearest(code, known, listed="codes"))
-    return known[code]
+    if code not in CODES:
+        raise UsageError(f"no code '{code}'", where="--explain", hint=nearest(code, CODES, listed="codes"))
+    return CODES[code]
 
 
 Level = Literal["warning", "info"]
@@ -293,18 +244,21 @@ class Finding:
     t.yaml: no question (doc 4); add it [empty_question]
     """
 
-    code: Code
+    code: str
     #: The task, without a format; empty for a finding about the whole run.
     task: str = ""
-    #: The form, where the finding is about its prompts; empty where it holds for all forms of the task.
+    #: The form, if the finding is about its prompts; empty if it holds for all forms of the task.
     form: str = ""
     where: str | None
     what: str
     example: str = ""
     hint: str
     level: Level = "warning"
-    #: How many documents have it, where documents were counted.
+    #: How many documents have it, if documents were counted.
     docs: int | None = None
+
+    def __post_init__(self) -> None:
+        assert self.code in CODES
 
     def __str__(self) -> str:
         place = (f"{self.where}: " if self.where else "") + (f"{self.form}: " if "@" in self.form else "")
@@ -321,7 +275,7 @@ class Hit:
     """A problem in one document; hits that differ only in the document become one finding."""
 
     doc_id: int
-    code: Code
+    code: str
     where: str | None
     what: str
     hint: str
@@ -330,7 +284,7 @@ class Hit:
 
 def as_findings(hits: Iterable[Hit], total: int, *, task: str, form: str = "") -> list[Finding]:
     """The hits of `total` documents as findings, with the first document of each as its example."""
-    groups: dict[tuple[Code, str | None, str], dict[int, Hit]] = {}
+    groups: dict[tuple[str, str | None, str], dict[int, Hit]] = {}
     for hit in hits:
         groups.setdefault((hit.code, hit.where, hit.what), {}).setdefault(hit.doc_id, hit)
     return [
@@ -360,7 +314,7 @@ def drop_silenced(form: Form, findings: Iterable[Finding]) -> list[Finding]:
 
 def silenced_codes(form: Form) -> Mapping[str, str]:
     """The codes that a task silences, each with its reason."""
-    codes = form.lint_ignore
+    codes = form.config.lint_ignore or {}
     for code, reason in codes.items():
         place = form.where("lint_ignore", code)
         if code not in CODES:
@@ -372,7 +326,7 @@ def silenced_codes(form: Form) -> Mapping[str, str]:
 
 def summary(findings: Iterable[Finding]) -> list[tuple[Level, str]]:
     """One line for each code: its first finding, and the names of the other tasks that have it."""
-    by_code: dict[Code, dict[str, Finding]] = {}
+    by_code: dict[str, dict[str, Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, {}).setdefault(finding.task, finding)
     return [_line(list(by_task.values())) for by_task in by_code.values()]

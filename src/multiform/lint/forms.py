@@ -19,7 +19,7 @@ from multiform.lint.answers import (
     reference_findings,
     stop_findings,
 )
-from multiform.lint.documents import DocumentFields, document_findings
+from multiform.lint.documents import DocumentChecks, DocumentFields, document_findings
 from multiform.lint.findings import Finding, as_findings, drop_silenced, silenced_codes
 from multiform.lint.prompts import render
 from multiform.lint.shots import pool_hits, shot_findings
@@ -35,20 +35,54 @@ def task_findings(form: Form, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
 
 def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
     """The findings about several forms; documents that forms of a task read in the same way are checked once."""
-    findings: list[Finding] = []
-    checked: set[str] = set()
-    for form, docs in forms:
-        fields = _fields(form)
-        alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
-        task_issues = fewshot_findings(form) if alike in checked else task_findings(form, docs)
-        findings += drop_silenced(form, [*task_issues, *answer_base_findings(form)])
-        checked.add(alike)
-    return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
+    given = list(forms)
+    lint = TasksLint([form for form, _ in given])
+    for form, docs in given:
+        for doc_id, doc in docs if lint.reads(form) else ():
+            lint.see(form, doc_id, doc)
+    return lint.findings()
+
+
+class TasksLint:
+    """The findings about several forms, whose documents come one by one."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self.forms = forms
+        #: The checks of documents, for the first of the forms that read them in the same way.
+        self._checks: dict[str, DocumentChecks] = {}
+        checked: set[str] = set()
+        for form in forms:
+            fields = _fields(form)
+            alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
+            if alike not in checked:
+                self._checks[form.name] = DocumentChecks(fields)
+            checked.add(alike)
+
+    def reads(self, form: Form) -> bool:
+        """Whether documents of the form are checked."""
+        return form.name in self._checks
+
+    def see(self, form: Form, doc_id: int, doc: Doc) -> None:
+        """Check a document of a form."""
+        checks = self._checks.get(form.name)
+        if checks is not None:
+            checks.see(doc_id, doc)
+
+    def findings(self) -> list[Finding]:
+        """The findings about the forms and the documents so far."""
+        findings: list[Finding] = []
+        for form in self.forms:
+            issues = self._checks[form.name].findings() if self.reads(form) else []
+            issues += fewshot_findings(form)
+            issues += _revision_findings(form) if self.reads(form) else []
+            findings += drop_silenced(form, [*issues, *answer_base_findings(form)])
+        return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
 
 
 def _fields(form: Form) -> DocumentFields:
     """The fields that the task reads, before any format or perturbation."""
-    raw = form.stated_mapping
+    config = form.config
+    raw = config.stated_mapping if config.recovered is None else config.recovered.mapping
     named = form.format is not None
     return DocumentFields(
         task=form.task_name,
@@ -66,11 +100,11 @@ def _fields(form: Form) -> DocumentFields:
 
 def _revision_findings(form: Form) -> list[Finding]:
     """Whether the dataset of a task comes from the hub at a revision that may move."""
-    path = form.dataset_path
-    bases = [*([] if form.file is None else [form.file.parent]), Path.cwd()]
+    path, source = form.config.dataset_path, form.config.stated.source
+    bases = [*([] if source is None else [source.file.parent]), Path.cwd()]
     if not path or path.count("/") != 1 or any((base / path).exists() for base in bases):
         return []  # not a dataset of the hub
-    if form.dataset_revision not in (None, "main"):
+    if form.config.dataset_kwargs.get("revision") not in (None, "main"):
         return []
     return [
         Finding(
@@ -89,7 +123,7 @@ def fewshot_findings(form: Form) -> list[Finding]:
     fewshot = form.fewshot
     if not form.num_fewshot or form.output_type == "loglikelihood_rolling":
         return []
-    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not form.process_docs:
+    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not form.config.process_docs:
         return []
     if form.source.has_own_docs or {"fewshot_docs", "eval_docs"} & form.hooks.keys():
         return []  # the task's own code chooses the documents
@@ -139,9 +173,9 @@ def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: 
     written = [form for form in forms if form.output_type == "generate_until"]
     if template is None:
         # Only models with a tokenizer say whether they have a template.
-        return _instructed(model, written) if model.tokenizer_info() else []
+        return _instruction_findings(model, written) if model.tokenizer_info() else []
     if apply_chat_template:
-        return [finding for form in written for finding in _thinking(model, form, template)]
+        return [finding for form in written for finding in _thinking_findings(model, form, template)]
     if all(form.output_type == "loglikelihood_rolling" for form in forms):
         return []
     return [
@@ -154,7 +188,7 @@ def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: 
     ]
 
 
-def _instructed(model: Model, forms: Sequence[Form]) -> list[Finding]:
+def _instruction_findings(model: Model, forms: Sequence[Form]) -> list[Finding]:
     """Formats for chat models, asked of a model without a chat template."""
     meant = [form for form in forms if form.format is not None and form.format.meant_for == "chat"]
     return [
@@ -172,7 +206,7 @@ def _instructed(model: Model, forms: Sequence[Form]) -> list[Finding]:
     ]
 
 
-def _thinking(model: Model, form: Form, template: str) -> list[Finding]:
+def _thinking_findings(model: Model, form: Form, template: str) -> list[Finding]:
     """A prefilled answer or a small limit of tokens, for a model that thinks."""
     is_off = '"enable_thinking": false' in model.chat_template_name()
     if "think" not in template or is_off:
@@ -202,7 +236,7 @@ def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
             level="info",
         )
         for form in forms
-        if form.should_decontaminate and "no_corpus" not in silenced_codes(form)
+        if form.config.should_decontaminate and "no_corpus" not in silenced_codes(form)
     ]
 
 

@@ -105,7 +105,7 @@ class Probe:
     """A document whose prompt was taken apart.
 
     `turns` are the messages of its (first) prompt. `question` is the text of its question, in which marks stand
-    around all that comes from the document, or None where they cannot be told apart.
+    around all that comes from the document, or None if they cannot be told apart.
     """
 
     doc_id: int
@@ -119,7 +119,7 @@ class Prompts:
     """The rendered documents of a form.
 
     `failures` are documents that cannot be rendered, with the reason. `probes` are the others, taken apart; there
-    are none where the task's own code makes its prompts.
+    are none if the task's own code makes its prompts.
     """
 
     form: Form
@@ -142,13 +142,13 @@ class Prompts:
 
     @cached_property
     def choice_texts(self) -> dict[int, tuple[str, ...]]:
-        """The texts of the choices of each document, where it has any."""
+        """The texts of the choices of each document, if it has any."""
         texts = {sample.doc_id: sample.texts or sample.choices for sample in self.samples}
         return {doc_id: choices for doc_id, choices in texts.items() if len(choices) > 1}
 
     @cached_property
     def shared_choices(self) -> tuple[str, ...]:
-        """The choices, where all documents have the same, such as yes and no."""
+        """The choices, if all documents have the same, such as yes and no."""
         distinct = set(self.choice_texts.values())
         return distinct.pop() if len(distinct) == 1 and len(self.choice_texts) > 1 else ()
 
@@ -240,7 +240,7 @@ def _take_apart(form: Form, samples: list[Sample]) -> tuple[list[Probe], list[Sh
 
 
 def _marked_question(form: Form, doc: Doc, question: str) -> str | None:
-    """The question with marks around the document's texts; None where marks change more than that."""
+    """The question with marks around the document's texts; None if marks change more than that."""
     try:
         text = str(form.renderer.fields(mark(doc)).question)
     except Exception:  # noqa: BLE001  (a task's own code may raise anything about a changed document)

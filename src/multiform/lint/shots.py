@@ -90,7 +90,7 @@ def _layout(prompts: Prompts) -> Iterator[Finding]:
 
 
 def _question_frame(prompts: Prompts, questions: Sequence[str]) -> _Frame:
-    """The text of the template around the questions, or what all have in common where that is not known."""
+    """The text of the template around the questions, or what all have in common if that is not known."""
     frames = [list(literals(probe.question)) for probe in prompts.probes if probe.question is not None]
     if len(frames) < len(questions):
         return _text_frame(questions)
@@ -148,7 +148,7 @@ def _answers(prompts: Prompts) -> Iterator[Finding]:
     if form.output_type == "multiple_choice":
         wrong = [_is_no_choice(form.renderer, shot) for shot in prompts.shots]
         problem = "the answers of examples are none of the choices that are scored"
-    elif form.output_type == "generate_until" and form.compares and not form.unsafe_code:
+    elif form.output_type == "generate_until" and form.compares and not form.config.unsafe_code:
         wrong = [_scores_nothing(form, shot) for shot in prompts.shots]
         problem = "the answers of examples would count as wrong if a model wrote them"
     else:
@@ -186,7 +186,7 @@ def _scores_nothing(form: Form, shot: Shot) -> bool:
     try:
         sample = form.renderer.with_requests(0, shot.doc, [Instance(0, 0, request)])
         completion = shot.answer.content.removeprefix(sample.gen_prefix)
-        scored = form.scorer.score(sample, [Completion(completion)] * form.repeats)
+        scored = form.scorer.score(sample, [Completion(completion)] * form.config.repeats)
     except MultiformError:  # examples may have other columns than documents
         return False
     if listed:
@@ -214,7 +214,7 @@ def pool_hits(prompts: Prompts) -> Iterator[Hit]:
 
 
 def _key(renderer: Renderer, doc: Doc) -> tuple[str, tuple[str, ...]] | None:
-    """The question and the choices of a document; None where they cannot be read."""
+    """The question and the choices of a document; None if they cannot be read."""
     fields = renderer.fields(doc)
     raw = renderer.form.format is not None
     try:

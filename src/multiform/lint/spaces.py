@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from multiform.errors import shorten
-from multiform.lint.findings import Code, Hit
+from multiform.lint.findings import Hit
 from multiform.lint.prompts import Literal, Probe, Prompts, literals
 from multiform.prompts.prompt import Turn
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
@@ -24,7 +24,7 @@ _UNSPACED = re.compile(
 
 #: What stands after a message.
 _KEYS = {"system": "description", "user": "target_delimiter", "assistant": "fewshot_delimiter"}
-_WHAT: dict[Code, str] = {
+_WHAT: dict[str, str] = {
     "missing_space": "a space is missing",
     "doubled_space": "two spaces in a row",
     "trailing_space": "a space at the end of a line",
@@ -44,7 +44,7 @@ def space_hits(prompts: Prompts) -> Iterator[Hit]:
     yield from _request_hits(prompts)
 
 
-def _template_faults(probe: Probe) -> Iterator[tuple[Code, str]]:
+def _template_faults(probe: Probe) -> Iterator[tuple[str, str]]:
     """The faults of a question where its template meets the texts of the document, each with the place in it."""
     for part in literals(probe.question) if probe.question is not None else ():
         around = part.before[-12:] + part.text + part.after[:12]
@@ -52,7 +52,7 @@ def _template_faults(probe: Probe) -> Iterator[tuple[Code, str]]:
             yield code, around
 
 
-def _faults(part: Literal) -> Iterator[Code]:
+def _faults(part: Literal) -> Iterator[str]:
     left, right = part.before[-1:], part.after[:1]
     text = left + part.text + right
     if _DOUBLED.search(text):
@@ -90,7 +90,7 @@ def _joint_hits(prompts: Prompts, probe: Probe) -> Iterator[Hit]:
             yield _hit(code, prompts.form.where(key), probe.doc_id, example, f"change {key}")
 
 
-def _joint_fault(message: Turn, following: Turn) -> Code | None:
+def _joint_fault(message: Turn, following: Turn) -> str | None:
     before, after = message.content + message.after, following.content
     if not before or not after:
         return None
@@ -120,7 +120,7 @@ def _request_hits(prompts: Prompts) -> Iterator[Hit]:
                 yield _hit("trailing_space", place, sample.doc_id, example, "remove it", message)
 
 
-def _border_faults(context: str, continuation: str, prompts: Prompts) -> Iterator[tuple[Code, str, str]]:
+def _border_faults(context: str, continuation: str, prompts: Prompts) -> Iterator[tuple[str, str, str]]:
     """Each fault between a prompt and what is scored after it: its code, the key to change, and the place."""
     answers = "doc_to_target" if prompts.delimiter_key == "doc_to_target" else "doc_to_choice"
     around = context[-20:] + continuation[:20]
@@ -140,6 +140,6 @@ def _ends_in_space(context: str, gen_prefix: str, prompts: Prompts) -> bool:
     return context[-1:] in (" ", "\t") and (bool(gen_prefix) or not prompts.chat)
 
 
-def _hit(code: Code, where: str | None, doc_id: int, example: str, hint: str, what: str | None = None) -> Hit:
+def _hit(code: str, where: str | None, doc_id: int, example: str, hint: str, what: str | None = None) -> Hit:
     shown = shorten(example, 90)
     return Hit(doc_id=doc_id, code=code, where=where, what=what or _WHAT[code], hint=hint, example=shown)

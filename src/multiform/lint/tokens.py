@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.errors import ModelError, UsageError, shorten
 from multiform.forms import Sample
-from multiform.lint.findings import Code, Finding, Hit
+from multiform.lint.findings import Finding, Hit
 from multiform.lint.prompts import Prompts, are_labels
 from multiform.prompts.prompt import chat_messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
-if TYPE_CHECKING:  # a tokenizer is only needed where one is named
+if TYPE_CHECKING:  # a tokenizer is only needed if one is named
     from multiform.models.tokenizer import Encoder
     from multiform.models.torch.plan import Tokens
     from multiform.prompts.prompt import ChatTemplate
@@ -22,13 +22,13 @@ if TYPE_CHECKING:  # a tokenizer is only needed where one is named
 _KEYS = {"system": "description", "user": "doc_to_text", "assistant": "doc_to_target"}
 #: The number of documents that are tokenized together.
 _CHUNK = 64
-#: Tokens of a completion where a task does not limit it.
+#: Tokens of a completion if a task does not limit it.
 _MAX_GEN_TOKS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenizer:
-    """A tokenizer, its chat template, and how many tokens its model reads, where that is known."""
+    """A tokenizer, its chat template, and how many tokens its model reads, if that is known."""
 
     encoder: Encoder
     max_length: int | None
@@ -72,7 +72,7 @@ def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
     numbers = dict(zip(longest, (scored for _, _, scored in _borders(sample, tokenizer.encoder)), strict=False))
     shown = ", ".join(f"{shorten(choice, 20)} {number}" for choice, number in numbers.items())
     scores_labels = form.format.scored == "labels" if form.format is not None else are_labels(longest)
-    problems: dict[Code, tuple[str, str]] = {}
+    problems: dict[str, tuple[str, str]] = {}
     if scores_labels and any(number > 1 for number in numbers.values()):
         problem = "labels that are scored have several tokens"
         problems["label_not_one_token"] = problem, "choose other labels, or another target_delimiter"
@@ -97,7 +97,7 @@ def _borders(sample: Sample, encoder: Encoder) -> Iterator[tuple[LoglikelihoodRe
     """Each scored continuation: its request, whether a token spans its border, and its number of tokens.
 
     White space at the end of a context, such as the line break of a chat template, is scored with the continuation
-    but is no part of it.
+    but is not part of it.
     """
     from multiform.models.tokenizer import move_whitespace
 
@@ -173,7 +173,7 @@ def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
 
 
 def _room(request: Any) -> int:
-    """Tokens beside those of the text: those of a completion; the last token of a scored text is no input."""
+    """Tokens beside those of the text: those of a completion; the last token of a scored text is not an input."""
     if isinstance(request, GenerationRequest):
         return int(request.gen_kwargs.get("max_gen_toks", _MAX_GEN_TOKS))
     return -1

@@ -23,7 +23,7 @@ _WORDS: dict[Any, tuple[str, str]] = {
 
 T = TypeVar("T")
 DEFAULT_MAX_GEN_TOKS = 256
-#: The value of `max_gen_toks` for a completion that may fill the context of the model.
+#: The value of `max_gen_toks` for a completion that may fill the context of the model; "context-64" leaves 64 tokens.
 CONTEXT = "context"
 #: Names of the token limit, with decreasing precedence.
 LIMIT_NAMES = GENERATION_ALIASES["max_gen_toks"]
@@ -155,8 +155,9 @@ class GenerationOptions:
 
     until: tuple[str, ...] = ()
     max_gen_toks: int = DEFAULT_MAX_GEN_TOKS
-    #: Whether the completion may fill what the prompt leaves of the model's context.
+    #: Whether the completion may fill what the prompt leaves of the model's context, and how many tokens it leaves.
     fills_context: bool = False
+    reserved: int = 0
     temperature: float = 0.0
     top_p: float | None = None
     top_k: int | None = None
@@ -180,6 +181,7 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
         until=_until(gen_kwargs.get("until")),
         max_gen_toks=next((limit for limit in limits if limit is not None), DEFAULT_MAX_GEN_TOKS),
         fills_context=fills_context,
+        reserved=_reserved(gen_kwargs) if fills_context else 0,
         temperature=_temperature(gen_kwargs),
         top_p=_number(gen_kwargs, "top_p", float, least=0, most=1),
         top_k=_number(gen_kwargs, "top_k", int, least=-1),
@@ -191,8 +193,16 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
 
 def is_context_limit(gen_kwargs: Mapping[str, Any]) -> bool:
     """Whether a completion is limited by the model's context alone: ``max_gen_toks: context``."""
-    given = [gen_kwargs[name] for name in LIMIT_NAMES if gen_kwargs.get(name) is not None]
-    return bool(given) and given[0] == CONTEXT
+    return str(_limit(gen_kwargs)).partition("-")[0] == CONTEXT
+
+
+def _reserved(gen_kwargs: Mapping[str, Any]) -> int:
+    """The tokens of the context that a completion leaves free: 64 for ``max_gen_toks: context-64``."""
+    return int(str(_limit(gen_kwargs)).partition("-")[2] or 0)
+
+
+def _limit(gen_kwargs: Mapping[str, Any]) -> Any:
+    return next((gen_kwargs[name] for name in LIMIT_NAMES if gen_kwargs.get(name) is not None), None)
 
 
 def _temperature(gen_kwargs: Mapping[str, Any]) -> float:

@@ -193,7 +193,7 @@ class LocalModel(Model):
         options = generation_options(request.gen_kwargs)
         self._check_generation(request, options)
         if options.fills_context:  # a prompt that leaves too little room is truncated
-            room = max(self.max_length - len(prompt), self.max_length // 4, 1)
+            room = max(self.max_length - len(prompt) - options.reserved, self.max_length // 4, 1)
             options = replace(options, max_gen_toks=room)
         max_prompt_length = self._max_prompt_length(options.max_gen_toks)
         if max_prompt_length < 1:

@@ -6,9 +6,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from multiform.errors import ModelError, UsageError
+from multiform.models.prices import Price
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
 from multiform.requests import (
@@ -35,6 +37,13 @@ class Workload:
     unshared: int = 0
     decode: int = 0
     completions: int = 0
+
+    def __add__(self, other: Workload) -> Workload:
+        return Workload(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+
+    def scaled(self, factor: float) -> Workload:
+        """The tokens of requests that are `factor` times as many."""
+        return Workload(**{each.name: round(getattr(self, each.name) * factor) for each in fields(self)})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,6 +140,13 @@ def no_loglikelihoods(model: str, form: str, *, labels: bool = False) -> UsageEr
     return UsageError(f"the model '{model}' {gives} '{form}' scores", where="--model", hint=hint)
 
 
+def no_continuation(form: str) -> UsageError:
+    """The error that a form scores choices after a thought, on a server that gets messages instead of a text."""
+    message = f"'{form}' scores choices after a thought, and this server begins a new answer instead"
+    hint = "use --model openai-completions with tokenizer=NAME, or a format whose answer is written (@mcq_cot)"
+    return UsageError(message, where="--model", hint=hint)
+
+
 def no_chat_template(model: str) -> ModelError:
     """The error that a model has no chat template."""
     return ModelError(f"model '{model}' has no chat template", hint="run without --apply_chat_template")
@@ -152,12 +168,16 @@ class Model(ABC):
     media: frozenset[Kind] = frozenset()
     #: Whether it gives log-likelihoods; one that only generates says False, and tasks that need them are refused.
     scores: ClassVar[bool] = True
+    #: Whether prompts are texts that it continues; a chat server makes messages of them, after which its answer begins.
+    continues_texts: ClassVar[bool] = True
     #: Whether outputs are stored where the user has not said so. A class says it for itself alone: its code decides
     #: its outputs, and a subclass may return others under the same `identity`.
     stored: ClassVar[bool] = False
     #: Whether it looks at `stop_requested()` itself: once that is true, it begins nothing new, yields the responses
     #: to what is in flight, and ends. The streams of other models are closed after their next response.
     handles_stop: bool = False
+    #: Whether requests go to a server in batches, which cannot be stopped one by one.
+    batch: bool = False
     #: How long loading it took, where the engine has loaded it.
     loading_seconds: float = 0.0
 
@@ -233,6 +253,14 @@ class Model(ABC):
     def server_tokens(self) -> dict[str, int]:
         """The tokens of prompts and completions that a server has counted so far; empty where there is none."""
         return {}
+
+    def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
+        """About how many tokens of prompts, and at most how many of completions, a server would count; else empty."""
+        return {}
+
+    def price(self, file: Path | None = None) -> Price | None:
+        """What the tokens of a server cost, by a user's file or the known prices; None where that is not known."""
+        return None
 
     def info(self) -> dict[str, Any]:
         """Facts about the model for the results file, beside its name and arguments."""

@@ -40,19 +40,19 @@ class ChatTemplate:
 
     @property
     def text(self) -> str | None:
-        """The template itself, or None where the tokenizer has none."""
+        """The template itself, or None if the tokenizer has none."""
         return select_template(self.tokenizer.chat_template, self.template)
 
     def check_name(self) -> None:
-        """Refuse a name that the tokenizer does not have; warn where it has a single template without a name."""
+        """Refuse a name that the tokenizer does not have; warn if it has a single template without a name."""
         if self.text is not None and not isinstance(self.tokenizer.chat_template, Mapping):
             logger.warning("%s: there is one chat template alone; it is used for '%s'", self.model, self.template)
 
     def check_thinking(self) -> None:
-        """Refuse arguments about thinking that the template does not read; warn where it cannot switch thinking."""
+        """Refuse arguments about thinking that the template does not read; warn if it cannot switch thinking."""
         for name in ("reasoning_effort", "thinking_budget"):
             if name in self.variables and name not in (self.text or ""):
-                message = f"the chat template of '{self.model}' does not read {name}, so that it changes nothing"
+                message = f"the chat template of '{self.model}' does not read {name}, so it changes nothing"
                 hint = "leave it out, or give what the template reads in chat_template_args"
                 raise UsageError(message, where=name, hint=hint)
         if "enable_thinking" in self.variables and "enable_thinking" not in (self.text or ""):
@@ -65,7 +65,7 @@ class ChatTemplate:
         return f" {json.dumps(chosen, sort_keys=True, default=str)}" if chosen else ""
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        """The messages as one prompt; without the system message where the template refuses it."""
+        """The messages as one prompt; without the system message if the template refuses it."""
         options = {
             **self.variables,
             "chat_template": self.text,
@@ -97,7 +97,7 @@ _now: ContextVar[datetime] = ContextVar("now")
 
 
 def apply_bounded(apply: Callable[[], Any], text: str, model: str) -> str:
-    """The prompt that `apply` renders with transformers; a ModelError where that takes too much time or memory.
+    """The prompt that `apply` renders with transformers; a ModelError if that takes too much time or memory.
 
     Anybody can have written the chat template of a model.
     """
@@ -119,7 +119,7 @@ def apply_bounded(apply: Callable[[], Any], text: str, model: str) -> str:
 
 @lru_cache(maxsize=64)
 def _meter_template(text: str) -> bool:
-    """Have transformers use a metered template, which it compiles once and keeps; False where a version cannot."""
+    """Have transformers use a metered template, which it compiles once and keeps; False if a version cannot."""
     from transformers.utils import chat_template_utils as utils
 
     compile_plain = getattr(utils, "_cached_compile_jinja_template", None)
@@ -169,7 +169,7 @@ def template_variables(
 
 
 def select_template(templates: str | Mapping[str, str] | None, name: str | None) -> str | None:
-    """The template of that name among a tokenizer's, or its default or only one; None where it has none.
+    """The template of that name among a tokenizer's, or its default or only one; None if it has none.
 
     >>> select_template({"default": "a", "tool_use": "b"}, "tool_use")
     'b'
@@ -186,7 +186,7 @@ def select_template(templates: str | Mapping[str, str] | None, name: str | None)
 def apply_tokenizer_template(
     tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool
 ) -> str:
-    """The messages as one prompt by a tokenizer's default template; an error where it has none or it fails."""
+    """The messages as one prompt by a tokenizer's default template; an error if it has none or it fails."""
     if not tokenizer.chat_template:
         what = "the tokenizer has no chat template"
         raise ModelError(what, where=tokenizer.name_or_path, hint="run without --apply_chat_template")

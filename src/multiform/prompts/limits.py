@@ -1,15 +1,16 @@
-"""What a rendering may cost, in one rule for everything that a template can do.
+"""What a rendering may cost.
 
-Each operation is charged, before it runs, the most that it could cost by the sizes of what it works on. A rendering
-within the allowance is harmless and is not looked at any further. The charge is an upper bound that never needs to be
-exact: a rendering that exceeds the allowance is tried in a child process with limits of time and memory, and refused
-only where the child does not survive.
+A limit of time stops loops and recursion, in the main thread. What runs in one call of Python cannot be stopped, and
+may fill the memory: it is charged, before it runs, the most that it could cost by the sizes of what it works on. A
+rendering within the allowance is harmless. The charge is an upper bound that never needs to be exact: a rendering that
+exceeds the allowance is tried in a child process with limits of time and memory, and refused only if the child does
+not survive.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from decimal import Decimal
 from types import TracebackType
@@ -17,7 +18,6 @@ from typing import Any, TypeVar
 
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context, LoopContext
-from jinja2.utils import Namespace
 
 from multiform.deadline import MAX_SECONDS, survives, within
 
@@ -41,7 +41,6 @@ _LINEAR = frozenset((
 ))  # fmt: skip
 _SMALL = frozenset((bool, float, type(None)))
 _COLLECTIONS: Any = (list, tuple, set, frozenset, type({}.keys()), type({}.values()), type({}.items()))
-_SIZED: Any = (*_COLLECTIONS, dict)
 _SINGLE = frozenset((str, int, *_SMALL))
 _NUMBERS = (int, float, Decimal)
 _DIGITS = re.compile(r"\d+")
@@ -147,9 +146,6 @@ def size_of(value: Any) -> int:
         elif isinstance(item, Mapping):
             total += STEP * len(item)
             waiting += [*item.keys(), *item.values()] if total <= _ALLOWANCE else ()
-        elif isinstance(item, Namespace):
-            waiting.append(object.__getattribute__(item, "_Namespace__attrs"))
-            total += STEP
         elif isinstance(item, Sequence) or hasattr(type(item), "shape"):  # a range, an array
             total += STEP * int(getattr(item, "size", 0) or len(item))
         else:
@@ -158,12 +154,9 @@ def size_of(value: Any) -> int:
 
 
 def charge(name: str, values: Sequence[Any]) -> None:
-    """Charge an operation on values: the product of the two largest sizes, or the sum where that is known to do.
-
-    To put n items into a mapping may take n² comparisons, where a stranger has chosen the items.
-    """
+    """Charge an operation on values: the product of the two largest sizes, or the sum if that is known to do."""
     largest = second = 1
-    total = compared = 0
+    total = 0
     for value in values:
         size = size_of(value)
         total += size
@@ -171,28 +164,21 @@ def charge(name: str, values: Sequence[Any]) -> None:
             largest, second = size, largest
         elif size > second:
             second = size
-        if type(value) not in _SINGLE and isinstance(value, _SIZED):
-            compared += len(value) ** 2 >> 4
-    spend(STEP + compared + (total if name in _LINEAR else largest * second))
+    spend(STEP + (total if name in _LINEAR else largest * second))
 
 
 def charge_call(
     name: str, values: Sequence[Any], named: Mapping[str, Any], owner: Any = None
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Charge a call of a method or filter, and give its arguments; items of iterators are charged as they are drawn."""
+    """Charge a call of a method or filter, and give its arguments, with lists in place of iterators."""
+    if any(map(_is_iterator, (*values, *named.values()))):
+        values = [list(value) if _is_iterator(value) else value for value in values]
+        named = {key: list(value) if _is_iterator(value) else value for key, value in named.items()}
     operands = [owner, *values, *named.values()]
     charge(name, operands)
-    if name in ("format", "strftime", "strftime_now"):
+    if name == "format":
         charge_format(next((value for value in operands if isinstance(value, str)), ""), operands)
-    elif name == "tojson" and len(operands) > 2:  # the indent is repeated for each level of a value
-        spend(100 * max(map(size_of, operands)) * max(map(size_of, operands[2:])))
-    if _meter.get() is None or not any(map(_is_iterator, operands)):
-        return values, named
-    largest = 1 if name in _LINEAR else max(map(size_of, operands))
-    return (
-        [_each_charged(value, largest) if _is_iterator(value) else value for value in values],
-        {key: _each_charged(value, largest) if _is_iterator(value) else value for key, value in named.items()},
-    )
+    return values, named
 
 
 def charge_format(text: str | bytes, values: Any) -> None:
@@ -214,15 +200,10 @@ def largest_number(text: str | bytes) -> int:
 
 
 def charge_operator(operator: str, left: Any, right: Any) -> None:
-    """Charge an operator; of numbers, the digits count, and their product."""
-    if isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS):
-        bits = _bits(left), _bits(right)
-        if operator == "**" and isinstance(left, int) and isinstance(right, int):
-            bits = (bits[0] * min(abs(right), _ALLOWANCE),) * 2
-        spend(STEP + (bits[0] * bits[1] >> 9))
-    elif operator == "%" and isinstance(left, str | bytes):
+    """Charge an operator. Numbers are small, as `check_number` sees to it, and so is what is computed of them."""
+    if operator == "%" and isinstance(left, str | bytes):
         charge_format(left, right)
-    else:
+    elif operator == "**" or not isinstance(left, _NUMBERS) or not isinstance(right, _NUMBERS):
         charge("list" if operator == "+" else operator, (left, right))
 
 
@@ -242,17 +223,5 @@ def bounded_text(chunks: Iterable[str]) -> str:
     return "".join(texts)
 
 
-def _bits(number: Any) -> int:
-    if isinstance(number, Decimal):
-        return 128 + 4 * abs(number.adjusted())
-    return number.bit_length() if isinstance(number, int) else 64
-
-
 def _is_iterator(value: Any) -> bool:
     return type(value) not in _SINGLE and hasattr(type(value), "__next__") and not isinstance(value, LoopContext)
-
-
-def _each_charged(items: Iterator[Any], times: int) -> Iterator[Any]:
-    for index, item in enumerate(items):
-        spend(STEP + size_of(item) * times + (index >> 3))
-        yield item

@@ -66,7 +66,7 @@ def is_messages(content: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A part of a prompt in the making; `after` follows its content where turns are joined as plain text."""
+    """A part of a prompt in the making; `after` follows its content if turns are joined as plain text."""
 
     role: Literal["system", "user", "assistant"]
     content: str
@@ -115,7 +115,7 @@ def shot_turns(question: Prompt | str, answer: str, prefix: str, delimiters: Del
 
 
 def query_turns(question: Prompt | str, prefix: str, delimiters: Delimiters) -> list[Turn]:
-    r"""The evaluated question, and the beginning of its answer where the prompt gives it.
+    r"""The evaluated question, and the beginning of its answer if the prompt gives it.
 
     >>> plain_text(query_turns("2 + 2?", "The answer is", Delimiters("\n", "\n\n")))
     '2 + 2?\nThe answer is'
@@ -140,7 +140,7 @@ def plain_text(turns: Iterable[Turn]) -> str:
 
 
 def render_turns(turns: Sequence[Turn], options: PromptOptions) -> Prompt:
-    """The prompt as a model gets it: in its chat template where one is applied, as plain text otherwise."""
+    """The prompt as a model gets it: in its chat template if one is applied, as plain text otherwise."""
     media = tuple(medium for turn in turns for medium in turn.media)
     if not options.apply_chat_template or options.chat_template is None:
         return Prompt(plain_text(turns), media)
@@ -195,7 +195,7 @@ def needs_delimiter(before: str, after: str) -> bool:
 
 
 def join_delimited(before: str, after: str, delimiter: str) -> str:
-    """Two texts, with the delimiter between them only where they would touch.
+    """Two texts, with the delimiter between them only if they would touch.
 
     >>> join_delimited("It is", "so", " "), join_delimited("It is ", "so", " "), join_delimited("", "so", " ")
     ('It is so', 'It is so', 'so')

@@ -1,12 +1,12 @@
 """The sandbox that templates run in: plain data alone, nothing that changes or reaches anything, all of it metered.
 
-Values that are no plain data, such as an image, can be passed through a template but not looked into.
+Values that are not plain data, such as an image, can be passed through a template but not looked into.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import wraps
@@ -25,7 +25,6 @@ from multiform.errors import DataError
 from multiform.prompts.filters import FILTERS
 from multiform.prompts.limits import (
     STEP,
-    TooMuchError,
     bounded_text,
     charge,
     charge_call,
@@ -46,8 +45,6 @@ _EXACTLY_PLAIN = frozenset(_PLAIN)  # what nearly all values are, and quickly fo
 #: What Jinja itself gives to a template.
 _RUNTIME = (Undefined, LoopContext, Namespace, Macro, BlockReference)
 _METHODS = (types.BuiltinMethodType, types.MethodType)
-#: The most keys of a mapping that a template spells out.
-_MAX_KEYS = 5000
 _BUILDERS = (dict, str, bytes, int, float)  # classes whose class methods make plain data
 
 
@@ -175,7 +172,7 @@ class _Formatter(SandboxedFormatter):
 
 
 class _Guards(NodeTransformer):
-    """Puts the checks into a template that Jinja has no hooks for: loops, ``~``, slices, new lists and mappings."""
+    """Puts the checks into a template that Jinja has no hooks for: loops, ``~`` and slices."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
         self.generic_visit(node)
@@ -186,21 +183,9 @@ class _Guards(NodeTransformer):
         self.generic_visit(node)
         return _wrap_in_filter(nodes.List(node.nodes, lineno=node.lineno), "_joined")
 
-    def visit_List(self, node: nodes.List | nodes.Dict) -> nodes.Filter:  # noqa: N802
-        if isinstance(node, nodes.Dict) and len(node.items) > _MAX_KEYS:  # keys may have been chosen to collide
-            raise TooMuchError(f"a mapping of {len(node.items):,} keys, and {_MAX_KEYS:,} are allowed")
-        self.generic_visit(node)
-        return _wrap_in_filter(node, "_sized")
-
-    visit_Dict = visit_List  # noqa: N815
-
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:  # noqa: N802
         self.generic_visit(node)
         return _wrap_in_filter(node, "_sized") if isinstance(node.arg, nodes.Slice) else node
-
-    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Expr:  # noqa: N802
-        self.generic_visit(node)
-        return _wrap_in_filter(node, "_sized") if node.ctx == "load" else node
 
 
 def _wrap_in_filter(node: nodes.Node, name: str) -> nodes.Filter:
@@ -216,21 +201,18 @@ def _concatenate(context: EvalContext, values: Sequence[Any]) -> str:
 
 
 def _charge_value(value: Any) -> Any:
-    """A new list, mapping or part of a text."""
+    """A part of a text or list."""
     charge("list", (value,))
     return value
 
 
 def _charge_rounds(items: Any) -> Any:
-    """What a loop goes through, each round charged."""
+    """What a loop goes through, whose rounds are charged for threads without a limit of time."""
     if isinstance(items, Undefined):
         return items
-    if hasattr(items, "__len__"):
-        spend(STEP * len(items))
-        return items
-    if not isinstance(items, Iterable):
-        raise TypeError(f"a {type(items).__name__} is not a list")
-    return charge_call("list", [iter(items)], {})[0][0]
+    listed = items if hasattr(items, "__len__") else list(items)
+    spend(STEP * len(listed))
+    return listed
 
 
 def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -257,7 +239,7 @@ def _check_output(value: Any) -> Any:
         or _is_array(value)
     ):
         return _charge_text(value)
-    message = f"a template cannot write a {type(value).__name__}, which is no text, number or list"
+    message = f"a template cannot write a {type(value).__name__}, which is not a text, number or list"
     raise DataError(
         message, hint="name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"
     )

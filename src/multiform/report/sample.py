@@ -87,13 +87,16 @@ def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
         "thoughts": thoughts if any(thoughts) else None,
         "failure": sample.failure,
         "endings": sorted(sample.endings),
-        # The first step is the completion.
-        "steps": [{"step": step.name, "text": _step_text(step.value)} for step in sample.steps[1:]],
+        # The first step is the completion; what judges wrote is the last.
+        "steps": [
+            *({"step": step.name, "text": _step_text(step.value)} for step in sample.steps[1:]),
+            *({"step": name, "text": value} for name, value in sample.values.items() if isinstance(value, str)),
+        ],
     }
     return {
         **{name: row[name] for name in names},
         "target": None if sample.target is None else str(sample.target),
-        "scores": dict(sample.values),
+        "scores": {name: value for name, value in sample.values.items() if not isinstance(value, str)},
         "question_start": question_start,
         **{name: value for name, value in added.items() if value},
     }

@@ -6,7 +6,6 @@ method of `Charts` there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from typing import Any
@@ -23,7 +22,6 @@ from multiform.results.compare import (
 )
 from multiform.results.form_comparison import FormComparison
 from multiform.results.pivot import shown_comparisons
-from multiform.results.run_comparison import compare_groups, compare_runs
 from multiform.results.values import FormResult, ResultsData
 
 #: The most differences that are drawn.
@@ -145,21 +143,6 @@ def differences_chart(results: ResultsData) -> ChartSpec:
     drawn = [row for row in rows if row in largest]
     title = None if len(drawn) == len(rows) else f"the {len(drawn)} largest of {len(rows):,} differences"
     return describe_chart("differences", "differences between forms", [_difference_panel(drawn, "pair", title)])
-
-
-def run_differences_chart(first: ResultsData, second: ResultsData) -> ChartSpec:
-    """The second run minus the first, for every group and form that both have."""
-    rows = [
-        {
-            "form": change.name,
-            "difference": change.difference.value,
-            "low": None if math.isnan(change.simultaneous[0]) else change.simultaneous[0],
-            "high": None if math.isnan(change.simultaneous[1]) else change.simultaneous[1],
-            "p": change.p_simultaneous,
-        }
-        for change in [*compare_groups(first, second), *compare_runs(first, second)]
-    ]
-    return describe_chart("run_differences", "the second run minus the first", [_difference_panel(rows, "form", None)])
 
 
 def flips_chart(results: ResultsData) -> ChartSpec:

@@ -15,7 +15,8 @@ from multiform.errors import UsageError, nearest
 from multiform.results.gate_policy import Policy, Rule, listed_patterns
 from multiform.results.run_comparison import FormChange, compare_form, compare_groups, form_pairs, only_in
 from multiform.results.values import FormResult, GroupResult, ResultsData
-from multiform.statistics.estimates import Estimate
+from multiform.scoring.metrics.base import RIGHT_OR_WRONG
+from multiform.statistics.estimates import Estimate, exact_bounds, wilson_interval
 from multiform.statistics.paired import simultaneous_bounds
 
 Verdict: TypeAlias = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -24,7 +25,7 @@ EXIT_CODES: dict[Verdict, int] = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class GateCondition:
     """One limit of a policy for one form or group, with what is known of the gain or score that it is about."""
 
     name: str
@@ -50,7 +51,7 @@ class Condition:
 class GateReport:
     """All conditions of a policy, and the baseline's forms that the candidate lacks, in whole or in part."""
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[GateCondition, ...]
     missing: tuple[str, ...]
     confidence: float
     #: What beside the model differs between the runs.
@@ -112,6 +113,8 @@ class _Subject:
     change: FormChange
     score: Estimate
     total: int
+    #: Whether the score is the share of documents that are right.
+    is_rate: bool
 
 
 def check_policy(policy: Policy, base: ResultsData, candidate: ResultsData) -> GateReport:
@@ -161,7 +164,7 @@ def _forms(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterato
         metrics = [rule.metric] if rule.metric or not _is_reference(form) else list(form.estimates)
         for metric in metrics:
             change = compare_form(form, counterpart, metric)
-            yield _Subject(rule, change, change.second, counterpart.total_docs)
+            yield _Subject(rule, change, change.second, counterpart.total_docs, _is_rate(counterpart, change.metric))
 
 
 def _groups(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterator[_Subject]:
@@ -171,7 +174,14 @@ def _groups(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterat
             continue
         alone = replace(base, groups=[group])
         for change in compare_groups(alone, candidate, metric=rule.metric):
-            yield _Subject(rule, change, change.second, 0)
+            yield _Subject(rule, change, change.second, 0, change.metric.partition(",")[0] in RIGHT_OR_WRONG)
+
+
+def _is_rate(form: FormResult, key: str) -> bool:
+    """Whether a score is the share of documents that are right: each of them has 0 or 1."""
+    metric, _, scorer = key.partition(",")
+    values = [sample.values.get(metric) for sample in form.samples if scorer in ("", sample.scorer)]
+    return all(value in (0, 1) for value in values) if values else metric in RIGHT_OR_WRONG
 
 
 def _is_reference(form: FormResult) -> bool:
@@ -188,7 +198,7 @@ def _reference_cautions(base: ResultsData, subjects: Sequence[_Subject]) -> Iter
             yield f"{subject.change.name}: {counts}"
 
 
-def _condition(subject: _Subject, kind: str, limit: float, number: int, confidence: float) -> Condition:
+def _condition(subject: _Subject, kind: str, limit: float, number: int, confidence: float) -> GateCondition:
     """One condition; its bounds are those of `number` conditions at once."""
     change = subject.change
     if kind in ("max_loss", "min_gain"):
@@ -197,7 +207,7 @@ def _condition(subject: _Subject, kind: str, limit: float, number: int, confiden
         at_least = -limit if kind == "max_loss" else limit
     else:
         value, n = subject.score.value, subject.score.n
-        low, high = simultaneous_bounds(subject.score, number, level=2 * confidence - 1)
+        low, high = score_bounds(subject.score, number, confidence, is_rate=subject.is_rate)
         at_least = limit
     # At most the limit is the same as at least, with all signs turned.
     turned = kind == "max_score"
@@ -207,7 +217,7 @@ def _condition(subject: _Subject, kind: str, limit: float, number: int, confiden
     if n < subject.rule.min_n:
         verdict, note = "INCONCLUSIVE", f"fewer than min_n = {subject.rule.min_n:,} documents"
         more = max(subject.rule.min_n - n, more or 0)
-    return Condition(
+    return GateCondition(
         name=change.name,
         metric=change.metric,
         kind=kind,
@@ -221,6 +231,40 @@ def _condition(subject: _Subject, kind: str, limit: float, number: int, confiden
         total=subject.total,
         note=note,
     )
+
+
+def score_bounds(score: Estimate, number: int, confidence: float, *, is_rate: bool) -> tuple[float, float]:
+    """The one-sided bounds of a score, which hold for `number` scores at once.
+
+    Those of a rate are exact (Clopper and Pearson), over as many independent documents as its interval has.
+
+    >>> low, high = score_bounds(Estimate(value=0.9, n=100, low=0.8256, high=0.9448), 1, 0.95, is_rate=True)
+    >>> round(low, 4), round(high, 4)
+    (0.8362, 0.9448)
+    """
+    if not is_rate or score.low is None or score.high is None:
+        return simultaneous_bounds(score, number, level=2 * confidence - 1)
+    return exact_bounds(score.value, _independent_documents(score), (1 - confidence) / number)
+
+
+def _independent_documents(score: Estimate) -> float:
+    """The number of independent documents whose Wilson interval is as wide as that of a rate.
+
+    Fewer than there are, if documents of one cluster are alike, or the run stopped at an interval.
+    """
+    low, high = score.interval
+
+    def is_wider(n: float) -> bool:
+        bounds = wilson_interval(score.value, n)
+        return bounds[1] - bounds[0] > (high - low) * (1 + 1e-9)
+
+    if not is_wider(score.n):
+        most, least = float(score.n), 0.0
+        for _ in range(60):
+            middle = (least + most) / 2
+            least, most = (middle, most) if is_wider(middle) else (least, middle)
+        return most
+    return float(score.n)
 
 
 def _more_documents(value: float, limit: float, half: float, n: int) -> int | None:

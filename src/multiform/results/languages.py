@@ -61,7 +61,7 @@ def _spread_of_group(group: GroupResult, forms: Sequence[FormResult]) -> Languag
     scores = dict(sorted(estimates.items(), key=lambda item: -item[1].value))
     table, how = _paired_table(forms, key)
     if table is None:
-        spread, p, paired = _unpaired(list(scores.values())), None, None
+        spread, p, paired = _unpaired_spread(list(scores.values())), None, None
     else:
         from multiform.statistics.means import form_means
         from multiform.statistics.spread import spread_of
@@ -86,7 +86,7 @@ def _language_names(forms: Sequence[FormResult]) -> list[str]:
     ]
 
 
-def _unpaired(scores: Sequence[Estimate]) -> Estimate:
+def _unpaired_spread(scores: Sequence[Estimate]) -> Estimate:
     """The highest minus the lowest score, as of independent documents.
 
     Its interval is made of those of the two scores (Newcombe's), which is right for rates of 0 and 1 as well.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.forms import ScoredSample
 from multiform.requests import Completion, GenerationRequest, resolved_names
 from multiform.results.groups import dataset_interval
+from multiform.results.judging import judging_notes
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.provenance import usage_words
 from multiform.results.values import FormResult, GroupResult, ResultsData
@@ -241,7 +242,7 @@ def result_notes(results: ResultsData) -> list[str]:
             notes.append(f"{entry.name}: {note}, as they do not fit into the model's context")
     kinds = (
         *(_control_notes, _thought_notes, _limit_notes, _dataset_notes),
-        *(_ending_notes, _tie_notes, _version_notes, _token_notes),
+        *(_ending_notes, _tie_notes, _version_notes, _token_notes, judging_notes),
     )
     return [*notes, *(note for kind in kinds for note in kind(results))]
 
@@ -263,12 +264,15 @@ def _control_notes(results: ResultsData) -> Iterator[str]:
 def _thought_notes(results: ResultsData) -> Iterator[str]:
     """Thoughts that ran into the token limit: they have no answer, which is not the same as a wrong one."""
     for entry in noted_forms(results):
-        outputs = [(sample, output) for form in entry.forms for sample in form.samples for output in sample.outputs]
-        thoughts = [(sample, output) for sample, output in outputs if isinstance(output, Completion) and output.thought]
-        cut = [sample for sample, output in thoughts if output.is_thought_cut_off]
-        if cut:
-            limit = _limit_words(cut[0])
-            yield f"{entry.name}: {len(cut)} of {len(thoughts)} thoughts were cut off{limit}; they count as wrong"
+        samples = [sample for form in entry.forms for sample in form.samples]
+        for ranked, become in ((False, "they count as wrong"), (True, "the choices are scored after what there was")):
+            outputs = [
+                (sample, output) for sample in samples for output in sample.thoughts if sample.is_ranked == ranked
+            ]
+            cut = [sample for sample, output in outputs if output.truncated and (ranked or output.is_thought_cut_off)]
+            if cut:
+                limit = _limit_words(cut[0])
+                yield f"{entry.name}: {len(cut)} of {len(outputs)} thoughts were cut off{limit}; {become}"
 
 
 def _limit_words(sample: ScoredSample) -> str:
@@ -339,7 +343,10 @@ def _token_notes(results: ResultsData) -> Iterator[str]:
     counts = results.run.get("server_tokens")
     if counts:
         read, written = counts.get("prompt", 0), counts.get("completion", 0)
-        yield f"the server counted {read:,} tokens of prompts and {written:,} of completions, without cached responses"
+        cost = results.run.get("cost") or {}
+        price = f"; they cost about ${cost['dollars']:.4f}" if "dollars" in cost else ""
+        counted = f"the server counted {read:,} tokens of prompts and {written:,} of completions"
+        yield f"{counted}, without cached responses{price}"
 
 
 def _version_notes(results: ResultsData) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from inspect import getsource
+from inspect import getsource, isfunction
 from pathlib import Path
 from typing import Any
 
@@ -170,11 +170,12 @@ def described_config(form: Form, arguments: Mapping[str, Any]) -> dict[str, Any]
 
     `arguments` are the model arguments, which lm-eval adds to the metadata.
     """
-    values = {**form.to_dict(), **form.templates()}
-    values |= {key: _source_code(function) for key, function in form.functions.items() if key in values}
-    functions = form.metric_functions
+    values = {**form.to_dict(), **form.config.templates()}
+    functions = {key: getattr(form.config, key, None) for key in values}
+    values |= {key: _source_code(function) for key, function in functions.items() if isfunction(function)}
+    metrics = {plain(entry["metric"]): entry["metric"] for entry in form.config.metric_list}
     values["metric_list"] = [
-        {**entry, "metric": _source_code(functions[name])} if (name := entry["metric"]) in functions else entry
+        {**entry, "metric": _source_code(metric)} if callable(metric := metrics.get(entry["metric"])) else entry
         for entry in values.get("metric_list", ())
     ]
     values["dataset_kwargs"] = _without_secrets(values.get("dataset_kwargs"))
@@ -211,4 +212,5 @@ def _source_code(function: Any) -> str:
 
 
 def _source(form: Form) -> dict[str, str]:
-    return {} if form.file is None else {"config_source": display(form.file)}
+    source = form.config.stated.source
+    return {} if source is None else {"config_source": display(source.file)}

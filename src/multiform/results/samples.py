@@ -57,9 +57,9 @@ def task_hash(form: FormResult) -> str:
     return sha256("".join("".join(_hashes(sample).values()) for sample in _in_order(form)))
 
 
-def _in_order(form: FormResult) -> list[ScoredSample]:
-    scorers = list(dict.fromkeys(sample.scorer for sample in form.samples))
-    return sorted(form.samples, key=lambda sample: scorers.index(sample.scorer))
+def _in_order(form: FormResult) -> Iterator[ScoredSample]:
+    for scorer in dict.fromkeys(sample.scorer for sample in form.samples):
+        yield from (sample for sample in form.samples if sample.scorer == scorer)
 
 
 def _request_fields(sample: ScoredSample) -> dict[str, Any]:
@@ -163,13 +163,14 @@ def recorded_doc(line: Mapping[str, Any]) -> RecordedDoc:
     """The document of a line of a samples file."""
     instances: list[Instance] = []
     outputs: list[Output] = []
-    places, completions = count(), count()
+    places, completions, likelihoods = count(), count(), count()
     for argument, responses in zip(_arguments(line["arguments"]), line["resps"], strict=True):
         for repeat, response in enumerate(responses or [None]):
             request = _request(argument, repeat)
             instances.append(Instance(line["doc_id"], len(instances), request))
             if response is not None:
-                outputs.append(_output(line, request, response, next(places), completions))
+                number = next(completions if isinstance(request, GenerationRequest) else likelihoods)
+                outputs.append(_output(line, request, response, next(places), number))
     return RecordedDoc(
         doc_id=line["doc_id"],
         doc=line["doc"],
@@ -193,17 +194,16 @@ def _request(argument: tuple[Any, Any], repeat: int) -> Request:
     return RollingRequest(context) if second is None else GenerationRequest.of(context, second, repeat)
 
 
-def _output(line: Mapping[str, Any], request: Request, response: Any, place: int, completions: Iterator[int]) -> Output:
-    """What `results/samples.py` wrote as a response, with what it added beside."""
+def _output(line: Mapping[str, Any], request: Request, response: Any, place: int, number: int) -> Output:
+    """What `results/samples.py` wrote as a response, with what it added beside; `number` counts those of its kind."""
     cut = bool(_at(line, "contexts_truncated", place))
     if isinstance(request, GenerationRequest):
-        number = next(completions)
         truncated = bool(_at(line, "completions_truncated", number))
         return Completion(
             str(response), truncated, cut, _at(line, "finish_reasons", number), _at(line, "thoughts", number)
         )
     loglikelihood, greedy = response if isinstance(response, list) else (response, False)  # a rolling one has no flag
-    tokens = _at(line, "num_tokens", place)
+    tokens = _at(line, "num_tokens", number)
     return LLOutput(float(loglikelihood), str(greedy) == "True", tokens, context_truncated=cut)
 
 
@@ -236,7 +236,7 @@ def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
         outputs=doc.outputs,
         scorer=str(line.get("filter", "none")),
         filtered=filtered,
-        values={name: line[name] for name in line.get("metrics") or () if name in line},
+        values={name: line[name] for name in [*(line.get("metrics") or ()), *_judge_texts(line)] if name in line},
         prediction=line["prediction"] if known else _prediction(choices, doc.outputs, filtered),
         steps=tuple(Step(name=step["step"], value=step["value"]) for step in line.get("steps") or ()),
         failure=doc.failure,
@@ -249,6 +249,11 @@ def _references(line: Mapping[str, Any], instances: Sequence[Instance]) -> tuple
         return ()
     gold = line.get("gold")
     return tuple(map(str, gold)) if isinstance(gold, list) else () if gold is None else (str(gold),)
+
+
+def _judge_texts(line: Mapping[str, Any]) -> list[str]:
+    """The keys of what judges wrote, which is no metric."""
+    return [key for key in line if key.startswith("judge_text")]
 
 
 def _gold(line: Mapping[str, Any], choices: Sequence[str]) -> tuple[int, ...]:

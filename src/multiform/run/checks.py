@@ -11,13 +11,15 @@ from typing import Any
 from multiform.errors import ConfigError, UsageError, nearest
 from multiform.forms import Form
 from multiform.models import Model, models
-from multiform.models.model import no_loglikelihoods
+from multiform.models.model import no_continuation, no_loglikelihoods
 from multiform.results.export import prepare_output
 from multiform.run.loading import create_model
 from multiform.run.options import RunOptions
 from multiform.sandbox import chosen_sandbox
+from multiform.scoring.judges.asking import check_judges
+from multiform.scoring.judges.choice import JudgeChoice
 from multiform.scoring.metrics.base import HubMetric
-from multiform.scoring.scorers.ai_judge import AIJudge, JudgeChoice
+from multiform.scoring.scorers.ai_judge import AIJudge
 
 logger = logging.getLogger("multiform")
 
@@ -39,8 +41,9 @@ def check_options(options: RunOptions) -> None:
         message = "without scores nothing says where to stop"
         raise UsageError(message, where="predict_only", hint="leave it out, or leave budget and until_ci out")
     options.cluster  # noqa: B018  (refuses what is wrong about it)
-    options.judge  # noqa: B018
+    options.judge, options.labels  # noqa: B018
     options.trackers  # noqa: B018
+    options.hub  # noqa: B018
     if options.output_path is not None and not str(options.output_path):
         hint = "give e.g. output_path='results'"
         raise UsageError("the name of the folder is empty", where="output_path", hint=hint)
@@ -69,7 +72,7 @@ def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | 
 
 def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None) -> None:
     """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
-    unsafe = [form for form in forms if form.unsafe_code]
+    unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
             "the task runs code that the model writes",
@@ -89,9 +92,10 @@ def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | N
         logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
     for form, scorer in judged:
         try:
-            scorer.judge  # noqa: B018  (refuses what only the user may choose)
+            judges = scorer.judges  # refuses what only the user may choose
         except ConfigError as error:
             raise error.at(form.where("scorer") or form.name) from error
+        check_judges(judges)
 
 
 def check_output_types(forms: Sequence[Form]) -> None:
@@ -116,7 +120,7 @@ def check_model_fits(
     """
     scored = [form for form in forms if form.output_type != "generate_until"]
     _check_scoring(model, scored, arguments)
-    generating = [form for form in forms if form.output_type == "generate_until"]
+    generating = [form for form in forms if form.generates]
     if gen_kwargs and not generating:
         logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
     if not generating:
@@ -139,6 +143,9 @@ def _check_scoring(model: Any, scored: Sequence[Form], arguments: Mapping[str, A
             raise no_loglikelihoods(model, scored[0].name)
         model = create_model(model, arguments) if models.get(model).probed_early else model
     if isinstance(model, Model):
+        thinking = [form for form in scored if form.generates]
+        if thinking and not model.continues_texts:
+            raise no_continuation(thinking[0].name)
         for form in scored:
             model.check_scoring(labels=_scores_labels(form), form=form.name)
 

@@ -12,18 +12,20 @@ from typing import Any, ParamSpec
 from multiform.lint import model_findings
 from multiform.results import Results
 from multiform.run.checks import check_forms, check_model_fits, check_options
+from multiform.run.cost import Spending
+from multiform.run.document_checks import contaminated_docs, log_findings
+from multiform.run.documents import Documents
 from multiform.run.executors import Executor, open_executor
 from multiform.run.options import RunOptions
 from multiform.run.outcome import interrupts_say, open_results
-from multiform.run.pending import contaminated_docs, detectable_differences, log_findings, plan_text, render
 from multiform.run.progress import chosen_progress
-from multiform.run.samples import run_samples
+from multiform.run.runner import Runner
 from multiform.run.schedule import make_schedule
 from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
-from multiform.scoring.scorers.ai_judge import judging_by
-from multiform.tasks.plugins import import_plugins
+from multiform.scoring.judges.asking import Judging, judging_by
+from multiform.tasks.functions import import_plugins
 
 P = ParamSpec("P")
 
@@ -72,7 +74,9 @@ def evaluate(**options: Any) -> Results:
     seeds: those of python, numpy, torch and the few-shot sampler
     sandbox: where programs that the model writes run: "bwrap", "landlock", "docker", "docker:IMAGE" or "none"; by
         default $MULTIFORM_SANDBOX, or the best one that works here
-    judge_model, judge_args: the model that scores where a task has a judge, and its arguments, such as base_url
+    judge_model, judge_args: the model that scores where a task has a judge, and its arguments, such as base_url; or
+        several models with commas between them
+    judge_labels: a file with people's labels of some completions, by which the judge's score is calibrated
     metadata: is added to that of every task
     use_cache: stores responses in this file (True: in the user's cache; False: nowhere); by default, those of
         built-in models in the user's cache
@@ -83,6 +87,7 @@ def evaluate(**options: Any) -> Results:
     on_error: what becomes of documents whose requests failed: "stop" raises an IncompleteRunError once all others are
         scored, "skip" leaves them out, "count" counts them as wrong
     max_failures: ends the run when more documents fail than this number, or this share below 1
+    max_cost, prices: ends the run once a server's tokens have cost more dollars, and a file with prices of tokens
     executor, workers, resources, ray_address: "ray" runs the model on workers of a Ray cluster, each with such
         resources as "gpu=1,cpu=8"; the cluster at the address, or one that is started on this machine
     progress: True shows it anywhere, False nowhere, None in a terminal and in a notebook; or an object that gets it
@@ -110,13 +115,14 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
     import_plugins(options.imports)
     check_options(options)
     started = time.monotonic()
-    with using_sandbox(options.sandbox), judging_by(options.judge):
+    store = chosen_store(options.use_cache)
+    judging = Judging(choice=options.judge, cache=store, caches_all=bool(options.use_cache), fresh=bool(options.fresh))
+    with using_sandbox(options.sandbox), judging_by(judging):
         set_seeds(options.seeds)
         forms, groups = load_forms(options)
         check_forms(options, forms)
         schedule = make_schedule(options, forms, groups)
         check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
-        store = chosen_store(options.use_cache)
         with (
             chosen_progress(options.progress) as progress,
             interrupts_say(lambda: "the model has not been run yet; run the same command again"),
@@ -125,19 +131,34 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
             load = partial(executor.load, options.model, options.model_arguments, progress, store)
             # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
             model = load() if options.apply_chat_template else None
-            pending = render(options, forms, model, progress)
-            contaminated = contaminated_docs(forms, pending, options.decontamination_corpus)
+            documents = Documents(options, forms, model, progress)
+            contaminated = contaminated_docs(forms, options.decontamination_corpus)
             model = model or load()
             log_findings(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
             store = store if options.use_cache or model.stored else None
             if options.plan_only:
-                return Results(forms=[], run={"plan": plan_text(options, model, pending, store)}, provenance={})
-            if not options.stops_early and (detectable := detectable_differences(pending)):
+                return Results(forms=[], run={"plan": documents.plan_text(options, model, store)}, provenance={})
+            if not options.stops_early and (detectable := documents.detectable_differences()):
                 progress.message(detectable)
+            spending = Spending.of(model, options.prices, options.max_cost)
             with open_results(
-                options, model, store, forms, groups, pending, contaminated=contaminated, started=started
+                options,
+                model,
+                store,
+                forms,
+                groups,
+                documents.counts,
+                contaminated=contaminated,
+                judging=judging,
+                spending=spending,
+                started=started,
             ) as results:
-                run_pending = partial(
-                    run_samples, model, store=store, fresh=options.fresh, log=results.journal, executor=executor
+                runner = Runner(
+                    model=model,
+                    executor=executor,
+                    store=store,
+                    fresh=options.fresh,
+                    log=results.journal,
+                    spending=spending,
                 )
-                return results.finish(schedule.run(run_pending, pending, progress))
+                return results.finish(schedule.run(runner, documents, progress))

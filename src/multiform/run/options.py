@@ -36,12 +36,14 @@ from multiform.run.values import (
 )
 from multiform.sandbox import SANDBOXES, is_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.scorers.ai_judge import JudgeChoice
+from multiform.scoring.judges.choice import JudgeChoice
 from multiform.tasks import Design, Group, PythonTask, TaskConfig
 from multiform.tasks.keys import generation_overrides
 
 if TYPE_CHECKING:
+    from multiform.results.exchange.hub import Hub
     from multiform.results.exchange.trackers import Tracker
+    from multiform.results.labels import HumanLabels
 
 DEFAULT_MODEL = "bundled"
 #: The experiment trackers that have names, each of them a package.
@@ -262,6 +264,15 @@ class RunOptions(BaseModel):
             several=True,
         ),
     ] = None
+    judge_labels: Annotated[
+        str | Path | None,
+        _consent(
+            "people's labels of some completions, by which the judge's score is calibrated: a .jsonl or .csv file with "
+            "doc_id and label",
+            values.INPUT_FILE,
+            recorded=True,
+        ),
+    ] = None
     metadata: Annotated[
         Arguments | None,
         Option(
@@ -288,6 +299,15 @@ class RunOptions(BaseModel):
             "start no further request when more than N documents have failed, or more than a share of all below 1",
             values.MAX_FAILURES,
         ),
+    ] = None
+
+    max_cost: Annotated[
+        float | None,
+        _model("start no further request once the server's tokens have cost this many US dollars", values.DOLLARS),
+    ] = None
+    prices: Annotated[
+        str | Path | None,
+        _model("TOML file with prices per million tokens, for models whose price is not known", values.INPUT_FILE),
     ] = None
 
     executor: Annotated[
@@ -347,6 +367,12 @@ class RunOptions(BaseModel):
     mlflow_args: Annotated[
         Arguments | None,
         _output("track the run with MLflow: tracking_uri, experiment, run_name", ARGUMENTS, several=True),
+    ] = None
+    hf_hub_log_args: Annotated[
+        Arguments | None,
+        _output(
+            "push the results to the hub: push_results_to_hub, hub_results_org and others", ARGUMENTS, several=True
+        ),
     ] = None
     track: Annotated[Any, Option("trackers: names, or objects with start, log and finish", ANYTHING, flag="")] = None
     progress: Annotated[Progress | bool | None, Option("where progress is shown", ANYTHING, flag="")] = None
@@ -409,8 +435,15 @@ class RunOptions(BaseModel):
 
     @cached_property
     def judge(self) -> JudgeChoice:
-        """The judge that the user chose for tasks that have one."""
+        """The judges that the user chose for tasks that have one."""
         return JudgeChoice.of(self.judge_model, self.judge_args)
+
+    @property
+    def labels(self) -> HumanLabels | None:
+        """The labels of people by which judges are calibrated."""
+        from multiform.results.labels import HumanLabels
+
+        return None if self.judge_labels is None else HumanLabels.read(self.judge_labels)
 
     @cached_property
     def trackers(self) -> list[Tracker]:
@@ -422,6 +455,17 @@ class RunOptions(BaseModel):
         from multiform.results.exchange.trackers import chosen_trackers
 
         return chosen_trackers(self.track, given, config)
+
+    @cached_property
+    def hub(self) -> Hub | None:
+        """The hub that the results are pushed to; arguments that cannot be honoured, such as the token, are refused."""
+        arguments = parse_arguments(self.hf_hub_log_args, where="hf_hub_log_args")
+        if not arguments:
+            return None
+        from multiform.results.exchange.hub import Hub, HubTarget
+
+        target = HubTarget.of(arguments)
+        return None if self.plan_only else Hub(target)
 
     @property
     def policy(self) -> ErrorPolicy:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,13 +18,16 @@ from multiform.paths import safe_name
 from multiform.results import FormResult, GroupResult, Results
 from multiform.results.export import output_folder, write_results
 from multiform.results.groups import group_results, with_intervals
+from multiform.results.judging import judging_entry
+from multiform.results.labels import CALIBRATED, HumanLabels, calibration
 from multiform.results.provenance import described_config, model_name, provenance, usage_entry
+from multiform.run.cost import Spending, dollars
 from multiform.run.failures import failure_summary
 from multiform.run.journal import Journal
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
-from multiform.run.pending import PendingSample
-from multiform.run.samples import RunOutcome
+from multiform.run.runner import RunOutcome
 from multiform.run.store import Store
+from multiform.scoring.judges.asking import Judging
 from multiform.tasks import Group
 from multiform.tasks.keys import plain
 
@@ -54,20 +57,24 @@ class RunResults:
     journal: Journal | None
     #: When the run began, by the monotonic clock.
     started: float
-    #: The tokens that a server had counted when the run began: several runs may share a model.
-    tokens_before: Mapping[str, int]
+    #: What the model has cost.
+    spending: Spending
     #: The trackers that are told of the run; None where there are none.
     tracking: Tracking | None = None
+    #: The judges of the run, and what they have taken.
+    judging: Judging = field(default_factory=Judging)
 
     def finish(self, outcome: RunOutcome) -> Results:
         """The results, written to `output_path` if there is one; those of a run that did not end well say why."""
         results = self._finish(outcome)
         if self.tracking is not None:  # only now, as nothing that they do may cost the results
             self.tracking.finish(results, outcome.state)
+        if self.options.hub is not None:
+            self.options.hub.push(results)
         return results
 
     def _finish(self, outcome: RunOutcome) -> Results:
-        problem = _problem(self.options, outcome, self.store)
+        problem = _problem(self.options, outcome, self.store, self.spending)
         if problem is None:
             return self._write(self._results(outcome))
         try:
@@ -95,11 +102,9 @@ class RunResults:
         Results of an incomplete run have the forms with at least one scored document, and no groups. A budget may also
         leave out all documents of a group's subject.
         """
-        options, model, stops = self.options, self.model, outcome.stops
+        options, model, stops, labels = self.options, self.model, outcome.stops, self.options.labels
         described_run = _config_entry(options, model)
-        tokens = {name: count - self.tokens_before.get(name, 0) for name, count in model.server_tokens().items()}
-        if any(tokens.values()):
-            described_run["server_tokens"] = tokens
+        described_run |= self.spending.entries()
         if stops:
             described_run["budget"] = [asdict(stop) for stop in stops]
         complete = outcome.state == "complete"
@@ -113,10 +118,13 @@ class RunResults:
                 arguments=described_run["model_args"],
                 contaminated=self.contaminated[form.name],
                 count=options.on_error == "count",
+                labels=labels,
                 iterations=options.bootstrap_iters if complete else 0,  # partial results are there at once
             )
             for form in forms
         ]
+        if self.judging.usage:
+            described_run["judging"] = judging_entry(self.judging.usage, form_results, model.name)
         by_name = {form.form: form for form in form_results}
         groups = [result for group in self.groups for result in group_results(group, by_name)] if complete else []
         form_results, groups = with_intervals(form_results, groups, described_run.get("budget", ()))
@@ -196,23 +204,30 @@ def form_result(
     arguments: Mapping[str, Any],
     contaminated: set[int] | None = None,
     count: bool = False,
+    labels: HumanLabels | None = None,
     iterations: int,
 ) -> FormResult:
     """The scores of a form; their standard errors are bootstrapped in `iterations` draws.
 
     `template` names the model's chat template, and `arguments` are the model's. With `count`, failed documents count as
-    wrong; with `contaminated`, there are also the scores without these documents.
+    wrong; with `contaminated`, there are also the scores without these documents; with `labels`, those that people
+    would give.
     """
-    scored, failed = list(outcome.scored[form.name]), outcome.failed.get(form.name, ())
+    scored, failed = outcome.scored[form.name], outcome.failed.get(form.name, ())
     bounds = form.aggregator.bounds(scored, len(failed)) if failed else {}
     if failed and count:
-        scored += form.aggregator.count_wrong([(doc.sample, doc.reason) for doc in failed], scored)
-        scored.sort(key=lambda sample: sample.doc_id)
+        wrong = form.aggregator.count_wrong([(doc.sample, doc.reason) for doc in failed], scored)
+        scored = sorted([*scored, *wrong], key=lambda sample: sample.doc_id)
     estimates = form.estimates(scored, iterations)
     if contaminated is not None:
         clean = form.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
-    format, mapping = form.format, form.mapping
+    if labels is not None:
+        scored = labels.attach(form, scored)
+        for scorer in form.scoring.scorers:
+            powered = calibration(scored, scorer.name, name=form.name, cluster=form.cluster)
+            estimates |= {} if powered is None else {f"{CALIBRATED},{scorer.name}": powered.mean}
+    format, mapping = form.format, form.config.mapping
     return FormResult(
         form=form.name,
         task=form.task_name,
@@ -227,7 +242,7 @@ def form_result(
         format=None if format is None else format.to_dict(),
         format_label=form.format_label,
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
-        overridden=form.overridden_settings,
+        overridden=(*form.config.overridden, *form.scoring.overridden),
         samples=scored,
         cluster=form.cluster,
         failed=failed,
@@ -252,13 +267,15 @@ def open_results(
     store: Store | None,
     forms: Sequence[Form],
     groups: Sequence[Group],
-    pending: Sequence[PendingSample],
+    documents: Mapping[str, int],
     *,
     contaminated: Mapping[str, set[int] | None],
+    judging: Judging,
+    spending: Spending,
     started: float,
 ) -> Iterator[RunResults]:
     """The results of a run that begins; where the block raises, its journal says so, and an interrupt how to go on."""
-    journal = _open_journal(options, model, pending)
+    journal = _open_journal(options, model, forms, documents)
     tracking = _open_tracking(options, model)
     with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)):
         try:
@@ -272,7 +289,8 @@ def open_results(
                 journal=journal,
                 started=started,
                 tracking=tracking,
-                tokens_before=model.server_tokens(),
+                judging=judging,
+                spending=spending,
             )
         except BaseException as error:
             state: Literal["stopped", "failed"] = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
@@ -291,17 +309,14 @@ def _open_tracking(options: RunOptions, model: Model) -> Tracking | None:
     return Tracking(options.trackers, _config_entry(options, model))
 
 
-def _open_journal(options: RunOptions, model: Model, pending: Sequence[PendingSample]) -> Journal | None:
+def _open_journal(
+    options: RunOptions, model: Model, forms: Sequence[Form], documents: Mapping[str, int]
+) -> Journal | None:
     """The journal of a run whose results are written somewhere."""
     if options.output_path is None:
         return None
-    documents: dict[str, int] = {}
-    forms: dict[str, Form] = {}
-    for entry in pending:
-        forms[entry.form.name] = entry.form
-        documents[entry.form.name] = documents.get(entry.form.name, 0) + 1
     template = model.chat_template_name()
-    identities = sorted([name, form.identity(template)] for name, form in forms.items())
+    identities = sorted([form.name, form.identity(template)] for form in forms if form.name in documents)
     drawing = [] if options.sample == "first" else [options.sample, options.seeds[0]]
     name = model_name(model, options.model_arguments)
     return Journal(
@@ -327,7 +342,7 @@ def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
 
 
 def _problem(
-    options: RunOptions, outcome: RunOutcome, store: Store | None
+    options: RunOptions, outcome: RunOutcome, store: Store | None, spending: Spending
 ) -> IncompleteRunError | RunInterrupted | None:
     """What kept a run from being complete, and how to go on."""
     if outcome.signal is not None:
@@ -336,6 +351,11 @@ def _problem(
         incomplete = error.as_kind(IncompleteRunError)
         incomplete.__cause__ = error
         return incomplete
+    if outcome.state == "stopped":
+        scored = len({(name, sample.doc_id) for name, samples in outcome.scored.items() for sample in samples})
+        message = f"the run has cost {dollars(spending.cost)}, more than max_cost allows: {scored} of "
+        hint = f"{how_to_go_on(store, fresh=options.fresh)}, with a max_cost for what is left"
+        return IncompleteRunError(f"{message}{outcome.documents} documents are scored", hint=hint)
     empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
     if outcome.state == "complete" and not empty:
         return None

@@ -12,8 +12,11 @@ from typing import Any
 from multiform.errors import MultiformError, UsageError, locating, nearest
 from multiform.forms import Form, RunSettings, Sample, ScoredSample, Task
 from multiform.paths import mirror_path
+from multiform.requests import Output, Request
 from multiform.results import FormResult, Results
 from multiform.results.groups import group_results, with_intervals
+from multiform.results.judging import judging_entry
+from multiform.results.labels import HumanLabels
 from multiform.results.provenance import described_config, package_version
 from multiform.results.read import RecordedRun, newest_run
 from multiform.results.samples import RecordedDoc
@@ -21,12 +24,12 @@ from multiform.results.values import FailedDoc
 from multiform.run.checks import check_consent
 from multiform.run.options import check_values
 from multiform.run.outcome import form_comparisons, form_result
-from multiform.run.pending import pending_samples
-from multiform.run.samples import RunOutcome
+from multiform.run.runner import RunOutcome
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.scorers.ai_judge import JudgeChoice, judging_by
+from multiform.scoring.judges.asking import Judging, judging_by
+from multiform.scoring.judges.choice import JudgeChoice
 from multiform.tasks import Group, TaskConfig, TaskManager
 
 logger = logging.getLogger("multiform")
@@ -59,6 +62,7 @@ def rescore(
     sandbox: str | None = None,
     judge_model: str | None = None,
     judge_args: str | Mapping[str, Any] | None = None,
+    judge_labels: str | Path | None = None,
 ) -> Results:
     """Score the responses of a run again, without a model.
 
@@ -67,22 +71,24 @@ def rescore(
     again. `tasks` are those to score, by default all of the run; a task file that was changed since, or one of the same
     name in `include_path`, is scored as it is now, as long as its requests are the same. `metric_list`,
     `filter_list` and `scorer` replace those of every task; metrics that a format brings along stay. `sandbox`,
-    `judge_model` and `judge_args` are those of `evaluate`.
+    `judge_model`, `judge_args` and `judge_labels` are those of `evaluate`.
     """
     recorded = newest_run(Path(run))
     check_values(sandbox=sandbox, judge_model=judge_model)
     judge = JudgeChoice.of(judge_model, judge_args)
+    labels = None if judge_labels is None else HumanLabels.read(judge_labels)
     replaced = {"metric_list": metric_list, "filter_list": filter_list, "scorer": scorer}
     changes = {key: value for key, value in replaced.items() if value is not None}
     named = dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
     mirror = mirror_path(named)
-    with using_sandbox(sandbox), judging_by(judge):
+    store = chosen_store(use_cache)
+    judging = Judging(choice=judge, cache=store, caches_all=use_cache is not None)
+    with using_sandbox(sandbox), judging_by(judging):
         configs, groups = _configs(recorded, tasks, TaskManager(include_path))
         changed = [(config.replace(**changes), _settings(recorded, config.form_name)) for config in configs]
         forms = [Task.from_config(config, dataset_mirror=mirror).form.under(settings) for config, settings in changed]
         check_consent(forms, confirm_run_unsafe_code, judge)
-        store = chosen_store(use_cache)
-        results = [_form(form, recorded, store, bootstrap_iters) for form in forms]
+        results = [_form(form, recorded, store, labels, bootstrap_iters) for form in forms]
     by_name = {result.form: result for result in results}
     of_groups = [result for group in groups for result in group_results(group, by_name)]
     settings = recorded.results.get("config", {})
@@ -91,16 +97,20 @@ def rescore(
         forms=results,
         groups=of_groups,
         comparisons=form_comparisons(results, of_groups),
-        run=_run(recorded, judge),
+        run=_run(recorded, judging, results),
         provenance=_provenance(recorded),
         status=recorded.results.get("status", "complete"),
     )
 
 
-def _run(recorded: RecordedRun, judge: JudgeChoice) -> dict[str, Any]:
-    """What the recorded run says about itself, with the judge of now."""
+def _run(recorded: RecordedRun, judging: Judging, forms: Sequence[FormResult]) -> dict[str, Any]:
+    """What the recorded run says about itself, with the judges of now."""
     run = dict(recorded.results.get("config", {}))
-    return {**run, "arguments": {**(run.get("arguments") or {}), **judge.to_dict()}} if judge else run
+    if judging.choice:
+        run["arguments"] = {**(run.get("arguments") or {}), **judging.choice.to_dict()}
+    if judging.usage:
+        run["judging"] = judging_entry(judging.usage, forms, str(recorded.results.get("model_name")))
+    return run
 
 
 def _configs(
@@ -161,7 +171,9 @@ def _settings(recorded: RecordedRun, form: str) -> RunSettings:
     )
 
 
-def _form(form: Form, recorded: RecordedRun, store: Store | None, iterations: int) -> FormResult:
+def _form(
+    form: Form, recorded: RecordedRun, store: Store | None, labels: HumanLabels | None, iterations: int
+) -> FormResult:
     arguments = recorded.results.get("config", {}).get("model_args") or {}
     _check_same_requests(form, recorded, arguments if isinstance(arguments, Mapping) else {})
     with_outputs: list[tuple[Sample, tuple[Any, ...]]] = []
@@ -195,6 +207,7 @@ def _form(form: Form, recorded: RecordedRun, store: Store | None, iterations: in
             total_docs=recorded.results["n-samples"][form.name]["original"],
             arguments=arguments if isinstance(arguments, Mapping) else {},
             count=counted,
+            labels=labels,
             iterations=iterations,
         )
 
@@ -207,17 +220,27 @@ def _stored_docs(
     if store is None or form.settings.apply_chat_template:
         message = f"there are no samples of '{form.name}' beside it, and prompts of a chat need the model"
         raise UsageError(message, where=str(recorded.file), hint=hint)
-    samples = [entry.sample for entry in pending_samples(form) if entry.sample.doc_id not in failed]
-    requests = dict.fromkeys(instance.request for sample in samples for instance in sample.instances)
-    cached = store.known(str(recorded.results.get("model_identity")), requests)
-    if len(cached) < len(requests):
-        message = (
-            f"there are no samples of '{form.name}' beside it, and {store.path} has {len(cached)} of {len(requests)}"
-        )
-        raise UsageError(f"{message} responses", where=str(recorded.file), hint=hint)
+    samples = [form.sample(doc_id, doc) for doc_id, doc in form.docs() if doc_id not in failed]
+    identity = str(recorded.results.get("model_identity"))
+    cached: dict[Request, Output] = {}
+    waiting = samples
+    while waiting:
+        requests = dict.fromkeys(instance.request for sample in waiting for instance in sample.instances)
+        cached |= store.known(identity, [request for request in requests if request not in cached])
+        if missing := sum(request not in cached for request in requests):
+            found = f"{store.path} has {len(requests) - missing} of {len(requests)} responses"
+            message = f"there are no samples of '{form.name}' beside it, and {found}"
+            raise UsageError(message, where=str(recorded.file), hint=hint)
+        following = {sample.doc_id: form.continue_sample(sample, _outputs(sample, cached)) for sample in waiting}
+        waiting = [sample for sample in following.values() if sample is not None]
+        samples = [following.get(sample.doc_id) or sample for sample in samples]
     for sample in samples:
-        outputs = tuple(cached[instance.request] for instance in sample.instances)
+        outputs = _outputs(sample, cached)
         yield RecordedDoc(doc_id=sample.doc_id, doc=sample.doc, instances=sample.instances, outputs=outputs)
+
+
+def _outputs(sample: Sample, cached: Mapping[Request, Output]) -> tuple[Output, ...]:
+    return tuple(cached[instance.request] for instance in sample.instances)
 
 
 def _check_same_requests(form: Form, recorded: RecordedRun, arguments: Mapping[str, Any]) -> None:

@@ -15,11 +15,11 @@ from typing import Protocol
 from multiform.errors import UsageError
 from multiform.forms import Form
 from multiform.results.groups import TaskStops
+from multiform.run.documents import Documents
 from multiform.run.options import RunOptions
-from multiform.run.pending import PendingSample, by_form
 from multiform.run.progress import Progress
-from multiform.run.samples import RunOutcome
-from multiform.run.sequential import FormSet, RoundOutcomes, RunEndedError, RunRound, SequentialEvaluation
+from multiform.run.runner import Runner, RunOutcome
+from multiform.run.sequential import FormSet, RoundOutcomes, RunEndedError, SequentialEvaluation
 from multiform.scoring.aggregations import item_kind
 from multiform.tasks import Group
 
@@ -29,8 +29,8 @@ logger = logging.getLogger("multiform")
 class RunSchedule(Protocol):
     """Says which samples are run when."""
 
-    def run(self, run_samples: RunRound, pending: Sequence[PendingSample], progress: Progress) -> RunOutcome:
-        """Run the samples, or as many as needed; `run_samples` runs and scores some of them."""
+    def run(self, runner: Runner, documents: Documents, progress: Progress) -> RunOutcome:
+        """Run the documents, or as many as needed, and score them."""
 
 
 def make_schedule(options: RunOptions, forms: Sequence[Form], groups: Sequence[Group]) -> RunSchedule:
@@ -44,12 +44,18 @@ def make_schedule(options: RunOptions, forms: Sequence[Form], groups: Sequence[G
 
 @dataclass(frozen=True, slots=True)
 class AllDocuments:
-    """Every document of every form, at once."""
+    """Every document of every form, chunk by chunk."""
 
     options: RunOptions
 
-    def run(self, run_samples: RunRound, pending: Sequence[PendingSample], progress: Progress) -> RunOutcome:
-        return run_samples(pending, progress, policy=self.options.policy)
+    def run(self, runner: Runner, documents: Documents, progress: Progress) -> RunOutcome:
+        return runner.run(
+            documents.chunks(),
+            progress,
+            documents=documents.counts,
+            policy=self.options.policy,
+            meanwhile=documents.check_ahead,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,10 @@ class EarlyStopping:
     options: RunOptions
     form_sets: Sequence[FormSet]
 
-    def run(self, run_samples: RunRound, pending: Sequence[PendingSample], progress: Progress) -> RunOutcome:
+    def run(self, runner: Runner, documents: Documents, progress: Progress) -> RunOutcome:
         budget, half_width = self.options.budget, self.options.until_ci
-        samples = by_form(pending)
-        outcomes = RoundOutcomes(run_samples, list(samples), len(pending), self.options.policy, progress)
+        outcomes = RoundOutcomes(runner, documents.counts, self.options.policy, progress)
+        samples = documents.rendered()
         seed = self.options.seeds[0]
         evaluations = [SequentialEvaluation(each, samples, outcomes=outcomes, seed=seed) for each in self.form_sets]
         most = sum(evaluation.max_evaluations for evaluation in evaluations)

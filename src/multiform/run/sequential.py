@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal, TypeAlias
@@ -16,18 +16,17 @@ from multiform.forms import Form, ScoredSample
 from multiform.models.model import Usage
 from multiform.results.groups import FormStop, TaskStops
 from multiform.results.values import FailedDoc
+from multiform.run.documents import PendingSample, RenderedSamples
 from multiform.run.failures import ErrorPolicy
-from multiform.run.pending import PendingSample
 from multiform.run.progress import Progress, Silent, WatchingProgress
-from multiform.run.samples import RunOutcome
+from multiform.run.runner import Runner, RunOutcome
+from multiform.run.spool import ScoredSamples
 from multiform.run.status import EvaluationStatus, RunningScore
 from multiform.statistics.estimates import STOPPED_LEVEL, mean_estimate
 from multiform.statistics.means import Array, dataset_estimates, document_scores, form_means
 from multiform.statistics.sampling import document_order
 from multiform.statistics.sequences import Search, confidence_sequence, search_forms
 
-#: Runs the samples of a round on the model: it takes them, the display of progress, and the `policy` for failures.
-RunRound: TypeAlias = Callable[..., RunOutcome]
 #: A document of a subject; a task is its own and only subject.
 _Document: TypeAlias = tuple[str, int]
 
@@ -84,16 +83,15 @@ class _CountingProgress(Silent):
 class RoundOutcomes:
     """Collects the outcomes of all rounds as the outcome of one run."""
 
-    def __init__(
-        self, run_samples: RunRound, forms: Sequence[str], documents: int, policy: ErrorPolicy, progress: Progress
-    ) -> None:
+    def __init__(self, runner: Runner, documents: Mapping[str, int], policy: ErrorPolicy, progress: Progress) -> None:
         self.counts_failed = policy.on_error == "count"
-        self.scored: dict[str, list[ScoredSample]] = {form: [] for form in forms}
-        self.failed: dict[str, list[FailedDoc]] = {form: [] for form in forms}
+        self.scored = ScoredSamples(documents)
+        self.failed: dict[str, list[FailedDoc]] = {form: [] for form in documents}
         self.requests = self.cached = self.retried = 0
         self.usage: Usage | None = None
         self.status = EvaluationStatus(0)
-        self._run_samples, self._documents, self._policy, self._progress = run_samples, documents, policy, progress
+        self._runner, self._policy, self._progress = runner, policy, progress
+        self._documents = sum(documents.values())
 
     def begin(self, evaluations: int) -> None:
         """Begin a run of at most this number of evaluations, and show it."""
@@ -107,11 +105,17 @@ class RoundOutcomes:
         before = self.status.completed
         # Rounds are many and short: the limit of failures is that of all of them.
         policy = replace(self._policy, max_failures=None)
-        outcome = self._run_samples(entries, _CountingProgress(self._progress, self.status), policy=policy)
+        outcome = self._runner.run(
+            [entries],
+            _CountingProgress(self._progress, self.status),
+            documents=Counter(entry.form.name for entry in entries),
+            policy=policy,
+        )
         self.status.completed = before + len(entries)  # with those that failed
         for form in outcome.scored:
-            self.scored[form] += outcome.scored[form]
+            self.scored.add(form, outcome.scored[form])
             self.failed[form] += outcome.failed.get(form, ())
+        self.scored.write_out()
         self.requests += outcome.requests
         self.cached += outcome.cached
         self.retried += outcome.retried
@@ -126,10 +130,9 @@ class RoundOutcomes:
 
     def outcome(self, last: RunOutcome | None = None) -> RunOutcome:
         """The outcome of all rounds; `last` is a round that ended the run."""
-        scored = {form: sorted(samples, key=lambda sample: sample.doc_id) for form, samples in self.scored.items()}
         return replace(
             last or RunOutcome(state="complete", scored={}, failed={}, documents=0),
-            scored=scored,
+            scored=self.scored.by_form(),
             failed=self.failed,
             documents=self._documents,
             requests=self.requests,
@@ -148,22 +151,22 @@ class SequentialEvaluation:
     def __init__(
         self,
         form_set: FormSet,
-        pending: Mapping[str, Sequence[PendingSample]],
+        rendered: RenderedSamples,
         *,
         outcomes: RoundOutcomes,
         seed: int | None,
     ) -> None:
         self.form_set, self._outcomes = form_set, outcomes
         self.names = list(form_set.forms)
-        self._pending: dict[tuple[str, _Document], PendingSample] = {}
+        self._rendered = rendered
         #: The first document of each cluster.
         self._heads: dict[tuple[str, str], _Document] = {}
-        for form, subjects in form_set.forms.items():
-            for subject, task in subjects.items():
-                for entry in pending.get(task.name, ()):
-                    if entry.sample.instances:
-                        self._pending[form, (subject, entry.sample.doc_id)] = entry
-        shared = set.intersection(*({doc for form, doc in self._pending if form == name} for name in self.names))
+        shared = set.intersection(
+            *(
+                {(subject, doc_id) for subject, task in subjects.items() for doc_id in rendered.doc_ids(task.name)}
+                for subjects in form_set.forms.values()
+            )
+        )
         clusters: dict[_Document, list[_Document]] = {}
         for doc in sorted(shared):
             clusters.setdefault(self._cluster(doc), []).append(doc)
@@ -181,12 +184,11 @@ class SequentialEvaluation:
 
     def _cluster(self, doc: _Document) -> _Document:
         """The first document of the cluster that a document belongs to: itself, where documents are independent."""
-        entry = self._pending[self.names[0], doc]
-        column = entry.form.cluster
-        if column is None:
+        subject, doc_id = doc
+        form = self.form_set.forms[self.names[0]][subject]
+        if form.cluster is None:
             return doc
-        key = (doc[0], str(entry.sample.doc.get(column)))
-        return self._heads.setdefault(key, doc)
+        return self._heads.setdefault((subject, self._rendered.cluster(form.name, doc_id)), doc)
 
     @property
     def documents(self) -> int:
@@ -285,9 +287,14 @@ class SequentialEvaluation:
 
         The score of a cluster is the sum of its documents' over the size of the largest cluster.
         """
-        outcome = self._outcomes.run_round(
-            [self._pending[name, doc] for unit in units for doc in unit for name in names]
-        )
+        forms = self.form_set.forms
+        entries = [
+            PendingSample(forms[name][subject], self._rendered.sample(forms[name][subject].name, doc_id))
+            for unit in units
+            for subject, doc_id in unit
+            for name in names
+        ]
+        outcome = self._outcomes.run_round(entries)
         self._units_evaluated += len(units)
         columns = [self._column(name, outcome, bounded=bounded) for name in names]
         complete = [[doc for doc in unit if all(doc in column for column in columns)] for unit in units]

@@ -236,7 +236,7 @@ def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> 
 
 def idle_axes(form: Form) -> list[str]:
     """Notes about axes of a variation that change nothing in a run."""
-    idle = [axis for axis in ("shots", "draw") if axis in form.axes and form.num_fewshot == 0]
+    idle = [axis for axis in ("shots", "draw") if axis in form.config.axes and form.num_fewshot == 0]
     return [f"{form.name}: '{axis}' changes nothing without few-shot examples" for axis in idle]
 
 

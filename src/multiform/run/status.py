@@ -55,17 +55,32 @@ class RunStatus:
         usage: Callable[[], Usage | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.requests = len(requests)
-        self.cached = cached
         self.completed = 0
-        self.workload = workload
         self.scores: Sequence[RunningScore] = ()
-        self._size = sum(map(_size, requests))
-        self._size_done = 0
+        self._added = self._size_added = self._size_done = 0
+        self._workload = Workload()
+        self.add(requests, cached=cached, workload=workload)
         self._usage = usage
         self._before = usage() or Usage()
         self._clock = clock
         self._started = clock()
+
+    def add(
+        self, requests: Sequence[Request], *, cached: int = 0, workload: Workload | None = None, share: float = 1.0
+    ) -> None:
+        """Requests of another chunk are to be run; those so far are about a `share` of all. `cached` is of all so far.
+
+        The number of all requests, and what they take, is an estimate until the share is 1.
+        """
+        self.cached = cached
+        self._added += len(requests)
+        self._size_added += sum(map(_size, requests))
+        self.requests, self._size = round(self._added / share), round(self._size_added / share)
+        if workload is None:
+            self.workload = None
+        else:
+            self._workload = self._workload + workload
+            self.workload = self._workload.scaled(1 / share)
 
     def count(self, request: Request) -> None:
         """A request has its response."""

@@ -257,6 +257,13 @@ MAX_FAILURES = ValueType(
     ),
     metavar="N",
 )
+DOLLARS = ValueType(
+    accepts=lambda value: _is_number(value) and 0 < value < float("inf"),
+    expected="a number above 0",
+    example="5 for five US dollars",
+    read=number_reader(lambda value: 0 < value < float("inf"), "a number above 0", "give e.g. FLAG 5"),
+    metavar="USD",
+)
 HALF_WIDTH = ValueType(
     accepts=lambda value: _is_number(value) and 0 < value < 0.5,
     expected="a number between 0 and 0.5",
@@ -309,6 +316,7 @@ OUTPUT = ValueType(
     example="'results'",
     metavar="DIR",
 )
+INPUT_FILE = replace(OUTPUT, expected="the name of a file", example="'labels.jsonl'", metavar="FILE")
 LANGUAGES = ValueType(
     accepts=lambda value: isinstance(value, list | tuple) and bool(value) and all(map(_is_text, value)),
     expected="a list of language codes",

@@ -86,9 +86,9 @@ def register_aggregation(name: str) -> Callable[[Callable[[Sequence[Any]], float
 
 
 def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation:
-    """The aggregation of a plain function of all values; its attribute `aggregation`, where it has one.
+    """The aggregation of a plain function of all values; its attribute `aggregation`, if it has one.
 
-    It gets lists as they are, but a list of one number as that number if it can. Where it cannot aggregate lists of
+    It gets lists as they are, but a list of one number as that number if it can. If it cannot aggregate lists of
     several numbers, which are the values of repeats, it gets the first of each.
     """
     known: Aggregation | None = getattr(function, "aggregation", None)
@@ -121,7 +121,7 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
 
 
 def _first_numbers(items: Sequence[Any]) -> list[Any] | None:
-    """The first number of each document's list; None where the values are no lists of numbers.
+    """The first number of each document's list; None if the values are not lists of numbers.
 
     >>> _first_numbers([[0.0], [1.0, 2.0]]), _first_numbers([0.0, 1.0]), _first_numbers([["a"]])
     ([0.0, 1.0], None, None)
@@ -199,7 +199,7 @@ def weighted_perplexity(items: Sequence[tuple[float, float]], iterations: int) -
 
 
 def exponential(estimate: Estimate) -> Estimate:
-    """exp of an estimate and of its bounds, which are infinite where they are too large for a number."""
+    """exp of an estimate and of its bounds, which are infinite if they are too large for a number."""
 
     def exp(value: float | None) -> float | None:
         if value is None:

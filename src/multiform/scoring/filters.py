@@ -179,7 +179,7 @@ def multi_choice_regex(
 
 
 def find_match(pattern: re.Pattern[str], text: Any, group_select: int = 0, *, empty: Any = "") -> Any:
-    """A match of a pattern, stripped, or its first group that is not empty; None where there is no such match.
+    """A match of a pattern, stripped, or its first group that is not empty; None if there is no such match.
 
     >>> find_match(re.compile(r"(yes)|(no)"), "yes or no", -1), find_match(re.compile("x"), "y") is None
     ('no', True)

@@ -1,7 +1,7 @@
 """The lenient extractor: what a completion answers if one makes an effort to read it.
 
-It is no scorer: a score by it would reward answers that were never given clearly. It tells a strict extractor
-that fails on a completion from a model that does not know, and is applied where nothing was extracted.
+It is not a scorer: a score by it would reward answers that were never given clearly. It tells a strict extractor
+that fails on a completion from a model that does not know, and is applied if nothing was extracted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_leniently_right(
 ) -> bool:
     """Whether a completion can be read as one of the references.
 
-    With choices, the last label or choice that the completion mentions counts. Without, the last number counts where
+    With choices, the last label or choice that the completion mentions counts. Without, the last number counts if
     a reference is one; otherwise a reference has to occur in the completion, in whole words.
 
     >>> cities = {"labels": ["A", "B", "C"], "choices": ["Berlin", "Paris", "Rome"]}
@@ -57,7 +57,7 @@ def names_an_answer(
 ) -> bool:
     """Whether a text can be an answer at all, right or wrong.
 
-    With choices, it has to mention one. Without, it has to have a number where all references are numbers; otherwise it
+    With choices, it has to mention one. Without, it has to have a number if all references are numbers; otherwise it
     is an answer unless it says that the model does not know.
 
     >>> names_an_answer("I am not sure", ["B"], labels=["A", "B"]), names_an_answer("(a)", ["B"], labels=["A", "B"])
@@ -79,7 +79,7 @@ def names_an_answer(
 
 
 def last_mentioned(text: str, labels: Sequence[str], choices: Sequence[str]) -> int | None:
-    """The index of the choice that a text mentions last, by its label or its text; None where it mentions none.
+    """The index of the choice that a text mentions last, by its label or its text; None if it mentions none.
 
     >>> last_mentioned("First A, then Paris.", ["A", "B"], ["Berlin", "Paris"])
     1

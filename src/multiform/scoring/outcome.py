@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 class ChoiceOutcome:
     """The log-likelihoods of all choices; `choices` are the bare texts, without the delimiter.
 
-    `gold` are the indexes of the correct choices, empty where the answer is not among the choices.
+    `gold` are the indexes of the correct choices, empty if the answer is not among the choices.
 
-    `scored` are the continuations with their delimiters, and `texts` the choices' texts where `choices` are their
+    `scored` are the continuations with their delimiters, and `texts` the choices' texts if `choices` are their
     labels. `tokens` are the lengths of the continuations, `unconditional` the log-likelihoods without the prompt.
-    All four are empty where they are not known.
+    All four are empty if they are not known.
     """
 
     loglikelihoods: tuple[float, ...]
@@ -42,7 +42,7 @@ class LikelihoodOutcome:
 class TextOutcome:
     """A completion, or the prediction extracted from it, with the references.
 
-    `prediction` is None where none could be extracted. `choices` and `labels` are those that the prompt shows,
+    `prediction` is None if none could be extracted. `choices` and `labels` are those that the prompt shows,
     `primed` is the beginning of the completion that was part of the prompt, and `prompt` is the whole prompt.
     """
 

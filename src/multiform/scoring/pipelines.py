@@ -113,7 +113,7 @@ class Pipeline:
     name: str
     steps: tuple[Filter, ...]
     single: bool = True
-    #: The largest number of responses that are left, where that is known.
+    #: The largest number of responses that are left, if that is known.
     most: int | None = None
     #: What the steps are called in a task file.
     names: tuple[str, ...] = ()

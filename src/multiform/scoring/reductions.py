@@ -39,7 +39,7 @@ class Reduction:
 
 
 class Vote(float):
-    """The score of a response, with the answer that was extracted from it; None where there is none."""
+    """The score of a response, with the answer that was extracted from it; None if there is none."""
 
     answer: Any
 

@@ -169,7 +169,8 @@ def skewed_bounds(value: float, stderr: float, critical: float, skew: float) -> 
 class Shares:
     """Values between 0 and 1, some of them 0 or 1, such as F1 or pass@k: how many are above 0 and below 1.
 
-    If nearly all are 0 or nearly all are 1, the few others say little of how many there are.
+    If nearly all are 0 or nearly all are 1, the few others say little of how many there are. The same is true of the
+    rates of clusters.
     """
 
     above: float
@@ -188,6 +189,25 @@ class Shares:
             mean_above=math.fsum(above) / len(above) if above else 1.0,
             below=len(below) / len(values),
             mean_below=math.fsum(below) / len(below) if below else 1.0,
+        )
+
+    @classmethod
+    def of_clusters(cls, rates: Sequence[float], sizes: Sequence[float], number: float) -> Shares:
+        """The shares of `number` clusters of documents that are right or wrong.
+
+        The few clusters that have a wrong document say little of how wrong a cluster can be: one more counts that is
+        wrong as a whole, and likewise one that is right.
+        """
+        total = math.fsum(sizes)
+        pairs = list(zip(rates, sizes, strict=True))
+        above = math.fsum(size for rate, size in pairs if rate > 0) / total
+        below = math.fsum(size for rate, size in pairs if rate < 1) / total
+        mean = math.fsum(rate * size for rate, size in pairs) / total
+        return cls(
+            above=above,
+            mean_above=(mean * number + 1) / (above * number + 1),
+            below=below,
+            mean_below=((1 - mean) * number + 1) / (below * number + 1),
         )
 
     def extend(self, mean: float, low: float, high: float, n: float, critical: float) -> tuple[float, float]:

@@ -28,6 +28,9 @@ Indexes: TypeAlias = NDArray[np.int64]
 
 #: Random numbers that a test or an interval draws at a time, to bound the memory.
 CHUNK = 4_000_000
+#: Resamples of the studentized bootstrap, and how many values have a mean that is normal enough for it.
+_RESAMPLES = 1999
+_NORMAL = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -135,7 +138,8 @@ class FormMeans:
     unseen: Array
     #: The skewness of each mean, which is that of single values over the root of their number.
     skewness: Array
-    #: Of values between 0 and 1 other than rates, such as F1: how many are above 0 and below 1.
+    #: Of values between 0 and 1 other than rates, such as F1, and of the rates of clusters: how many are above 0 and
+    #: below 1.
     shares: tuple[Shares | None, ...] = ()
 
     def exact_bounds(self, tail: float) -> tuple[Array, Array]:
@@ -170,8 +174,9 @@ class FormMeans:
         """The bounds of one mean."""
         value = float(self.values[form])
         if self.rates:
-            return rate_bounds(value, float(self.effective_n[form]), critical)
-        low, high = skewed_bounds(value, float(self.stderrs[form]), critical, float(self.skewness[form]))
+            low, high = rate_bounds(value, float(self.effective_n[form]), critical)
+        else:
+            low, high = skewed_bounds(value, float(self.stderrs[form]), critical, float(self.skewness[form]))
         shares = self.shares[form]
         return (low, high) if shares is None else shares.extend(value, low, high, self.equivalent, critical)
 
@@ -204,12 +209,14 @@ def form_means(scores: DocumentScores) -> FormMeans:
     third = np.sum([subject.third for subject in subjects], axis=0)
     variances = np.array([np.diag(subject.covariance) for subject in subjects])
     subject_freedoms = np.array([subject.freedom for subject in subjects])
-    rates = scores.binary
-    if rates and not scores.clustered:
-        freedom, freedoms = np.inf, np.full(variances.shape[1], np.inf)
+    rates, independent = scores.binary, not scores.clustered
+    freedom = np.inf if rates and independent else _satterthwaite(variances.sum(axis=1), subject_freedoms)
+    if rates and independent and len(subjects) == 1:
+        freedoms = np.full(variances.shape[1], np.inf)
     else:
-        freedom = _satterthwaite(variances.sum(axis=1), subject_freedoms)
-        freedoms = np.array([_satterthwaite(column, subject_freedoms) for column in variances.T])
+        # A subject on which nothing varies has the variance that it may hide, and its few degrees of freedom.
+        seen = variances + [np.diag(subject.unseen) for subject in subjects]
+        freedoms = np.array([_satterthwaite(column, subject_freedoms) for column in seen.T])
     return FormMeans(
         values=np.sum([subject.share * subject.means for subject in subjects], axis=0),
         covariance=covariance,
@@ -217,13 +224,24 @@ def form_means(scores: DocumentScores) -> FormMeans:
         freedoms=freedoms,
         n=scores.n,
         rates=rates,
-        shares=tuple(None if rates else Shares.of(column) for column in scores.values.T.tolist()),
+        shares=tuple(_shares(scores, column, subjects) for column in scores.values.T),
         equivalent=float(1 / np.sum([subject.share**2 / subject.equivalent for subject in subjects])),
         both_right=np.sum([subject.share * subject.both_right for subject in subjects], axis=0),
         # The variance of many subjects is right on average; what a single one may hide is added once.
         unseen=np.max([subject.unseen for subject in subjects], axis=0),
         skewness=np.divide(third, cubes, out=np.zeros_like(third), where=cubes > 0),
     )
+
+
+def _shares(scores: DocumentScores, column: Array, subjects: Sequence[_Subject]) -> Shares | None:
+    """How many values, or rates of clusters, of a form are above 0 and below 1; None where that says nothing more."""
+    if not scores.binary:
+        return Shares.of(column.tolist())
+    if not scores.clustered or len(subjects) > 1:
+        return None
+    _, clusters, sizes = np.unique(scores.clusters, return_inverse=True, return_counts=True)
+    rates = np.bincount(clusters, weights=column) / sizes
+    return Shares.of_clusters(rates.tolist(), sizes.tolist(), subjects[0].equivalent)
 
 
 def _satterthwaite(variances: Array, freedoms: Array) -> float:
@@ -240,7 +258,9 @@ def dataset_estimates(scores: DocumentScores, total: int, *, level: float = LEVE
     was evaluated, and only that of the other documents is uncertain: the variance is that of `form_means` times their
     share (finite-population correction), and the bounds stay within what they can add. Rates of them are whole numbers
     of documents, so that their bounds are rounded outwards. Where few documents are left, their own mean is what is
-    uncertain, and their number limits the degrees of freedom. With all documents evaluated, the interval is a point.
+    uncertain, and their number limits the degrees of freedom; unless values are rates, shares or clustered, their mean
+    is predicted from resamples, as both it and the sample's are skewed. With all documents evaluated, the interval is a
+    point.
 
     >>> right = [1] * 70 + [0] * 30
     >>> for total in (100_000, 200, 100):
@@ -264,8 +284,10 @@ def dataset_estimates(scores: DocumentScores, total: int, *, level: float = LEVE
         freedoms=np.minimum(means.freedoms, freedom),
     )
     estimates = []
-    for estimate in others.estimates(level):
+    for form, estimate in enumerate(others.estimates(level)):
         low, high = estimate.interval
+        if means.shares[form] is None and not means.rates and not scores.clustered and not scores.subjects.any():
+            low, high = _predicted_bounds(scores.values[:, form], number, level)
         if means.rates:
             low, high = math.floor(low * number + 1e-9) / number, math.ceil(high * number - 1e-9) / number
         known = (1 - left) * estimate.value
@@ -273,6 +295,28 @@ def dataset_estimates(scores: DocumentScores, total: int, *, level: float = LEVE
         low, high = known + left * low, known + left * high
         estimates.append(Estimate(value=estimate.value, n=means.n, stderr=stderr, low=low, high=high))
     return estimates
+
+
+def _predicted_bounds(values: Array, number: int, level: float) -> tuple[float, float]:
+    """Where the mean of `number` other values of the same distribution is, by the studentized bootstrap.
+
+    Resamples stand for the evaluated values and for the others. The mean of so many others that it is normal is drawn
+    from that distribution.
+    """
+    n, scale = len(values), math.sqrt(1 / len(values) + 1 / number)
+    mean, deviation = float(values.mean()), float(values.std(ddof=1))
+    generator, roots = np.random.default_rng(0), []
+    step = max(1, CHUNK // (n + min(number, _NORMAL)))
+    for draws in (min(step, _RESAMPLES - start) for start in range(0, _RESAMPLES, step)):
+        sample = values[generator.integers(n, size=(draws, n))]
+        if number < _NORMAL:
+            others = values[generator.integers(n, size=(draws, number))].mean(axis=1)
+        else:
+            others = generator.normal(mean, deviation / math.sqrt(number), size=draws)
+        errors = sample.std(axis=1, ddof=1)
+        roots.append(np.divide(others - sample.mean(axis=1), errors * scale, out=np.zeros(draws), where=errors > 0))
+    low, high = np.quantile(np.concatenate(roots), ((1 - level) / 2, (1 + level) / 2)).tolist()
+    return mean + low * deviation * scale, mean + high * deviation * scale
 
 
 def mean_of(scores: DocumentScores, column: Array) -> Estimate:

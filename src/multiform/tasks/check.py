@@ -148,7 +148,7 @@ def _config_error(
     remedy = f"write e.g. {example}" if example else "see multiform docs tasks"
     if problem["type"] == "missing":
         return ConfigError(f"missing key '{path[-1]}'", where=where(name, *path[:-1]), hint=f"add it; {remedy}")
-    # Where a field may be null, a message about its other type is the helpful one.
+    # If a field may be null, a message about its other type is the helpful one.
     if path and len([part for part in _members(hint) if part is not type(None)]) == 1:
         message = f"{_expectation(problem)}, got {_as_yaml(problem['input'])}"
         return ConfigError(message, where=where(name, *path), hint=remedy)

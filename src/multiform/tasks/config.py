@@ -67,7 +67,7 @@ class TaskConfig(TaskKeys):
     stated_mapping: FieldMapping = field(init=False, compare=False)
     #: The fields that the format renders.
     mapping: FieldMapping = field(init=False, compare=False)
-    #: The fields of few-shot examples that the format renders, where they have their own.
+    #: The fields of few-shot examples that the format renders, if they have their own.
     fewshot_mapping: FieldMapping | None = field(init=False, default=None, compare=False)
     #: The format that the task runs under, and the label by which it was selected.
     format: FormatConfig | None = field(init=False, default=None)
@@ -98,7 +98,7 @@ class TaskConfig(TaskKeys):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, source: Source | None = None, **overrides: Any) -> Self:
-        """Build from a mapping of keys; errors name the file and line of a key where `source` knows them."""
+        """Build from a mapping of keys; errors name the file and line of a key if `source` knows them."""
         return cls.from_stated(StatedKeys({**data, **overrides}, source))
 
     @classmethod
@@ -117,7 +117,7 @@ class TaskConfig(TaskKeys):
 
     @property
     def form_name(self) -> str:
-        """The name that results are keyed by: ``task@format`` where a format was selected, else the bare task.
+        """The name that results are keyed by: ``task@format`` if a format was selected, else the bare task.
 
         A task that had to be told from another one of the same name is ``group::task``.
         """
@@ -133,7 +133,7 @@ class TaskConfig(TaskKeys):
         return (self.num_fewshot or 0) if requested is None or self.num_fewshot == 0 else requested
 
     def format_key(self, name: str) -> tuple[str, ...]:
-        """The path of a key of the task's format, where the task itself defines that format."""
+        """The path of a key of the task's format, if the task itself defines that format."""
         return format_key(self.formats, self.format_label, name)
 
     def where(self, *path: str | int) -> str | None:

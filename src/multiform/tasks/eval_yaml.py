@@ -152,7 +152,7 @@ class _Translation:
         return self._name(self.entry["field_spec"][field], "field_spec", field)
 
     def _name(self, column: Any, *path: str | int) -> str:
-        """A column's name, or the one that it gets where it could not stand in a template."""
+        """A column's name, or the one that it gets if it could not stand in a template."""
         if not isinstance(column, str) or not column:
             raise ConfigError(f"expected a column, got {shorten(column)}", where=self.where(*path), hint="name one")
         if column.isidentifier():

@@ -1,4 +1,4 @@
-"""`!function module.name` in a task file: code from a module beside the file, or from an installed one."""
+"""Code of the user: `!function module.name` in a task file, and the files and modules of `--import`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from multiform.errors import ConfigError, nearest, reason
+from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
 from multiform.imports.finder import lm_eval_finder, original_name
 from multiform.imports.libraries import with_removed_modules, with_sandboxed_code_eval
 from multiform.paths import read_file
@@ -27,31 +27,28 @@ _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULT
 
 
 _refused: ContextVar[bool] = ContextVar("code_refused", default=False)
-
-
-@contextmanager
-def code_refused() -> Iterator[None]:
-    """Refuse the code of tasks instead of running it."""
-    token = _refused.set(True)
-    try:
-        yield
-    finally:
-        _refused.reset(token)
-
-
 _scoring_kept: ContextVar[bool] = ContextVar("unusable_scoring_kept", default=False)
 #: Keys of a task that only scores depend on.
 _SCORING_KEYS = ("metric_list", "process_results")
 
 
 @contextmanager
-def unusable_scoring_kept() -> Iterator[None]:
-    """Keep metrics whose code cannot be imported, such as for want of a package: they fail when they are called."""
-    token = _scoring_kept.set(True)
+def _switch_on(switch: ContextVar[bool]) -> Iterator[None]:
+    token = switch.set(True)
     try:
         yield
     finally:
-        _scoring_kept.reset(token)
+        switch.reset(token)
+
+
+def code_refused() -> AbstractContextManager[None]:
+    """Refuse the code of tasks instead of running it, in a block."""
+    return _switch_on(_refused)
+
+
+def unusable_scoring_kept() -> AbstractContextManager[None]:
+    """Keep metrics whose code cannot be imported, in a block: they fail when they are called."""
+    return _switch_on(_scoring_kept)
 
 
 def is_code_refused() -> bool:
@@ -111,7 +108,7 @@ def load_module(file: Path) -> ModuleType:
     """Import a Python file as a module; a file that has changed since it was imported is imported again.
 
     `import lm_eval` in it gives Multiform's own modules of that name, so that a task is the same whether lm-eval is
-    installed or not. Where these lack a name, the file is imported again with the installed lm-eval.
+    installed or not. If these lack a name, the file is imported again with the installed lm-eval.
     """
     source = read_file(file)
     stamp = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
@@ -163,7 +160,7 @@ def _code_sandbox(file: Path) -> AbstractContextManager[None]:
 
 
 def _not_provided(error: BaseException) -> str:
-    """A hint where a module imports a name from lm_eval that Multiform does not provide; empty otherwise."""
+    """A hint if a module imports a name from lm_eval that Multiform does not provide; empty otherwise."""
     name = original_name(getattr(error, "name", None) or "")
     if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
         return ""
@@ -173,6 +170,40 @@ def _not_provided(error: BaseException) -> str:
 def _advice(error: BaseException, file: Path) -> str:
     place = f"{file.name}{_line(error, file)}"
     return f"install what {place} imports" if isinstance(error, ModuleNotFoundError) else f"fix {place}"
+
+
+#: Modules of files that were imported. Workers do not find them by name.
+imported_files: list[ModuleType] = []
+
+
+def import_plugins(names: str | Path | Iterable[str | Path] | None) -> None:
+    """Import Python files, or modules by name, which register models, formats, metrics and so on.
+
+    >>> import_plugins("no_such_module")
+    Traceback (most recent call last):
+    multiform.errors.UsageError: --import: no file or module 'no_such_module'; ...
+    """
+    for name in [names] if isinstance(names, str | Path) else list(names or ()):
+        _import_plugin(str(name))
+
+
+def _import_plugin(name: str) -> None:
+    if is_code_refused():
+        raise UsageError(f"{shorten(name)} is code, which --no_code refuses", where="--import", hint="leave one out")
+    is_path = name.endswith(".py") or "/" in name
+    path = Path(name).expanduser().absolute()
+    if is_path and not path.is_file():
+        raise UsageError(f"no file {shorten(name)}", where="--import", hint="check the path")
+    try:
+        if not is_path:
+            importlib.import_module(name)
+        elif (module := load_module(path)) not in imported_files:
+            imported_files.append(module)
+    except (Exception, SystemExit) as error:  # whatever the user's module raises while it is imported
+        if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
+            hint = "give the path of a .py file, or install the module"
+            raise UsageError(f"no file or module '{name}'", where="--import", hint=hint) from error
+        raise UsageError(f"{name} cannot be imported: {reason(error)}", where="--import", hint="fix it") from error
 
 
 def resolve_task_functions(keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,7 +252,7 @@ def resolve_filter_functions(filter_list: Any, source: Source | None, where: str
 
 
 def _convert_values(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """The same data with each value that is no dict or list converted."""
+    """The same data with each value that is not a dict or list converted."""
     if isinstance(value, dict):
         return {key: _convert_values(item, convert) for key, item in value.items()}
     if isinstance(value, list):
@@ -238,7 +269,7 @@ class _SourceLoader(SourceFileLoader):
 
 
 def _line(error: BaseException, file: Path) -> str:
-    """``:12`` where the error came from a line of the file."""
+    """``:12`` if the error came from a line of the file."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return f":{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]

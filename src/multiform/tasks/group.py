@@ -62,7 +62,7 @@ class GroupConfig:
         return group, member_keys
 
     def aggregates(self) -> list[dict[str, Any]]:
-        """The entries of `aggregate_metric_list`, as a list even where the file has a single one without a list.
+        """The entries of `aggregate_metric_list`, as a list even if the file has a single one without a list.
 
         Without entries, the score over all subsets of a dataset is that of its documents.
         """
@@ -72,7 +72,7 @@ class GroupConfig:
         return entries if isinstance(entries, list) else [entries] if entries else []
 
     def members(self) -> list[str | dict[str, Any]]:
-        """The members, as a list even where the file has a single name."""
+        """The members, as a list even if the file has a single name."""
         return [self.task] if isinstance(self.task, str) else self.task
 
     def where(self, *path: str | int) -> str | None:
@@ -251,7 +251,7 @@ def _member(
 
 
 def _member_name(name: str, overrides: Mapping[str, Any]) -> str:
-    """The name of a member, without its own format where one was selected at run time."""
+    """The name of a member, without its own format if one was selected at run time."""
     return name.partition("@")[0] if overrides.get("_formats_selection") else name
 
 
@@ -260,7 +260,7 @@ def _selection(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def distinct(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, with members renamed to ``group::member`` where a different task or group has the same name.
+    """The nodes, with members renamed to ``group::member`` if a different task or group has the same name.
 
     Tasks and groups outside of groups keep their names, and equal tasks stay one task. Two different tasks of one
     name within a group are an error.
@@ -308,7 +308,7 @@ def _clashing(nodes: Sequence[Node]) -> set[str]:
 
 
 def _rename(node: Node, clashing: set[str], parent: str = "") -> Node:
-    """The node, and all nodes in it, with the name of its group before its own where that is needed."""
+    """The node, and all nodes in it, with the name of its group before its own if that is needed."""
     is_clashing = bool(parent) and node_name(node) in clashing
     if isinstance(node, TaskConfig):
         return node.replace(_qualified_name=f"{parent}::{node.form_name}") if is_clashing else node

@@ -25,7 +25,7 @@ _ANSWER = ("answerkey", "answer_key", "answer", "label", "answer_index", "answer
            "correct_choice", "labels", "answers", "answer_number", "final_answer", "expected_answer")  # fmt: skip
 _RATIONALE = ("solution", "rationale", "explanation", "exp", "reasoning", "cot_content", "long_answer")
 _SUBJECT = ("subject", "subject_name", "category", "topic", "domain", "discipline")
-#: Columns that end in a number or letter and are no choices.
+#: Columns that end in a number or letter and are not choices.
 _NO_CHOICES = (
     "sentence",
     "sent",
@@ -59,7 +59,7 @@ class Guess:
             self.comments[key] = comment
 
     def name(self, column: str) -> str:
-        """The column in a template, by another name where its own could not stand there."""
+        """The column in a template, by another name if its own could not stand there."""
         if column.isidentifier():
             return column
         return self.renamed.setdefault(column, re.sub(r"\W+", "_", column).strip("_") or "column")
@@ -72,7 +72,7 @@ class _Choices:
     template: str | list[str]
     values: list[list[Any]]
     columns: tuple[str, ...]
-    #: The template and values of the right answer, where the choices say it themselves.
+    #: The template and values of the right answer, if the choices say it themselves.
     target: str | None = None
     about: str = ""
 
@@ -180,7 +180,7 @@ def _strip_letters(choices: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def _literals(values: Sequence[Any]) -> list[list[Any]] | None:
-    """The lists that the texts spell, where all do."""
+    """The lists that the texts spell, if all do."""
     try:
         read = [ast.literal_eval(value) for value in values]
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):

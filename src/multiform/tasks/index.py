@@ -11,12 +11,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import ConfigError, UsageError, shorten
-from multiform.tasks.index_cache import Fault, FolderIndex, Kind, Name, Record, load, safe_stamp, save, scan, stamp_of
-from multiform.tasks.plugins import plugin_folders
+from multiform.registry import entry_points_of, package_of
+from multiform.tasks.index_cache import UNSURE, FolderIndex, Kind, Record, load, safe_stamp, save, scan, stamp_of
 
 if TYPE_CHECKING:
     from multiform.tasks.python_tasks import TaskClass
@@ -37,6 +38,24 @@ def task_folders(include_path: str | Path | Iterable[str | Path] | None, *, libr
     return [*([LIBRARY, *plugin_folders()] if library else []), *map(_folder, names)]
 
 
+def plugin_folders() -> list[Path]:
+    """The folders of task files that installed packages name in the group ``multiform.tasks``.
+
+    The packages are found, and not imported.
+    """
+    folders = []
+    for point in entry_points_of("multiform.tasks").values():
+        top, *rest = point.module.split(".")
+        spec = find_spec(top)
+        roots = [] if spec is None else list(spec.submodule_search_locations or ())
+        found = [folder for root in roots if (folder := Path(root, *rest)).is_dir()]
+        folders += found[:1]
+        if not found:
+            package = package_of(point)
+            logger.warning("plug-in '%s' (multiform.tasks) of %s: no package '%s'", point.name, package, point.value)
+    return folders
+
+
 def _folder(name: str | Path) -> Path:
     path = Path(name)
     try:
@@ -55,7 +74,7 @@ def _folder(name: str | Path) -> Path:
 
 
 def lm_eval_folder() -> Path | None:
-    """The folder of task files of the installed lm-eval, which is not imported; None where it is not installed."""
+    """The folder of task files of the installed lm-eval, which is not imported; None if it is not installed."""
     from multiform.imports.finder import lm_eval_finder as finder
 
     package = finder.real_folder()
@@ -76,17 +95,17 @@ class Entry:
 
     name: str
     kind: Kind
+    tags: Sequence[str]
+    #: Of a task that is a class in a Python file: the name of the class, and its line.
+    attribute: str | None
+    line: int
+    #: The group with `subsets` that defines the task.
+    family: str | None
+    #: What the metadata says of the task, see `ABOUT`.
+    about: Mapping[str, Any]
     folder: Path
     #: Relative to the folder.
     file: str
-    tags: tuple[str, ...] = ()
-    #: Of a task that is a class in a Python file: the name of the class, and its line.
-    attribute: str | None = None
-    line: int = 0
-    #: The group with `subsets` that defines the task.
-    family: str | None = None
-    #: What the metadata says of the task, see `ABOUT`.
-    about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -125,20 +144,6 @@ class Index:
         return {tag: sorted(names[tag]) for tag in sorted(names)}
 
 
-def entry_of(name: Name, folder: Path, file: str) -> Entry:
-    """The entry of a name in a file of a folder."""
-    return Entry(
-        name.name, name.kind, folder, file, tuple(name.tags), name.attribute, name.line, name.family, name.about
-    )
-
-
-def error_of(fault: Fault) -> ConfigError:
-    """The error of a file, with paths relative to the working directory where they are below it."""
-    working_folder = os.getcwd() + os.sep
-    where, hint = (text and text.replace(working_folder, "") for text in (fault.where, fault.hint))
-    return ConfigError(fault.what, where=where, hint=hint)
-
-
 #: Reading a folder of fewer files takes no longer than reading its cached index.
 _WORTH_CACHING = 50
 _MESSAGES = 10
@@ -151,11 +156,11 @@ def build_index(folders: Iterable[Path]) -> Index:
     for folder in folders:
         found_entries: dict[str, Entry] = {}
         twice = []
-        for file, record in read_folder(folder).items():
-            if record.fault is not None:
-                broken[folder / file] = error_of(record.fault)
+        records, errors = read_folder(folder)
+        broken |= {folder / file: error for file, error in errors.items()}
+        for file, record in records.items():
             for name in record.names:
-                first = found_entries.setdefault(name.name, entry := entry_of(name, folder, file))
+                first = found_entries.setdefault(name.name, entry := Entry(*name, folder=folder, file=file))
                 if first is not entry:
                     twice.append(f"task '{first.name}' is defined twice: {first.path} is used, {entry.path} is not")
         warn_of(twice)
@@ -165,32 +170,33 @@ def build_index(folders: Iterable[Path]) -> Index:
     return Index(entries, broken)
 
 
-def read_folder(folder: Path) -> dict[str, Record]:
-    """The records of a folder's task files, sorted by name; only files that changed since the last run are read."""
+def read_folder(folder: Path) -> tuple[dict[str, Record], dict[str, ConfigError]]:
+    """The records of a folder's task files, sorted by name, and the errors of those that are broken.
+
+    Only files that are broken, or changed since the last run, are read.
+    """
     root = os.path.realpath(folder)
     started = time.time_ns()
     files = scan(root)
-    if len(files) < _WORTH_CACHING:
-        from multiform.tasks.outline import read_files
-
-        return read_files(root, files).files
-    cached = load(root)
+    cached = load(root) if len(files) >= _WORTH_CACHING else FolderIndex()
     changed = {file for file, stamp in cached.included.items() if stamp_of(os.path.join(root, file)) != stamp}
     valid = {
         file: record
         for file, record in cached.files.items()
         if files.get(file) == record.stamp and not (changed and changed.intersection(record.included))
     }
-    if len(valid) == len(files) == len(cached.files):
-        return valid
-    from multiform.tasks.outline import join_indexes, read_files  # only now, as the cached index is mostly up to date
+    if len(valid) == len(files):
+        return valid, {}
+    from multiform.tasks.outline import read_files  # only now, as the cached index is mostly up to date
 
-    new = read_files(root, {file: stamp for file, stamp in files.items() if file not in valid})
+    new, broken = read_files(root, {file: stamp for file, stamp in files.items() if file not in valid})
     unchanged = {file: stamp for file, stamp in cached.included.items() if file not in changed}
-    index = join_indexes([FolderIndex(valid, unchanged), new])
-    records = {file: index.files[file] for file in files}
-    _save_index(root, FolderIndex(records, index.included), started)
-    return records
+    unsure = {file: UNSURE for file, stamp in new.included.items() if unchanged.get(file, stamp) != stamp}
+    known = {**valid, **new.files}
+    records = {file: known[file] for file in files if file in known}
+    if new.files and len(files) >= _WORTH_CACHING:
+        _save_index(root, FolderIndex(records, {**unchanged, **new.included, **unsure}), started)
+    return records, broken
 
 
 def warn_of(messages: Sequence[str]) -> None:

@@ -85,30 +85,21 @@ class Name(NamedTuple):
     about: Mapping[str, Any] = {}
 
 
-class Fault(NamedTuple):
-    """The parts of the error that a file raises when it is read, with absolute paths."""
-
-    what: str
-    where: str | None
-    hint: str | None
-
-
 class Record(NamedTuple):
     """What a file with this stamp defines; `included` has all files that it includes, also indirectly."""
 
     stamp: Stamp
     names: Sequence[Name] = ()
     included: Sequence[str] = ()
-    fault: Fault | None = None
 
 
 #: Increased when the file's layout, or the rule for what is a task, changes; files of other versions are ignored.
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
 class FolderIndex:
-    """The records of a folder's files, and the stamps of the files that they include."""
+    """The records of a folder's files, but for broken ones, and the stamps of the files that they include."""
 
     files: dict[str, Record] = field(default_factory=dict)
     included: dict[str, Stamp] = field(default_factory=dict)
@@ -120,7 +111,7 @@ def cache_path(root: str) -> Path:
 
 
 def load(root: str) -> FolderIndex:
-    """The cached index of a folder; empty where there is none, or it is damaged or of another version."""
+    """The cached index of a folder; empty if there is none, or it is damaged or of another version."""
     try:
         header, _, body = cache_path(root).read_bytes().partition(b"\n")
         return _unpack(json.loads(body)) if header == _header(body) else FolderIndex()
@@ -143,15 +134,15 @@ def _pack(index: FolderIndex) -> dict[str, Any]:
     """The records as columns, which load five times as fast as objects.
 
     Kind, tags and includes of files that define a single name are stored once for all files that share them;
-    other files, and broken ones, are stored in full.
+    the names of other files are stored in full.
     """
     shapes: dict[tuple[Any, ...], int] = {}
     odd: dict[str, Any] = {}
     names, ids = [], []
     for file, record in index.files.items():
         name = record.names[0] if record.names else Name("", "task")
-        if len(record.names) > 1 or name.attribute or name.about or record.fault is not None:
-            odd[file] = [record.names, record.fault]
+        if len(record.names) > 1 or name.attribute or name.about:
+            odd[file] = record.names
         names.append(name.name)
         ids.append(shapes.setdefault((name.kind, tuple(name.tags), tuple(record.included)), len(shapes)))
     return {
@@ -172,7 +163,8 @@ def _unpack(content: dict[str, Any]) -> FolderIndex:
     for file, size, written, name, shape in zip(*columns, content["shapes"][1], strict=True):
         kind, tags, included = shapes[shape]
         files[file] = Record((size, written), (Name(name, kind, tags),) if name else (), included)
-    for file, (names, fault) in content["odd"].items():
-        defined = tuple(Name(*name) for name in names)
-        files[file] = files[file]._replace(names=defined, fault=None if fault is None else Fault(*fault))
+    for file, names in content["odd"].items():
+        files[file] = files[file]._replace(
+            names=tuple(Name(name, kind, tuple(tags), *rest) for name, kind, tags, *rest in names)
+        )
     return FolderIndex(files, {file: (size, time) for file, (size, time) in content["included"].items()})

@@ -93,7 +93,7 @@ class FewshotConfig:
         doc_to_rationale: FieldSpec = None,
         **overloads: Any,
     ) -> FewshotConfig:
-        """Build from the mapping `cfg`; the keyword arguments are the task's values, used where `cfg` has none."""
+        """Build from the mapping `cfg`; the keyword arguments are the task's values, used if `cfg` has none."""
         inherited = {
             "split": fewshot_split,
             "process_docs": process_docs,
@@ -215,7 +215,7 @@ class TaskKeys:
     unsafe_code: bool = False
     use_prompt: str | None = None
     multiple_inputs: bool = False
-    #: False, where a task says so: a text that spells a list is one answer.
+    #: False, if a task says so: a text that spells a list is one answer.
     multiple_targets: bool = False
     should_decontaminate: bool = False
     doc_to_decontamination_query: str | Callable[..., str] | None = None
@@ -235,7 +235,7 @@ class TaskKeys:
     #: Noise in the question: `type`, `probability`, `seed` and `unmodifiable_words`.
     perturbation: dict[str, Any] | None = None
     perturbation_unmodifiable_words: list[str] | None = None
-    #: The format that follows the ``@`` of a name, and the whole name where another task has the same one.
+    #: The format that follows the ``@`` of a name, and the whole name if another task has the same one.
     _formats_selection: str | None = None
     _qualified_name: str | None = None
 
@@ -292,7 +292,7 @@ def generation_defaults(
     >>> generation_defaults({}, "generate_until", "\\n\\n", None)
     {'temperature': 0.0, 'do_sample': False, 'max_gen_toks': 256, 'until': ['\\n\\n']}
     """
-    if output_type != "generate_until":
+    if output_type != "generate_until" and not (format is not None and format.generates):
         return dict(kwargs)
     check_generation(kwargs)
     if format is not None:

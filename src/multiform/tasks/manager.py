@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import fnmatch
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.formats.localization import language_names
 from multiform.formats.select import format_table, grammar_of
 from multiform.formats.variation import Grammar, Variation, drawn_number, split_outside
 from multiform.imports.finder import lm_eval_finder
-from multiform.paths import is_dir, is_file, mirror_path, read_file
+from multiform.paths import is_dir, mirror_path
 from multiform.tasks.config import TaskConfig
-from multiform.tasks.eval_yaml import PREFIX, DeclaredTask, declared_tasks
 from multiform.tasks.group import Group, Node, build_group, distinct, subset_tasks, tasks_by_name
-from multiform.tasks.index import Entry, Index, build_index, lm_eval_folder, task_folders
+from multiform.tasks.index import Index, task_folders
+from multiform.tasks.lookup import Target, TaskLookup, shorten_name
 from multiform.tasks.protocols import Protocol, add_entry, read_protocols
 from multiform.tasks.python_tasks import (
-    PythonTask,
-    TaskClass,
     instantiate,
-    python_tasks_of,
     resolve_class,
-    task_classes,
 )
 from multiform.tasks.source import Source, StatedKeys, display
 from multiform.tasks.yaml import read_yaml
@@ -38,7 +31,6 @@ from multiform.tasks.yaml import read_yaml
 _MAX_GROUPS = 1000
 #: The most names that a message lists.
 _LISTED = 20
-_ENDINGS = (".yaml", ".yml", ".py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,26 +65,6 @@ class Design:
             raise UsageError(message, where="fewshot_draws", hint="give e.g. fewshot_draws=5")
 
 
-class UnknownNameError(UsageError):
-    """A name that stands for no task, group, tag or file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A task file, or a class in a Python file, with the formats that were selected for it.
-
-    `selection` has the labels after the ``@``, which may be ``all``. A class is imported when it is used.
-    """
-
-    path: Path
-    selection: tuple[str, ...] = ()
-    task_class: TaskClass | type[PythonTask] | None = None
-    #: The name of one task of a class with several subjects, or of a group with subsets.
-    member: str | None = None
-    #: What a dataset's own `eval.yaml` says.
-    declared: DeclaredTask | None = None
-
-
 class TaskManager:
     """Finds tasks by name, tag, glob or path, each with the formats that follow an ``@``."""
 
@@ -112,16 +84,17 @@ class TaskManager:
         self.design = design or Design()
         self.dataset_mirror = mirror_path(dataset_mirror)
         self.folders = task_folders(include_path, library=library)
+        self._lookup = TaskLookup(self.folders, self.dataset_mirror)
         self._groups = 0  # that have been built inside of the one that was named
         lm_eval_finder.folders.update(folder.resolve() for folder in self.folders)
 
     def __repr__(self) -> str:
         return f"<TaskManager of {', '.join(map(display, self.folders)) or 'no folders'}>"
 
-    @cached_property
+    @property
     def index(self) -> Index:
         """The tasks, groups and tags of all folders, read when they are first needed."""
-        return build_index(self.folders)
+        return self._lookup.index
 
     @cached_property
     def protocols(self) -> dict[str, Protocol]:
@@ -156,10 +129,10 @@ class TaskManager:
         names = [name for spec in names for name in split_outside(spec, ",")]
         if not names:
             raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
-        return [target for name in names for target in self._targets(name)]
+        return [target for name in names for target in self._lookup.targets(name)]
 
     def labels(self, target: Target) -> list[str | None]:
-        """The selected formats of a target; a list of None where none is selected.
+        """The selected formats of a target; a list of None if none is selected.
 
         ``mcqa~16`` is `mcqa` itself, as the reference, and 16 variations of it.
         """
@@ -183,8 +156,8 @@ class TaskManager:
 
     def _protocol_labels(self, target: Target, label: str) -> list[str]:
         """The labels that a name after the ``@`` stands for: those of a protocol, or itself."""
-        labels = self._defined_labels(target, label) if label in self.protocols else None
-        return labels or [label]
+        is_protocol = label not in formats and label in self.protocols  # whose files are not read for a format
+        return (self._defined_labels(target, label) if is_protocol else []) or [label]
 
     def _defined_labels(self, target: Target, name: str) -> list[str]:
         """The labels that a name stands for in a table of formats or a protocol; of a group, those that all have."""
@@ -198,7 +171,7 @@ class TaskManager:
             members = [target.member] if target.member is not None else list(subset_tasks(stated))
             tables = [[member, str(stated.get("group"))] for member in members]
         elif _is_group(stated):
-            inner = [self._targets(config.base_name)[0] for config in self.node(target, None).tasks()]  # type: ignore[union-attr]
+            inner = [self._lookup.targets(config.base_name)[0] for config in self.node(target, None).tasks()]  # type: ignore[union-attr]
             defined = [self._defined_labels(member, name) for member in inner]
             return [label for label in defined[0] if all(label in labels for labels in defined)]
         else:
@@ -207,7 +180,7 @@ class TaskManager:
         return [label for label in defined[0] if all(label in labels for labels in defined)]
 
     def _under_protocol(self, targets: Sequence[Target], name: str) -> list[Target]:
-        """The targets under a protocol; refused where it does not define one of them, or a format is named already."""
+        """The targets under a protocol; refused if it does not define one of them, or a format is named already."""
         named = [target for target in targets if target.selection]
         if named:
             message = f"--tasks names '@{named[0].selection[0]}', and the run is under the protocol '{name}'"
@@ -231,7 +204,7 @@ class TaskManager:
         return add_entry(stated, label, self.protocols)
 
     def _with_shuffled_choices(self, target: Target, label: str | None) -> str | None:
-        """The label with shuffled choices, where its format shows them and it names no order itself."""
+        """The label with shuffled choices, if its format shows them and it names no order itself."""
         node = self.node(target, label)
         assert isinstance(node, TaskConfig)
         if node.format is None or not node.format.shows_choices or "order" in node.axes:
@@ -250,14 +223,14 @@ class TaskManager:
     def _draw_variations(self, target: Target, label: str, number: int) -> list[str]:
         """The labels of a number of variations of a format."""
         if number < 1:
-            message, where = "no variations are requested", _shorten_name(f"@{label}~{number}")
+            message, where = "no variations are requested", shorten_name(f"@{label}~{number}")
             raise UsageError(message, where=where, hint=f"write e.g. {label}~16")
         base = Variation.parse(label)
         node = self.node(target, base.label or None)
         configs = list(node.tasks()) if isinstance(node, Group) else [node]
         formats_drawn = [config.format for config in configs if config.format is not None]
         if len(formats_drawn) < len(configs):
-            message, where = "the task has no format that could be varied", _shorten_name(f"@{label}~{number}")
+            message, where = "the task has no format that could be varied", shorten_name(f"@{label}~{number}")
             raise UsageError(message, where=where, hint=f"name a format, e.g. mcqa~{number}")
         if self.design.choice_order is not None:  # the run decides about the order of the choices
             base = base.replace(order="original")
@@ -310,24 +283,9 @@ class TaskManager:
         """The nodes of a group's member."""
         return [
             self.node(target, label, overrides, chain)
-            for target in self._targets(name)
+            for target in self._lookup.targets(name)
             for label in self.labels(target)
         ]
-
-    def _targets(self, spec: str) -> list[Target]:
-        """The files of ``name``, ``name@format``, ``name@a+b``, ``name@all`` or ``name@format~16``."""
-        if "@" not in spec or is_file(Path(spec)):
-            return self._look_up(spec, spec)
-        base, _, selection = spec.rpartition("@")
-        if "@" in base and not is_file(Path(base)):
-            name, _, first = base.partition("@")
-            hint = f"join formats with '+': {name}@{first.replace('@', '+')}+{selection}"
-            raise UsageError("more than one '@'", where=_shorten_name(spec), hint=hint)
-        labels = tuple(split_outside(selection, "+"))
-        if not labels:
-            hint = f"name one: {', '.join(formats)}, or all"
-            raise UsageError("no format after the '@'", where=_shorten_name(spec), hint=hint)
-        return [replace(target, selection=labels) for target in self._look_up(base, spec)]
 
     def _supported_labels(self, target: Target) -> list[str]:
         """The formats that a task, or every task of a group, supports."""
@@ -343,87 +301,6 @@ class TaskManager:
         labels = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
         return [label for label in labels[0] if all(label in supported for supported in labels)]
 
-    def _look_up(self, base: str, spec: str) -> list[Target]:
-        """The targets of a name, tag, glob, path or dataset with an `eval.yaml`."""
-        if base.startswith(PREFIX) and not base.endswith(_ENDINGS):
-            return [Target(task.path, declared=task) for task in declared_tasks(base, self.dataset_mirror)]
-        if base.endswith(".py"):
-            return [Target(Path(base), task_class=task_class) for task_class in python_tasks_of(Path(base))]
-        if base.endswith(_ENDINGS):
-            return [Target(Path(base))]
-        entries = self.index.entries
-        if base in entries:
-            return [_target(entries[base])]
-        if base in task_classes:
-            return [Target(Path(base), task_class=task_classes.get(base))]
-        tags = self.index.tags()
-        if base in tags:
-            return [_target(entries[name]) for name in tags[base]]
-        matches = [name for name in sorted(entries) if fnmatch.fnmatchcase(name, base)]
-        if matches:
-            return [_target(entries[name]) for name in matches]
-        member = self._subject(base)
-        if member is not None:
-            return [member]
-        raise self._unknown_name(base, spec)
-
-    def _subject(self, base: str) -> Target | None:
-        """The target of one subject of a Python task, by the name that results show."""
-        entries = self.index.entries
-        for name in sorted({*entries, *task_classes}, key=len, reverse=True):
-            if not base.startswith(f"{name}_"):
-                continue
-            defined = entries.get(name)
-            target = _target(defined) if defined else Target(Path(name), task_class=task_classes.get(name))
-            if target.task_class is not None and base in instantiate(target.task_class).member_names():
-                return replace(target, member=base)
-        return None
-
-    def _unknown_name(self, base: str, spec: str) -> UnknownNameError:
-        """The error for a name that stands for nothing, with what may have been meant."""
-        message = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
-        if not base:
-            message, hint = "no task before the '@'", "write e.g. quiz@mcqa"
-        elif is_dir(Path(base)):
-            message, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
-        elif is_file(Path(base)):
-            message, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
-        elif files := [name for ending in _ENDINGS if is_file(Path(name := base + ending))]:
-            hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
-        elif broken := self._file_error(base):
-            hint = f"its file cannot be read: {broken}"
-        elif self._may_be_of_lm_eval(base):
-            hint = "for lm-eval's own tasks add --include_path lm_eval"
-        else:
-            known = [*self.index.entries, *self.index.tags(), *task_classes]
-            hint = nearest(base, known, listed="tasks and tags")
-            if len(known) > _LISTED and hint.startswith("tasks and tags"):
-                hint = "'multiform ls tasks' and 'multiform ls tags' list them"
-            if self.index.broken:
-                first = next(iter(self.index.broken.values()))
-                hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
-        return UnknownNameError(message, where=_shorten_name(spec), hint=hint)
-
-    def _may_be_of_lm_eval(self, base: str) -> bool:
-        """Whether the installed lm-eval has a file or folder of the name, and its tasks are not included.
-
-        Its files are not read: that would take seconds.
-        """
-        folder = lm_eval_folder()
-        if folder is None or folder in self.folders:
-            return False
-        names = {base, f"{base}.yaml"}
-        return any(not names.isdisjoint((*folders, *files)) for _, folders, files in os.walk(folder))
-
-    def _file_error(self, name: str) -> MultiformError | None:
-        """The error of the file that seems to define the name, if it cannot be read."""
-        defined = re.compile(rf"^task:\s*['\"]?{re.escape(name)}['\"]?\s*(#|$)", re.MULTILINE)
-        for path, error in self.index.broken.items():
-            with suppress(OSError):
-                if path.stem == name or defined.search(read_file(path).decode("utf-8", "replace")):
-                    return error
-        return None
-
 
 def _target_name(target: Target) -> str:
     """The name of a target, for messages."""
@@ -433,17 +310,13 @@ def _target_name(target: Target) -> str:
     return str(stated.get("group") or stated.get("task"))
 
 
-def _target(entry: Entry) -> Target:
-    return Target(entry.path, task_class=entry.task_class, member=entry.name if entry.family else None)
-
-
 def _shuffles(target: Target, design: Design) -> bool:
     """Whether a dataset's declaration shuffles the choices, and the run does not decide about their order."""
     return target.declared is not None and target.declared.shuffled and design.choice_order is None
 
 
 def _limit_languages(group: StatedKeys, languages: Sequence[str]) -> StatedKeys:
-    """A group without those subsets whose metadata states another language; unchanged where it has no subsets."""
+    """A group without those subsets whose metadata states another language; unchanged if it has no subsets."""
     subsets = group.data.get("subsets")
     if not languages or not subsets:
         return group
@@ -473,10 +346,6 @@ def _read_task_file(path: Path) -> StatedKeys:
 def _is_group(stated: StatedKeys) -> bool:
     """Whether a file defines a group; a file with a `class` is a task."""
     return "group" in stated.data and "class" not in stated.data
-
-
-def _shorten_name(spec: str) -> str:
-    return spec if len(spec) < 100 else spec[:99] + "…"
 
 
 def _labels_supported_by(stated: StatedKeys) -> list[str]:

@@ -41,7 +41,7 @@ def parse_yaml(text: str, path: Path) -> Parsed:
     loader = None
     node = None
     try:
-        check_nesting(text)
+        _check_nesting(text)
         loader = _Loader(text.removeprefix("\ufeff"))
         loader.path, loader.notes = path, []
         node = loader.get_single_node()
@@ -63,7 +63,7 @@ def parse_yaml(text: str, path: Path) -> Parsed:
             loader.dispose()
 
 
-def check_nesting(text: str) -> None:
+def _check_nesting(text: str) -> None:
     """Raise a RecursionError for brackets inside of thousands of brackets, which take the parser minutes."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
@@ -75,14 +75,14 @@ def check_nesting(text: str) -> None:
 
 
 def _check_aliases(node: Any, path: Path) -> None:
-    size = expanded_size(node)
+    size = _expanded_size(node)
     if size > MAX_NODES:
         too_many = f"aliases repeat more than {MAX_NODES:,} values"
         message = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else too_many
         raise ConfigError(message, where=str(FilePosition(path, 1)), hint="write out what is needed of it")
 
 
-def expanded_size(node: Any) -> float:
+def _expanded_size(node: Any) -> float:
     """The number of values of a document with all aliases expanded; infinite if an alias contains itself.
 
     Aliases of aliases make a few lines stand for billions of values, each of which the rest of the program would visit.

@@ -7,12 +7,12 @@ depends; nothing else tells it from an entry of the task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, shorten
+from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.select import format_table
 from multiform.tasks.check import check_keys
 from multiform.tasks.source import Source, StatedKeys
@@ -20,7 +20,7 @@ from multiform.tasks.yaml import read_own
 
 #: The folder of protocols in the library and in each folder of `--include_path`.
 FOLDER = "protocols"
-_KEYS = ("protocol", "version", "about", "source", "unchecked", "parts", "tasks")
+_KEYS = ("protocol", "version", "versions", "about", "source", "unchecked", "parts", "tasks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,13 @@ class Protocol:
     version: str
     tasks: Mapping[str, Mapping[str, Mapping[str, Any]]]
     source: Source
-    #: What the protocol is, in a sentence, where its prompts were published, and what could not be compared with that.
+    #: What the protocol is, in a sentence, and where its prompts were published.
     about: str = ""
     published: str = ""
-    unchecked: tuple[str, ...] = ()
+    #: What is only an approximation, or could not be compared with what was published, by task.
+    unchecked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: The versions of tasks that changed when others did not.
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Protocol:
@@ -62,8 +65,23 @@ class Protocol:
                     hint = "write e.g. {type: mcqa}"
                     raise ConfigError("expected a format", where=place("tasks", task, label), hint=hint)
         assert stated.source is not None
-        about, published, unchecked = (data.get(key) or "" for key in ("about", "source", "unchecked"))
-        return cls(name, str(data["version"]), data["tasks"], stated.source, about, published, tuple(unchecked))
+        about, published = (data.get(key) or "" for key in ("about", "source"))
+        unchecked = _read_unchecked(data.get("unchecked") or [], list(data["tasks"]), place)
+        versions = data.get("versions") or {}
+        for task in versions if isinstance(versions, dict) else [versions]:
+            if task not in data["tasks"]:
+                hint = nearest(str(task), data["tasks"], listed="tasks of the protocol")
+                raise ConfigError(f"the protocol has no task '{task}'", where=place("versions"), hint=hint)
+        return cls(
+            name=name,
+            version=str(data["version"]),
+            tasks=data["tasks"],
+            source=stated.source,
+            about=about,
+            published=published,
+            unchecked=unchecked,
+            versions={task: str(version) for task, version in versions.items()},
+        )
 
     def labels(self, names: Iterable[str]) -> list[str]:
         """The labels that the protocol has for a task of these names: its own, and that of its group."""
@@ -72,7 +90,30 @@ class Protocol:
     def entry(self, name: str, label: str) -> dict[str, Any] | None:
         """The entry of a task or group, as its `formats:` would have it."""
         entry = self.tasks.get(name, {}).get(label)
-        return None if entry is None else {**entry, "protocol": f"{self.name} {self.version}"}
+        version = self.versions.get(name, self.version)
+        return None if entry is None else {**entry, "protocol": f"{self.name} {version}"}
+
+    def notes(self, task: str) -> tuple[ConfigError, ...]:
+        """A note for each thing in which the forms of a task or group may differ from what was published."""
+        place = str(self.source.at("unchecked", task))
+        form = f"{task}@{self.name}"
+        texts = self.unchecked.get(task, ())
+        return tuple(ConfigError(f"{form} may differ from what was published in {text}", where=place) for text in texts)
+
+
+def _read_unchecked(stated: Any, tasks: Sequence[str], place: Callable[..., str | None]) -> dict[str, tuple[str, ...]]:
+    """What `unchecked` says of each task: a list is about all of them, a mapping has a list for each."""
+    by_task = dict.fromkeys(tasks, stated) if isinstance(stated, list) else stated
+    if not isinstance(by_task, dict):
+        raise ConfigError("expected a list, or one for each task", where=place("unchecked"), hint="write a list")
+    for task, texts in by_task.items():
+        if task not in tasks:
+            hint = nearest(str(task), tasks, listed="tasks of the protocol")
+            raise ConfigError(f"the protocol has no task '{task}'", where=place("unchecked", task), hint=hint)
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            hint = "write what was not compared, e.g. [the order of the options]"
+            raise ConfigError(f"expected a list of texts, got {shorten(texts)}", where=place("unchecked"), hint=hint)
+    return {task: tuple(texts) for task, texts in by_task.items()}
 
 
 def read_protocols(folders: Iterable[Path]) -> dict[str, Protocol]:
@@ -94,10 +135,9 @@ def add_entry(stated: StatedKeys, label: str | None, protocols: Mapping[str, Pro
         table = format_table(stated.get("formats"))
         if base in table:
             return stated
-        return replace(
-            stated.with_keys(formats={**table, base: entry}),
-            source=_with_positions(stated.source, protocol.source.under("tasks", str(name), base), base, entry),
-        )
+        source = _with_positions(stated.source, protocol.source.under("tasks", str(name), base), base, entry)
+        source = replace(source, notes=(*source.notes, *protocol.notes(str(name))))
+        return replace(stated.with_keys(formats={**table, base: entry}), source=source)
     return stated
 
 

@@ -27,7 +27,7 @@ from multiform.tasks.source import FilePosition, StatedKeys, display
 from multiform.tasks.yaml import read_text
 
 _MAX_BASES = 50  # no task is derived from more classes of its own file
-#: Attributes by which a task class is recognised where its base class is in another file.
+#: Attributes by which a task class is recognised if its base class is in another file.
 _TELLING = ("TASK_STYLER", "DATASET_PATH", "SAMPLE_SPLIT", "SUBJECTS")
 
 
@@ -39,11 +39,11 @@ class PythonTask:
     def to_node(
         self, label: str | None = None, overrides: Mapping[str, Any] | None = None, *, member: str | None = None
     ) -> Node:
-        """The configuration of the task; a group with a task for each subject where there are several."""
+        """The configuration of the task; a group with a task for each subject if there are several."""
         raise NotImplementedError
 
     def member_names(self) -> list[str]:
-        """The names of the tasks of this class, one for each subject where there are several."""
+        """The names of the tasks of this class, one for each subject if there are several."""
         raise NotImplementedError
 
     def supported_formats(self) -> list[str]:
@@ -84,7 +84,7 @@ def instantiate(kind: TaskClass | type[PythonTask]) -> PythonTask:
 
 
 def resolve_class(stated: StatedKeys) -> StatedKeys:
-    """What a task file states, with the class that it names under `class`; the same where it names none.
+    """What a task file states, with the class that it names under `class`; the same if it names none.
 
     A class with `any_keys` gets all keys itself, and the configuration has only those that name the task.
     """
@@ -98,11 +98,11 @@ def resolve_class(stated: StatedKeys) -> StatedKeys:
         place = data["class"].position if isinstance(data["class"], FunctionRef) else data.get("task")
         raise ConfigError(message, where=f"{place}: class", hint="write class: !function module.Class")
     if not getattr(kind, "any_keys", False):
-        settings.pop("group", None)  # as with lm-eval, it has no say where there is a class
+        settings.pop("group", None)  # as with lm-eval, it has no say if there is a class
         return replace(stated, data=settings, task_class=kind)
     for key, name in (("_formats_selection", "format"), ("perturbation", "perturbation")):
         if settings.get(key) is not None:
-            message = f"{kind.__name__} writes its prompts itself, so that no {name} can change them"
+            message = f"{kind.__name__} writes its prompts itself, so no {name} can change them"
             raise ConfigError(message, where=str(data.get("task")), hint=f"run it without a {name}")
     naming = {key: value for key, value in settings.items() if key in ("task", "task_alias", "tag")}
     return replace(stated, data=naming, task_class=kind, class_keys={**settings, "class": kind})
@@ -246,7 +246,7 @@ def class_text(config: TaskConfig, translation: WrittenFormat, values: Mapping[s
 
 
 def jinja_of(function: Callable[..., Any]) -> str | None:
-    """The field that gives the same as a function with a single return statement, or None where there is none.
+    """The field that gives the same as a function with a single return statement, or None if there is none.
 
     >>> class Task:
     ...     def choices(self, item): return item["choices"]["text"]

@@ -80,7 +80,7 @@ def selected_format(stated: StatedKeys) -> str | None:
 def apply_overrides(stated: StatedKeys, where: Where) -> tuple[str | None, StatedKeys]:
     """The keys of a task with those that the entry of the selected format replaces.
 
-    Also returns the label of the entry where it is a finished prompt, and None where it is a format.
+    Also returns the label of the entry if it is a finished prompt, and None if it is a format.
     """
     formats = stated.get("formats")
     try:
@@ -173,7 +173,7 @@ def _answer_base(values: Values, recovered: Recovered | None) -> int | None:
 
 
 def _check_variations(declared: Mapping[str, Any] | None, selected: Selected | None) -> None:
-    """Refuse axes that are declared wrongly, even where the format is not varied."""
+    """Refuse axes that are declared wrongly, even if the format is not varied."""
     grammar_of(FormatConfig() if selected is None else selected.format, declared)
 
 
@@ -250,9 +250,9 @@ def _description(description: str | Callable[..., str]) -> tuple[str | Callable[
 
 
 def overridden_until(format: FormatConfig, generation_kwargs: Mapping[str, Any]) -> list[str] | None:
-    """The stop sequences of a task, where it generates under a format with other ones; None otherwise."""
+    """The stop sequences of a task, if it generates under a format with other ones; None otherwise."""
     until = generation_kwargs.get("until")
-    if until is None or format.scored != "generation":
+    if until is None or not format.generates:
         return None
     stops = (format.generation_kwargs or {}).get("until", format.until())
     until, stops = ([stop] if isinstance(stop, str) else list(stop) for stop in (until, stops))
@@ -351,7 +351,7 @@ def _fewshot_mapping(config: Mapping[str, Any], values: Values, stated: StatedKe
 
 
 def format_key(formats: Any, label: str | None, name: str) -> tuple[str, ...]:
-    """The path of a format's key in a task file, where the task itself defines that format."""
+    """The path of a format's key in a task file, if the task itself defines that format."""
     if not isinstance(formats, dict) or label is None:
         return ("formats",)
     return ("formats", name) if "type" in formats else ("formats", label, name)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -66,18 +64,18 @@ class StatedKeys:
     """What the file, the class or the call that defines a task or group states: the keys that it sets, and where.
 
     Loaders, groups and dialects pass it on, and `TaskConfig.from_stated` resolves it. A key that is not set is not
-    in `data`, even where a configuration has a default for it.
+    in `data`, even if a configuration has a default for it.
     """
 
     data: dict[str, Any]
     source: Source | None = None
-    #: The class of the task, where it is not the one of its output type.
+    #: The class of the task, if it is not the one of its output type.
     task_class: type | None = None
     #: All keys of the file, for a task class that takes more keys than there are fields.
     class_keys: Mapping[str, Any] = field(default_factory=dict)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or the default where it is not set."""
+        """The value of a key, or the default if it is not set."""
         return self.data.get(key, default)
 
     def with_keys(self, **changes: Any) -> StatedKeys:
@@ -89,25 +87,10 @@ class StatedKeys:
         return where(self.source, self.data.get("task", self.data.get("group")), *path)
 
 
-_in_full: ContextVar[bool] = ContextVar("in_full", default=False)
-
-
 def display(path: Path) -> str:
-    """The path for a message: relative to the working directory where it is below that."""
+    """The path for a message: relative to the working directory if it is below that."""
     text, working_folder = str(path), os.getcwd()
-    if _in_full.get():
-        return text
     return "." if text == working_folder else text.removeprefix(os.path.join(working_folder, ""))
-
-
-@contextmanager
-def paths_in_full() -> Iterator[None]:
-    """Use absolute paths in the messages of a block, for messages that are cached and shown in other folders."""
-    before = _in_full.set(True)
-    try:
-        yield
-    finally:
-        _in_full.reset(before)
 
 
 def where(source: Source | None, task: str | None, *path: str | int) -> str | None:

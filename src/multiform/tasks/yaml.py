@@ -8,7 +8,7 @@ are read from the installed package, or from the folder that ``PROMPTSOURCE_TEMP
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,9 +36,12 @@ class IncludeCycleError(ConfigError):
     """A file includes itself, directly or through others."""
 
 
-def read_yaml(path: Path) -> StatedKeys:
-    """Read a task file with its includes: later includes override earlier ones, and the file overrides all."""
-    return _read_file(resolve(path), (), {})
+def read_yaml(path: Path, included: dict[Path, StatedKeys] | None = None) -> StatedKeys:
+    """Read a task file with its includes: later includes override earlier ones, and the file overrides all.
+
+    `included` collects the included files, also those of includes.
+    """
+    return _read_file(resolve(path), (), {} if included is None else included)
 
 
 def read_own(path: Path) -> StatedKeys:
@@ -114,7 +117,8 @@ def _read_include(
     name: str, place: str, path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys]
 ) -> StatedKeys:
     try:
-        target = (path.parent / name).resolve()
+        file = path.parent / name
+        target = file.resolve()
         exists = target.is_file()
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or ("a link to itself" if isinstance(error, RuntimeError) else error)
@@ -129,20 +133,15 @@ def _read_include(
     if target in chain:
         loop = " -> ".join(p.name for p in (*chain[chain.index(target) :], target))
         raise IncludeCycleError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
-    check_depth(chain, place)
-    if target not in known:
-        if len(known) >= _MAX_INCLUDES:
-            message = f"more than {_MAX_INCLUDES:,} files are included"
-            raise ConfigError(message, where=place, hint="include fewer")
-        known[target] = _read_file(target, chain, known)
-    return known[target]
-
-
-def check_depth(chain: Sequence[Any], place: str) -> None:
-    """Refuse an include inside of too many others."""
     if len(chain) > _MAX_DEPTH:
         message = f"more than {_MAX_DEPTH} files include each other, one inside the other"
         raise ConfigError(message, where=place, hint="include fewer")
+    if file not in known:
+        if len(known) >= _MAX_INCLUDES:
+            message = f"more than {_MAX_INCLUDES:,} files are included"
+            raise ConfigError(message, where=place, hint="include fewer")
+        known[file] = _read_file(target, chain, known)
+    return known[file]
 
 
 def _file_hint(path: Path, pattern: str) -> str:

@@ -30,12 +30,13 @@ LABELS = st.one_of(
 @st.composite
 def generated(draw):
     """A format: a registered one, or one without a name, with any of its fields changed."""
-    scored = draw(st.sampled_from(["labels", "texts", "gold", "generation"]))
     # `blind` refuses words around a question that it does not show.
     kinds = [one for one in formats if not one.startswith("doctest") and one != "blind"]
     kind = draw(st.sampled_from([None, *kinds]))
-    # The texts of `generate` and `mcq_cot` name the labels.
-    named = scored == "labels" or kind in ("generate", "mcq_cot")
+    ranked = ["labels", "texts"]
+    scored = draw(st.sampled_from(ranked if kind == "think" else [*ranked, "gold", "generation"]))
+    # The texts of `generate`, `mcq_cot` and `think` name the labels.
+    named = scored == "labels" or kind in ("generate", "mcq_cot", "think")
     labels = draw(LABELS if named else st.one_of(st.none(), LABELS))
     written_as = draw(st.sampled_from(["{label}. {choice}", " {label}. {choice}", "({label}) {choice}", "{choice}"]))
     values = {
@@ -102,7 +103,7 @@ def test_a_format_comes_back_from_every_dialect_and_renders_the_same(form):
     assert lost == []
     assert template.to_format() == form
     assert template_of(template.to_dict()).to_format() == form
-    assert template_of(template.brief()).to_format() == form
+    assert template_of({"template_type": template.template_type, **template.arguments()}).to_format() == form
     styler, lost = style_from(form)
     assert lost == []
     assert styler.to_format() == form

@@ -213,7 +213,7 @@ def test_to_dict_gives_the_template_back():
                  "create_pure_cloze"):  # fmt: skip
         template = getattr(TemplateFactory, make)()
         assert TemplateFactory.from_dict(template.to_dict()) == template
-        assert TemplateFactory.from_dict(template.brief()) == template
+        assert TemplateFactory.from_dict({"template_type": template.template_type, **template.arguments()}) == template
 
 
 def test_tasks_without_a_template_are_untouched():

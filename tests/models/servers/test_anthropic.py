@@ -111,6 +111,25 @@ def test_a_chat(server: Any) -> None:
     assert payload["messages"][-1]["content"] == "It is"
 
 
+BEGUN = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "It is"}]
+
+
+def test_a_begun_answer_is_continued(server: Any) -> None:
+    one = model(server)
+    completion_of(one, one.apply_chat_template(BEGUN, add_generation_prompt=False))
+    assert server.asked[0].payload["messages"] == BEGUN
+    assert one.info()["server_prefill"] == "continued"
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_an_answer_that_may_not_be_begun_is_begun_by_the_user(server: Any, refused: bool) -> None:
+    """Newest models refuse a begun answer, and so does the interface where the model thinks."""
+    server.probe_faults.append(Fault(status=400, message="Prefilling assistant messages is not supported."))
+    one = model(server, **({} if refused else {"thinking_budget": 1024}))
+    assert one.apply_chat_template(BEGUN, add_generation_prompt=False) == [{"role": "user", "content": "2 + 2?\nIt is"}]
+    assert one.info()["server_prefill"] == "the last line of the user's message"
+
+
 def test_stop_strings(server: Any) -> None:
     server.reply = lambda prompt: "one\n\ntwo. three"
     assert completion_of(model(server), "x", until=["\n\n", "."]) == Completion("one", thought=THOUGHT)

@@ -133,6 +133,6 @@ def test_an_option_that_a_server_does_not_support_is_refused_at_once() -> None:
     from multiform.models.servers import exchange
 
     body = {"error": {"code": 500, "message": "Only no echo is supported", "type": "server_error"}}
-    assert isinstance(exchange._failure(500, body, {}, ""), exchange.RefusedError)
+    assert isinstance(exchange.response_failure(500, body, {}, ""), exchange.RefusedError)
     passing = {"error": {"code": 500, "message": "out of memory, try again", "type": "server_error"}}
-    assert isinstance(exchange._failure(500, passing, {}, ""), exchange.FailedAttemptError)
+    assert isinstance(exchange.response_failure(500, passing, {}, ""), exchange.FailedAttemptError)

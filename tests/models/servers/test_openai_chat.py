@@ -60,10 +60,33 @@ def test_a_chat_reaches_the_server_as_messages(server: Any) -> None:
         {"role": "user", "content": "2 + 2?\n"},
         {"role": "assistant", "content": "The answer is"},
     ]
+    server.continues = True
     one = model(server)
     context = one.apply_chat_template(chat, add_generation_prompt=False)
     written(one, context)
     assert server.asked[0].payload["messages"] == chat
+    assert server.asked[0].payload["continue_final_message"] is True
+    assert server.asked[0].payload["add_generation_prompt"] is False
+
+
+def test_an_answer_that_the_server_would_not_continue_is_begun_by_the_user(server: Any) -> None:
+    chat = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "The answer is"}]
+    one = model(server)
+    written(one, one.apply_chat_template(chat, add_generation_prompt=False))
+    assert server.asked[0].payload["messages"] == [{"role": "user", "content": "2 + 2?\nThe answer is"}]
+    assert "continue_final_message" not in server.asked[0].payload
+    assert one.info()["server_prefill"] == "the last line of the user's message"
+
+
+def test_the_user_may_say_what_becomes_of_a_begun_answer(server: Any) -> None:
+    chat = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "The answer is"}]
+    one = model(server, prefill="continue")
+    written(one, one.apply_chat_template(chat, add_generation_prompt=False))
+    assert server.asked[0].payload["messages"] == chat
+    assert server.probes == []
+    assert one.identity != model(server).identity
+    with pytest.raises(UsageError, match="prefill is 'maybe'; give continue or text"):
+        model(server, prefill="maybe")
 
 
 def test_a_document_that_looks_like_a_chat_is_what_the_user_says(server: Any) -> None:
@@ -350,7 +373,8 @@ def test_a_whole_run_in_a_chat(server: Any) -> None:
     assert 0 <= results["quiz@generate"]["exact_match,none"] <= 1
     assert results["quiz@generate"]["invalid,none"] == 0
     roles = [message["role"] for message in server.asked[0].payload["messages"]]
-    assert roles == ["user", "assistant", "user", "assistant"]
+    assert roles == ["user", "assistant", "user"]
+    assert to_json(results)["config"]["server_prefill"] == "the last line of the user's message"
     text = json.dumps([to_json(results), *sample_lines(results.forms[0])], default=str)
     assert "sk-given" not in text
     assert "sk-very-secret" not in text

@@ -9,7 +9,6 @@ import pytest
 from multiform.forms import RunSettings
 from multiform.models.torch.plan import Cost
 from multiform.requests import LoglikelihoodRequest
-from multiform.run.pending import pending_samples
 from multiform.run.setup import load_tasks
 
 SUBJECT = "high_school_biology"
@@ -35,8 +34,8 @@ def requests(request: pytest.FixtureRequest, mirror: Path, tmp_path: Path) -> li
     (tmp_path / "workload.yaml").write_text(f"include: {base}\ntask: workload\n{change}")
     settings = RunSettings(num_fewshot=shots, limit=DOCS)
     (task,) = load_tasks([str(tmp_path / "workload.yaml")], settings, dataset_mirror=mirror)
-    pending = pending_samples(task)
-    asked = [instance.request for one in pending for instance in one.sample.instances]
+    samples = [task.sample(doc_id, doc) for doc_id, doc in task.docs()]
+    asked = [instance.request for sample in samples for instance in sample.instances]
     return [item for item in asked if isinstance(item, LoglikelihoodRequest)]
 
 

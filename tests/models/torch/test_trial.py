@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import peft
 import pytest
 import torch
 import transformers
@@ -19,16 +20,18 @@ import transformers
 from multiform.models.hf.model import HFModel
 from multiform.models.model import Counters
 from multiform.models.torch import planner as planner_module
+from multiform.models.torch import structure
 from multiform.models.torch.engine import score, scoring_cost
 from multiform.models.torch.forward import LMHead, Mode
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Decoding, Planner, TrialRecords
 from multiform.models.torch.scoring import Grouping, Resume, scoring_plan
-from multiform.models.torch.structure import is_known, judge_each, selects_tokens
+from multiform.models.torch.structure import is_known, judge_each, selects_tokens, verified_ways
 from multiform.models.torch.trial import (
     PASSES,
     ScoringTrial,
     loglikelihood_alone,
+    measure_token_bytes,
     scoring_trial,
     state_trial,
     trial_length,
@@ -146,24 +149,66 @@ def test_a_verdict_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("multiform.models.torch.trial.state_trial", partial(counted, state_trial))
     again = HFModel(str(folder))
     assert dict(again.loglikelihood(REQUESTS)) == expected
-    assert lengths == [128]  # the short one, which every run makes
+    assert not lengths
     other = HFModel(str(folder), dtype="float64")
     list(other.loglikelihood(REQUESTS))
-    assert lengths == [128, 128, 24, 128]  # the short one again, and those of copied states
+    assert lengths == [128, 24, 128]  # the short one, and those of copied states
 
 
-def test_a_model_that_is_the_same_at_every_length_is_tried_on_short_sequences(
-    tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = HFModel(str(tiny("llama")))
-    rows: list[int] = []
-    hook = model.model.get_input_embeddings().register_forward_pre_hook(
-        lambda _, inputs: rows.append(inputs[0].numel())
-    )
-    assert model.planner.scoring_mode(90) is Mode.TREE_ATTENTION
+@pytest.fixture
+def known(tmp_path: Path) -> Planner:
+    """The planner of a model whose class the zoo has verified for the installed version of transformers."""
+    version = next(reversed(json.loads(structure.VERIFIED.read_text())))
+    if version != transformers.__version__:
+        pytest.skip(f"the zoo was run with transformers {version}, not {transformers.__version__}")
+    return Planner(LMHead(scaled(tiny_llama())), max_length=160)
+
+
+def tokens_of(planner: Planner, run: Callable[[], Any]) -> int:
+    """The tokens that a model computes in a trial."""
+    counts: list[int] = []
+    embeddings = planner.head.model.get_input_embeddings()
+    hook = embeddings.register_forward_pre_hook(lambda _, inputs: counts.append(inputs[0].numel()))
+    run()
     hook.remove()
-    assert sum(rows) < 600
-    assert not model.planner.records.verdicts
+    return sum(counts)
+
+
+def test_a_verified_class_gets_a_brief_trial(known: Planner) -> None:
+    assert tokens_of(known, lambda: known.scoring_mode(90)) < 100
+    assert known.support.mode is Mode.TREE_ATTENTION
+    assert known.support.token_bytes == measure_token_bytes(known.head)
+    assert tokens_of(known, lambda: known.decoding(90)) < 60
+    assert known.decoding(90) is Decoding.SHARED
+    assert set(known.records.verdicts) == {"short", "short decoding"}
+
+
+def test_another_version_of_transformers_gets_the_whole_trial(known: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiform.models.torch.structure.transformers.__version__", "5.0.0")
+    assert 400 < tokens_of(known, lambda: known.scoring_mode(90)) < 700
+    assert known.scoring_mode(90) is Mode.TREE_ATTENTION
+
+
+def test_other_attention_and_other_layers_get_the_whole_trial(known: Planner) -> None:
+    model = known.head.model
+    assert verified_ways(model)
+    model.config._attn_implementation = "eager"
+    assert not verified_ways(model)
+    model.config._attn_implementation = "sdpa"
+    adapted = peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"])).get_base_model()
+    assert is_known(adapted)
+    assert not verified_ways(adapted)
+
+
+def test_a_brief_trial_that_fails_is_followed_by_the_whole_one(known: Planner) -> None:
+    # An object of transformers' own class whose layer was changed: its outputs depend on the size of the pass.
+    part = known.head.model.model.layers[1].mlp
+    forward = part.forward
+    part.forward = lambda states: forward(states) * states.shape[1] ** 0.5
+    assert verified_ways(known.head.model)
+    assert tokens_of(known, lambda: known.scoring_mode(90)) > 400
+    assert known.support.mode is None
+    assert known.decoding(90) is not Decoding.SHARED
 
 
 def test_records_are_read_by_the_same_model_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def streamed_report(files: list[Path]) -> tuple[dict[str, Any], list[Any]]:
     first, *forms, last = map(json.loads, report.lines())
     assert report.problem is None
     main = {**first, "forms": [line["form"] for line in forms], **last}
-    blocks = []
+    blocks: list[Any] = []
     while (block := report.block(len(blocks))) is not None:
         blocks.append(json.loads(json_line({"samples": block}))["samples"])
     return main, blocks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ class Elsewhere:
 
     retried = 0
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         with ThreadPoolExecutor() as pool:
             for done in pool.map(lambda unit: list(LocalExecutor(DummyModel()).run([unit])), units):
                 yield from done
@@ -93,29 +93,31 @@ def test_nothing_to_ask_is_no_unit() -> None:
 
 
 def test_responses_belong_to_their_requests_in_whatever_order_they_come() -> None:
-    assert dict(responses(LocalExecutor(Backwards()), REQUESTS)) == dict(
-        responses(LocalExecutor(DummyModel()), REQUESTS)
+    assert dict(responses(LocalExecutor(Backwards()), units(REQUESTS))) == dict(
+        responses(LocalExecutor(DummyModel()), units(REQUESTS))
     )
 
 
 def test_another_executor_gives_the_same_responses() -> None:
-    assert dict(responses(Elsewhere(), REQUESTS)) == dict(responses(LocalExecutor(DummyModel()), REQUESTS))
+    assert dict(responses(Elsewhere(), units(REQUESTS))) == dict(
+        responses(LocalExecutor(DummyModel()), units(REQUESTS))
+    )
 
 
 def test_units_may_be_smaller_than_all_that_is_asked() -> None:
     apart: list[Unit] = [[request] for request in dict.fromkeys(REQUESTS)]
-    assert dict(LocalExecutor(DummyModel()).run(apart)) == dict(responses(LocalExecutor(DummyModel()), REQUESTS))
+    assert dict(LocalExecutor(DummyModel()).run(apart)) == dict(responses(LocalExecutor(DummyModel()), units(REQUESTS)))
 
 
 def test_a_request_without_a_response_has_failed() -> None:
-    outputs = dict(responses(LocalExecutor(Forgetful()), REQUESTS))
+    outputs = dict(responses(LocalExecutor(Forgetful()), units(REQUESTS)))
     assert outputs.pop(LoglikelihoodRequest("a", "c")) == FailedRequest(reason="model 'dummy' gave no response")
     assert not any(isinstance(output, FailedRequest) for output in outputs.values())
 
 
 def test_a_request_with_two_responses_is_an_error() -> None:
     with pytest.raises(ModelError, match="model 'dummy' gave a second response to request 0"):
-        list(responses(LocalExecutor(Twice()), REQUESTS))
+        list(responses(LocalExecutor(Twice()), units(REQUESTS)))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def test_what_is_no_response_has_failed_and_is_not_stored(output: Any, reason: s
             yield 1, LLOutput(-math.inf)
 
     store = Store(tmp_path / "answers.db")
-    outputs = dict(responses(LocalExecutor(Bad()), REQUESTS, identity="bad", store=store))
+    outputs = dict(responses(LocalExecutor(Bad()), units(REQUESTS), identity="bad", store=store))
     failed = outputs[LoglikelihoodRequest("a", "b")]
     assert isinstance(failed, FailedRequest)
     assert failed.reason.startswith(reason)
@@ -148,16 +150,16 @@ def test_what_is_no_response_has_failed_and_is_not_stored(output: Any, reason: s
 
 def test_after_a_stop_the_stream_ends_with_the_next_response() -> None:
     with stoppable():
-        stream = responses(LocalExecutor(DummyModel()), REQUESTS)
+        stream = responses(LocalExecutor(DummyModel()), units(REQUESTS))
         next(stream)
         request_stop()
         assert list(stream) == []
-    assert len(list(responses(LocalExecutor(DummyModel()), REQUESTS))) == 5
+    assert len(list(responses(LocalExecutor(DummyModel()), units(REQUESTS)))) == 5
 
 
 def test_a_failing_model_is_an_error_and_keeps_earlier_responses() -> None:
     came: list[object] = []
     with pytest.raises(ModelError, match="model 'dummy' failed: RuntimeError: the device is gone"):
-        came.extend(responses(LocalExecutor(Broken()), REQUESTS))
-    asked = responses(LocalExecutor(Broken()), REQUESTS)
+        came.extend(responses(LocalExecutor(Broken()), units(REQUESTS)))
+    asked = responses(LocalExecutor(Broken()), units(REQUESTS))
     assert next(asked)[0] == LoglikelihoodRequest("a", "b")

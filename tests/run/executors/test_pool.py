@@ -10,7 +10,7 @@ from multiform.errors import ModelError
 from multiform.models.dummy import DummyModel
 from multiform.models.model import Usage
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, Response
-from multiform.run.executors import LocalExecutor, Unit, responses
+from multiform.run.executors import LocalExecutor, Unit, responses, units
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
 from multiform.run.store import Store
 from multiform.stopping import request_stop, stoppable
@@ -87,20 +87,20 @@ class Once:
 
 
 def local(requests: Sequence[Request] = REQUESTS) -> dict[Request, object]:
-    return dict(responses(LocalExecutor(DummyModel()), requests))
+    return dict(responses(LocalExecutor(DummyModel()), units(requests)))
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_a_pool_gives_the_responses_of_one_model(size: int) -> None:
     executor = PoolExecutor(FakePool(size))
-    assert dict(responses(executor, REQUESTS)) == local()
+    assert dict(responses(executor, units(REQUESTS))) == local()
     assert executor.retry_count == 0
     assert executor.usage == Usage(prefill=len(REQUESTS))
 
 
 def test_units_go_to_whoever_is_free() -> None:
     pool = FakePool(2)
-    list(responses(PoolExecutor(pool), REQUESTS))
+    list(responses(PoolExecutor(pool), units(REQUESTS)))
     assert {worker for worker, _ in pool.asked} == {1, 2}
     assert sum(len(unit) for _, unit in pool.asked) == len(REQUESTS)
 
@@ -114,7 +114,7 @@ def test_only_the_missing_requests_of_a_dead_worker_are_run_again() -> None:
     fails = Once(POISON, after=5)
     pool = FakePool(3, fails)
     executor = PoolExecutor(pool)
-    stream = list(responses(executor, REQUESTS))
+    stream = list(responses(executor, units(REQUESTS)))
     assert dict(stream) == local()
     assert len(stream) == len(REQUESTS)
     assert executor.retry_count == fails.failed - 5
@@ -125,7 +125,7 @@ def test_only_the_missing_requests_of_a_dead_worker_are_run_again() -> None:
 @pytest.mark.parametrize("dead", [True, False])
 def test_a_poisoned_request_is_found_and_reported_and_all_others_get_a_response(dead: bool) -> None:
     pool = FakePool(2, lambda unit: 0 if POISON in unit else None, dead=dead)
-    output = dict(responses(PoolExecutor(pool), REQUESTS))
+    output = dict(responses(PoolExecutor(pool), units(REQUESTS)))
     failed = output.pop(POISON)
     assert isinstance(failed, FailedRequest)
     assert failed.reason == "its worker died"
@@ -136,20 +136,22 @@ def test_a_poisoned_request_is_found_and_reported_and_all_others_get_a_response(
 
 def test_a_poisoned_request_alone_is_asked_three_times() -> None:
     pool = FakePool(1, lambda unit: 0)
-    assert dict(responses(PoolExecutor(pool), [POISON])) == {POISON: FailedRequest(reason="its worker died", retried=2)}
+    assert dict(responses(PoolExecutor(pool), units([POISON]))) == {
+        POISON: FailedRequest(reason="its worker died", retried=2)
+    }
     assert len(pool.asked) == 3
 
 
 def test_workers_that_fail_on_everything_end_the_run() -> None:
     with pytest.raises(ModelError, match="the workers fail on every unit: its worker died"):
-        list(responses(PoolExecutor(FakePool(1, lambda unit: 0)), REQUESTS * 10))
+        list(responses(PoolExecutor(FakePool(1, lambda unit: 0)), units(REQUESTS * 10)))
 
 
 def test_after_a_stop_nothing_more_is_asked_and_what_is_in_flight_is_stored(tmp_path) -> None:
     pool = FakePool(2)
     store = Store(tmp_path / "answers.db")
     with stoppable():
-        stream = responses(PoolExecutor(pool), REQUESTS, identity="m", store=store)
+        stream = responses(PoolExecutor(pool), units(REQUESTS), identity="m", store=store)
         came = dict([next(stream)])
         request_stop()
         came |= dict(stream)
@@ -162,7 +164,7 @@ def test_a_run_that_ended_early_leaves_nothing_to_the_next_one() -> None:
     """As in a sweep, where a run fails and the next one has the same workers."""
     pool = FakePool(2)
     executor = PoolExecutor(pool)
-    stream = responses(executor, REQUESTS)
+    stream = responses(executor, units(REQUESTS))
     next(stream)
     stream.close()
     assert dict(executor.run([REQUESTS])) == local()
@@ -174,9 +176,9 @@ def test_an_error_of_the_pool_leaves_nothing_to_the_next_run() -> None:
     pool = FakePool(2, lambda unit: 0 if failing else None)
     executor = PoolExecutor(pool)
     with pytest.raises(ModelError):
-        list(responses(executor, REQUESTS * 10))
+        list(responses(executor, units(REQUESTS * 10)))
     failing = False
-    assert dict(responses(executor, REQUESTS)) == local()
+    assert dict(responses(executor, units(REQUESTS))) == local()
 
 
 def test_requests_that_a_worker_leaves_without_a_response_are_asked_again() -> None:
@@ -188,19 +190,19 @@ def test_requests_that_a_worker_leaves_without_a_response_are_asked_again() -> N
                 self._pending.remove(next(event for event in self._pending if isinstance(event, Responded)))
 
     executor = PoolExecutor(Forgetful(2))
-    assert dict(responses(executor, REQUESTS)) == local()
+    assert dict(responses(executor, units(REQUESTS))) == local()
     assert executor.retry_count == 1
 
 
 def test_a_driver_that_died_asks_nothing_twice(tmp_path) -> None:
     store = Store(tmp_path / "answers.db")
-    stream = responses(PoolExecutor(FakePool(2)), REQUESTS, identity="m", store=store)
+    stream = responses(PoolExecutor(FakePool(2)), units(REQUESTS), identity="m", store=store)
     for _ in range(30):
         next(stream)
     stream.close()
     known = store.known("m", REQUESTS)
     assert len(known) == 30
     pool = FakePool(2)
-    rest = dict(responses(PoolExecutor(pool), [r for r in REQUESTS if r not in known], identity="m", store=store))
+    rest = dict(responses(PoolExecutor(pool), units(r for r in REQUESTS if r not in known), identity="m", store=store))
     assert known | rest == local()
     assert sum(len(unit) for _, unit in pool.asked) == len(REQUESTS) - 30

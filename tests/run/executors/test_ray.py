@@ -20,11 +20,10 @@ from multiform.models import register_model
 from multiform.models.dummy import DummyModel
 from multiform.requests import FailedRequest, LLOutput, LoglikelihoodRequest, Request, Response
 from multiform.run.evaluate import evaluate
-from multiform.run.executors import LocalExecutor, responses
+from multiform.run.executors import LocalExecutor, responses, units
 from multiform.run.executors.cluster import ClusterOptions
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ray import RayExecutor, RayPool
-from multiform.run.pending import pending_samples
 from multiform.run.progress import Silent
 from multiform.run.setup import load_tasks
 from multiform.run.store import Store
@@ -81,8 +80,8 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def quiz_requests(forms: str = "quiz@mcqa+cloze", limit: int = 40, shots: int = 2) -> list[Request]:
     tasks = load_tasks(forms, RunSettings(num_fewshot=shots, limit=limit))
-    pending = [sample for task in tasks for sample in pending_samples(task)]
-    return list(dict.fromkeys(instance.request for entry in pending for instance in entry.sample.instances))
+    samples = [task.sample(doc_id, doc) for task in tasks for doc_id, doc in task.docs()]
+    return list(dict.fromkeys(instance.request for sample in samples for instance in sample.instances))
 
 
 def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: Path) -> None:
@@ -90,11 +89,11 @@ def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: P
 
     requests = quiz_requests("quiz@mcqa+cloze+generate", limit=60)
     local = HFModel(str(tiny_folder), device="cpu")
-    expected: dict[Request, Any] = dict(responses(LocalExecutor(local), requests))
+    expected: dict[Request, Any] = dict(responses(LocalExecutor(local), units(requests)))
     executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
         model = executor.load("hf", {"pretrained": str(tiny_folder), "device": "cpu"}, Silent(), None)
-        outputs: dict[Request, Any] = dict(responses(executor, requests))
+        outputs: dict[Request, Any] = dict(responses(executor, units(requests)))
     finally:
         executor.close()
     assert model.identity == local.identity
@@ -150,7 +149,7 @@ def outputs_when_a_node_is_killed(
     is_killed = False
     try:
         pool.wait_until_loaded(3)
-        for request, output in responses(executor, requests, **options):
+        for request, output in responses(executor, units(requests), **options):
             assert request not in outputs
             outputs[request] = output
             if not is_killed and noted.exists() and len(noted.read_text().splitlines()) > after:
@@ -177,7 +176,7 @@ def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str
         identity="m",
         store=store,
     )
-    assert outputs == dict(responses(LocalExecutor(DummyModel()), requests))
+    assert outputs == dict(responses(LocalExecutor(DummyModel()), units(requests)))
     assert store.known("m", requests) == outputs
     times = len(asked.read_text().splitlines())
     assert 0 < executor.retry_count < len(requests) / 3
@@ -203,7 +202,7 @@ def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
     requests = quiz_requests(limit=100)
     local = HFModel(str(tiny_folder), device="cpu")
     planned = local.workload(requests)
-    expected: dict[Request, Any] = dict(responses(LocalExecutor(local), requests))
+    expected: dict[Request, Any] = dict(responses(LocalExecutor(local), units(requests)))
     arguments = {"pretrained": str(tiny_folder), "device": "cpu"}
     outputs, executor = outputs_when_a_node_is_killed("slow-hf", arguments, requests, tmp_path.joinpath, 20)
     assert outputs.keys() == expected.keys()
@@ -221,13 +220,13 @@ def test_a_request_that_kills_its_worker_is_reported_and_the_others_get_a_respon
     executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
         executor.load(slow, arguments, Silent(), None)
-        outputs = dict(responses(executor, requests))
+        outputs = dict(responses(executor, units(requests)))
     finally:
         executor.close()
     failed = outputs.pop(requests[7])
     assert isinstance(failed, FailedRequest)
     assert "its worker died" in failed.reason
-    assert outputs == dict(responses(LocalExecutor(DummyModel()), [*requests[:7], *requests[8:]]))
+    assert outputs == dict(responses(LocalExecutor(DummyModel()), units([*requests[:7], *requests[8:]])))
 
 
 def test_a_driver_that_is_killed_and_started_again_asks_nothing_twice_that_is_stored(runs: Runs) -> None:
@@ -272,15 +271,15 @@ def test_workers_of_a_stopped_run_serve_the_next_one(slow: str, tmp_path: Path) 
     try:
         executor.load(slow, {"asked": str(tmp_path / "asked.txt")}, Silent(), None)
         with stoppable():
-            stream = responses(executor, requests)
+            stream = responses(executor, units(requests))
             answered = dict([next(stream)])
             request_stop()
             answered |= dict(stream)
-        again = dict(responses(executor, requests))
+        again = dict(responses(executor, units(requests)))
     finally:
         executor.close()
     assert 0 < len(answered) < len(requests)
-    assert again == dict(responses(LocalExecutor(DummyModel()), requests))
+    assert again == dict(responses(LocalExecutor(DummyModel()), units(requests)))
     assert executor.retry_count == 0
 
 

@@ -14,7 +14,8 @@ from multiform.cli.main import main
 from multiform.models import Model, models, register_model
 from multiform.requests import Completion, GenerationRequest
 from multiform.results import sample_lines, to_json
-from multiform.scoring.scorers import ai_judge
+from multiform.scoring.judges import asking
+from multiform.scoring.judges.choice import JudgeChoice, choose_judges
 
 DOCS = [
     {"question": "What is the capital of France?", "answer": "Paris"},
@@ -81,12 +82,12 @@ class Recording(Model):
 
 @pytest.fixture
 def recording() -> Iterator[type[Recording]]:
-    ai_judge._load_judge.cache_clear()
+    asking._load_judge.cache_clear()
     register_model("recording")(Recording)
     Recording.asked, Recording.made, Recording.text = [], 0, "Verdict: CORRECT"
     yield Recording
     del models._entries["recording"]
-    ai_judge._load_judge.cache_clear()
+    asking._load_judge.cache_clear()
 
 
 def test_a_model_on_a_server_judges(server: Any) -> None:
@@ -116,7 +117,7 @@ def test_what_the_judge_wrote_is_in_the_samples_and_not_in_the_scores(server: An
 def test_the_judge_says_how_far_it_is(
     recording: type[Recording], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ai_judge, "_PAUSE", 0.0)
+    monkeypatch.setattr(asking, "_PAUSE", 0.0)
     with caplog.at_level("INFO", "multiform"):
         run("Rome", kwargs={"judge_model": "recording"})
     told = [record.getMessage() for record in caplog.records]
@@ -246,7 +247,7 @@ def test_a_rubric_that_names_what_is_not_there() -> None:
 
 def test_a_judge_that_fails(server: Any) -> None:
     server.fail(status=400, message="no such model")
-    with pytest.raises(ModelError, match=r"judge: a request failed: HTTP 400: no such model"):
+    with pytest.raises(ModelError, match=r"judge: 1 of 4 requests failed: HTTP 400: no such model"):
         run("Rome", kwargs={"judge_model": "big"}, judge={"base_url": server.base_url})
 
 
@@ -360,10 +361,10 @@ def test_a_model_of_a_known_provider_is_asked_there_with_its_own_key(
 ) -> None:
     for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GEMINI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
-    spec = ai_judge.choose_judge(name, {})
+    [spec] = choose_judges(JudgeChoice(), [name], {})
     assert spec.model == model
     with caplog.at_level("INFO", "multiform"):
-        judge = ai_judge._load_judge(spec)
+        judge = asking._load_judge(spec)
     assert judge.name == name
     assert f"the judge '{name}' is asked at {address}, with the key of ${key}" in caplog.text
 
@@ -372,7 +373,7 @@ def test_a_model_of_a_known_provider_is_asked_there_with_its_own_key(
 def test_a_name_that_only_resembles_a_providers_is_unknown(name: str, monkeypatch: Any) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(ConfigError, match="unknown model"):
-        ai_judge.choose_judge(name, {})
+        choose_judges(JudgeChoice(), [name], {})
 
 
 def test_the_judge_is_in_the_results_without_its_keys(server: Any) -> None:

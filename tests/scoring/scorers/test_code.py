@@ -13,7 +13,7 @@ import pytest
 
 from multiform import Task, TaskManager
 from multiform.errors import ConfigError, DataError
-from multiform.scoring.build import build_scoring
+from multiform.forms.scoring import build_scoring
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome

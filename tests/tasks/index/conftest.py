@@ -10,6 +10,8 @@ import pytest
 
 from multiform.tasks import outline as reader
 from multiform.tasks.index import Index, build_index
+from multiform.tasks.source import StatedKeys
+from multiform.tasks.yaml import read_yaml
 
 #: Enough files for their index to be kept.
 FILES = 60
@@ -22,13 +24,12 @@ class Tasks:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = path
         self.read: list[str] = []
-        outline = reader._outline
 
-        def recorded(file: str):
+        def recorded(file: Path, included: dict[Path, StatedKeys]) -> StatedKeys:
             self.read.append(os.path.relpath(file, path))
-            return outline(file)
+            return read_yaml(file, included)
 
-        monkeypatch.setattr(reader, "_outline", recorded)
+        monkeypatch.setattr(reader, "read_yaml", recorded)
 
     def write(self, name: str | bytes, text: str | bytes, time: int = LONG_AGO) -> Path:
         file = self.path / os.fsdecode(name)

@@ -1,15 +1,12 @@
-"""What makes a file a task, a group, or a part of other files; quickly and strictly read alike."""
+"""What makes a file a task, a group, or a part of other files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-import yaml
 
-from multiform.tasks import outline as outline_module
 from multiform.tasks.index import build_index
-from multiform.tasks.outline import _names_strictly, outline
 
 #: What task files define, as kind, name and tags, with the texts of such files.
 DEFINED: dict[tuple[str, str, tuple[str, ...]] | None, list[str]] = {
@@ -42,14 +39,6 @@ DEFINED: dict[tuple[str, str, tuple[str, ...]] | None, list[str]] = {
 FILES = {text: entry for entry, texts in DEFINED.items() for text in texts}
 
 
-@pytest.fixture(autouse=True, params=["CSafeLoader", "SafeLoader"])
-def _loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are read alike where PyYAML comes without its faster half."""
-    if not hasattr(yaml, request.param):
-        pytest.skip(f"PyYAML has no {request.param} here")
-    monkeypatch.setattr(outline_module, "_BASE", getattr(yaml, request.param))
-
-
 @pytest.fixture(params=FILES, ids=lambda text: " ".join(text.split()))
 def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     (tmp_path / "base_yaml").write_text("task: inherited\ntag: [i]\ntask_list: []\n")
@@ -64,42 +53,6 @@ def test_a_file_defines_what_its_keys_say(file):
     assert not index.broken
     found = next(((entry.kind, entry.name, entry.tags) for entry in index.entries.values()), None)
     assert found == FILES[file.read_bytes().decode()]
-
-
-def test_a_file_defines_what_the_strict_reader_finds_in_it(file):
-    strictly = _names_strictly(str(file))
-    found = next(((name.kind, name.name, tuple(name.tags)) for name in strictly), None)
-    assert found == FILES[file.read_bytes().decode()]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "task: [open\n",
-        "task: a\n\ttag: b\n",
-        "- a\n",
-        "",
-        "task: a\n---\ntask: b\n",
-        "task: a\nx: !unknown b\n",
-        "task: a\nx: !!python/object:os.system b\n",
-        "task: a\nx: !function [a]\n",
-        "task: a\nx: !function a\n",
-        "task: a\nx: {{b}}\n",
-        "task: a\nx: 2024-13-45\n",
-        "task: a\nx: 0x_\n",
-        "task: a\n[1]: 2\n",
-        "task: a\ntag: {b: c}\n",
-        "task: a\n<<: {tag: b}\n",
-        "task: a\nx: \x00\n",
-        "task: a\nx: !!set {b, c}\n",
-    ],
-)
-def test_what_is_uncommon_is_left_to_the_strict_reader(text):
-    assert not outline(text).plain
-
-
-def test_a_mapping_that_contains_itself_is_left_to_the_full_parser():
-    assert not outline("task: a\nx: &x {y: *x}\n").plain
 
 
 def test_python_classes_are_entries_that_know_their_line(tmp_path):

@@ -1,26 +1,24 @@
-"""Many files are read at once, by one process or several, and several may keep the same index."""
+"""Several processes may keep the same index at once."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
 from pathlib import Path
 
 import pytest
 
-from multiform.tasks import outline as reader
 from multiform.tasks.index import build_index
-from multiform.tasks.index_cache import UNSURE, FolderIndex, load, scan
+from multiform.tasks.index_cache import load
 
 pytestmark = pytest.mark.process
 
-FILES = 1200
+FILES = 200
 
 
 @pytest.fixture
 def many(tmp_path: Path, cache: Path) -> Path:
-    """A folder of so many files that more than one process reads them."""
+    """A folder of many files."""
     folder = tmp_path / "many"
     folder.mkdir()
     (folder / "common_yaml").write_text("tag: common\n")
@@ -29,40 +27,6 @@ def many(tmp_path: Path, cache: Path) -> Path:
         os.utime(folder / f"{number:04}.yaml", (1_000_000, 1_000_000))
     os.utime(folder / "common_yaml", (1_000_000, 1_000_000))
     return folder
-
-
-def test_several_processes_read_what_one_does(many, monkeypatch):
-    monkeypatch.setattr(reader, "_processors", lambda: 2)
-    monkeypatch.setattr(reader, "_may_fork", lambda: False)
-    alone = reader.read_files(str(many), scan(str(many)))
-    several = reader._read_in_processes(str(many), scan(str(many)), 2)
-    assert several == alone
-    assert list(several.files) == list(alone.files)
-    assert len(several.files) == FILES
-
-
-def test_one_process_does_it_all_where_no_more_are_to_be_had(many, monkeypatch):
-    def refused(*_):
-        raise OSError("no more processes")
-
-    monkeypatch.setattr("multiprocessing.context.ForkProcess.start", refused)
-    assert len(reader._read_in_processes(str(many), scan(str(many)), 2).files) == FILES
-
-
-def test_a_process_with_threads_is_not_copied():
-    stop = threading.Event()
-    thread = threading.Thread(target=stop.wait)
-    thread.start()
-    try:
-        assert not reader._may_fork()
-    finally:
-        stop.set()
-        thread.join()
-
-
-def test_what_changed_between_two_readings_is_read_again():
-    parts = [FolderIndex(included={"a": (1, 1), "b": (2, 2)}), FolderIndex(included={"a": (1, 1), "b": (2, 3)})]
-    assert reader.join_indexes(parts).included == {"a": (1, 1), "b": UNSURE}
 
 
 def names_of(folder: Path) -> list[str]:

@@ -25,6 +25,22 @@ SCORED = [1, 1, 1, 2]
 ANSWERS = [[-1.0, True], [-2.0, False], [-3.0, False], [-2.5, False]]
 
 
+@pytest.mark.bundled
+def test_every_second_to_the_first_pass_is_in_one_phase(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from tools.benchmarks.phases import to_first_pass, OTHER, PHASES\n"
+        "from multiform.models.identity import converted_folder\n"
+        "phases = to_first_pass(str(converted_folder()), sys.argv[1])\n"
+        "assert set(PHASES) < set(phases) and OTHER in phases, phases\n"
+        "assert {'import multiform', 'import torch, transformers'} < set(phases), phases\n"
+        "assert 0 < sum(phases.values()) < time.process_time()"
+    )
+    converted = "from multiform.models.hf.model import bundled_folder; bundled_folder()"
+    for argv in ([converted], [code, str(tmp_path)]):
+        done = subprocess.run([sys.executable, "-c", *argv], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
 @given(st.lists(st.lists(st.integers(0, 2), max_size=6), max_size=12))
 def test_the_tree_has_a_node_for_each_distinct_prefix(sequences: list[list[int]]) -> None:
     prefixes = {tuple(tokens[:end]) for tokens in sequences for end in range(1, len(tokens) + 1)}

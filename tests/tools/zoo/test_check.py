@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 import torch
 import transformers
 
+from multiform.models.torch.structure import VERIFIED
+from tools.zoo.__main__ import KNOWN_NAMES
 from tools.zoo.check import check
 from tools.zoo.models import CUSTOM, LLAMA, WITH_ENCODER, architectures, zoo_model
 
@@ -54,6 +57,19 @@ def test_numbers_and_texts_are_the_models_own(name: str) -> None:
 @pytest.mark.slow
 def test_other_architectures_give_their_own_numbers_too(name: str) -> None:
     assert check(name, zoo_model(name)).is_right
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", KNOWN_NAMES)
+def test_brief_trials_rely_on_what_the_zoo_finds(name: str) -> None:
+    verified = json.loads(VERIFIED.read_text()).get(transformers.__version__)
+    if verified is None:
+        pytest.skip(f"the zoo was not run with transformers {transformers.__version__}")
+    finding = check(name, zoo_model(name))
+    assert finding.is_right
+    assert finding.verified
+    kind, *ways = finding.verified
+    assert verified[kind] == " ".join(ways)
 
 
 def test_the_page_has_every_architecture() -> None:

@@ -23,7 +23,7 @@ from multiform.errors import ConfigError
 from multiform.formats import BPBStyle, FieldMapping, OutputType, ResponseType, TaskStyler, supported_formats
 from multiform.formats.dialects.metric_classes import BaseMetric, BitsPerByteLoglikelihood, metric_specs, result_keys
 from multiform.formats.variation import Variation
-from multiform.scoring.build import build_scoring
+from multiform.forms.scoring import build_scoring
 from multiform.tasks import GroupConfig, StatedKeys, TaskConfig
 from multiform.tasks.group import Group, Node
 from multiform.tasks.python_tasks import PythonTask, task_classes

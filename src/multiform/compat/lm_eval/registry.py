@@ -14,11 +14,11 @@ from multiform.compat.lm_eval.filters import BuiltinFilter, Filter, FilterEnsemb
 from multiform.compat.lm_eval.models import LM, ModelLM
 from multiform.errors import UsageError, nearest
 from multiform.forms.samplers import Sampler, samplers
+from multiform.forms.scoring import DEFAULT_METRICS
 from multiform.models import Model, ModelEntry, models
 from multiform.models.foreign import as_model
 from multiform.scoring.aggregations import aggregations
 from multiform.scoring.aggregations import register_aggregation as register_plain
-from multiform.scoring.build import DEFAULT_METRICS
 from multiform.scoring.filters import filters
 from multiform.scoring.metrics import Metric, metrics
 from multiform.scoring.metrics.base import callable_metric

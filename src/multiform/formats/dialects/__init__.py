@@ -2,66 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import Any
+
+from typing_extensions import Self
 
 from multiform.errors import ConfigError, nearest
 from multiform.formats.base import FormatConfig, formats
 
 
-def overlay_fields(dialect_fields: Mapping[str, Any], format_fields: Mapping[str, Any], *, name: str) -> FormatConfig:
-    """A format from the fields that a dialect sets, overridden by fields of the format itself.
+class FormatDialect(ABC):
+    """A format as a template or styler writes it; `format` has fields of the format that its own arguments lack.
 
-    `type` among `format_fields` is the registered format whose class is used; `name` is for error messages.
-    """
-    kind = format_class(format_fields.get("type"))
-    changes = {key: value for key, value in format_fields.items() if key != "type"}
-    known = [field.name for field in fields(kind)]
-    for key in changes:
-        if key not in known:
-            message = f"unknown key '{key}' in the format of {name}"
-            raise ConfigError(message, where="format", hint=nearest(str(key), known))
-    try:
-        return kind(**{**dialect_fields, **changes})
-    except ConfigError as error:
-        if error.where not in changes:
-            raise
-        raise error.relocate(f"format.{error.where}") from error
+    `type` among these is the registered format whose class is used.
 
-
-def unexpressed_fields(
-    format: FormatConfig, dialect_fields: Mapping[str, Any], *, name: str
-) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a format that a dialect's fields do not express, and messages about what cannot be expressed.
-
-    >>> from multiform.formats import ClozeFormat
-    >>> format = ClozeFormat(question_prefix="Q: ", answer_prompt="A:")
-    >>> unexpressed_fields(format, {"answer_prompt": "A:"}, name="a doctest")
-    ({'type': 'cloze', 'question_prefix': 'Q: '}, [])
+    >>> from multiform.formats import ClozeFormat, ClozeStyle
+    >>> ClozeStyle.from_format(ClozeFormat(question_prefix="Q: ", fewshot_delimiter="|"))[0].format["fewshot_delimiter"]
+    '|'
     """
 
-    lost: list[str] = []
-    kind: dict[str, Any] = {}
-    if type(format) is not FormatConfig:
-        label = format.format_name
-        if label in formats and formats.get(label) is type(format):
-            kind = {"type": label}
-        else:
+    format: dict[str, Any]
+
+    @abstractmethod
+    def own_fields(self) -> dict[str, Any]:
+        """The fields of the format that follow from the arguments."""
+
+    @classmethod
+    @abstractmethod
+    def words(cls, format: FormatConfig) -> dict[str, Any]:
+        """The arguments for a format, as far as they can express it."""
+
+    @abstractmethod
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that construct the object, without default values."""
+
+    @classmethod
+    def _title(cls) -> str:
+        """The name of the class in messages."""
+        return cls.__name__
+
+    def as_format(self) -> FormatConfig:
+        """The format of the arguments, whether a subclass overrides methods or not."""
+        return self._overlay(self.format)
+
+    def _overlay(self, format_fields: dict[str, Any]) -> FormatConfig:
+        """The format of the own fields, overridden by others."""
+        kind = _format_class(format_fields.get("type"))
+        changes = {key: value for key, value in format_fields.items() if key != "type"}
+        known = [field.name for field in fields(kind)]
+        for key in changes:
+            if key not in known:
+                message = f"unknown key '{key}' in the format of {self._title()}"
+                raise ConfigError(message, where="format", hint=nearest(str(key), known))
+        try:
+            return kind(**{**self.own_fields(), **changes})
+        except ConfigError as error:
+            if error.where not in changes:
+                raise
+            raise error.relocate(f"format.{error.where}") from error
+
+    @classmethod
+    def from_format(cls, format: FormatConfig) -> tuple[Self, list[str]]:
+        """The template or styler for a format, and messages about what of the format it cannot express."""
+        lost: list[str] = []
+        kind: dict[str, Any] = {}
+        name = format.format_name
+        if name in formats and formats.get(name) is type(format):
+            kind = {"type": name}
+        elif type(format) is not FormatConfig:
             lost.append(
                 f"the class {type(format).__name__} is not registered: its code (such as `until`) is left behind"
             )
-    expressed = overlay_fields(dialect_fields, kind, name=name)
-    values, known = format.to_dict(), {"language": None, **expressed.to_dict()}
-    for key in values.keys() - known.keys():
-        lost.append(f"{key} is a field of {type(format).__name__} alone")
-    more = {key: value for key, value in values.items() if key in known and value != known[key]}
-    return {**kind, **more}, lost
+        words = cls.words(format)
+        values, known = format.to_dict(), {"language": None, **cls(**words)._overlay(kind).to_dict()}
+        for key in values.keys() - known.keys():
+            lost.append(f"{key} is a field of {type(format).__name__} alone")
+        more = {key: value for key, value in values.items() if key in known and value != known[key]}
+        return cls(**words, format={**kind, **more}), lost  # type: ignore[call-arg]
 
 
-def format_class(name: Any) -> type[FormatConfig]:
-    """The class of a registered format; FormatConfig where the name is None."""
-
+def _format_class(name: Any) -> type[FormatConfig]:
+    """The class of a registered format; FormatConfig if the name is None."""
     if name is None:
         return FormatConfig
     if not isinstance(name, str) or name not in formats:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from multiform.formats.base import FormatConfig, formats
-from multiform.formats.dialects.styler import style_arguments, style_from
+from multiform.formats.dialects.styler import style_from
 from multiform.formats.dialects.template_factory import template_from
 
 DialectName = Literal["formats", "template", "style"]
@@ -40,22 +40,17 @@ class WrittenFormat:
 
 def write_format(format: FormatConfig, dialect: DialectName) -> WrittenFormat:
     """A format as a dialect writes it."""
+    if dialect == "formats":
+        return _as_format(format)
     if dialect == "template":
         template, lost = template_from(format)
-        brief = template.brief()
-        arguments = {key: value for key, value in brief.items() if key != "template_type"}
-        kind = type(template).__name__
-        return WrittenFormat(
-            dialect=dialect, key="template", value=brief, kind=kind, arguments=arguments, differences=(*lost,)
-        )
-    if dialect == "style":
+        arguments, kind = template.arguments(), type(template).__name__
+        key, value = "template", {"template_type": template.template_type, **arguments}
+    else:
         styler, lost = style_from(format)
-        kind, arguments = type(styler).__name__, style_arguments(styler)
-        value = {"type": kind, **arguments}
-        return WrittenFormat(
-            dialect=dialect, key="formats", value=value, kind=kind, arguments=arguments, differences=(*lost,)
-        )
-    return _as_format(format)
+        arguments, kind = styler.arguments(), type(styler).__name__
+        key, value = "formats", {"type": kind, **arguments}
+    return WrittenFormat(dialect=dialect, key=key, value=value, kind=kind, arguments=arguments, differences=(*lost,))
 
 
 def _as_format(format: FormatConfig) -> WrittenFormat:
@@ -68,7 +63,7 @@ def _as_format(format: FormatConfig) -> WrittenFormat:
                 f"the class {type(format).__name__} is not registered: its code (such as `until`) is left behind"
             )
     kind = formats.get(name)
-    default = {**kind().to_dict(), "language": None}  # which is left out where a format has none
+    default = {**kind().to_dict(), "language": None}  # which is left out if a format has none
     changed = {key: value for key, value in format.to_dict().items() if key in default and value != default[key]}
     lost += [
         f"{field.name} is a field of {type(format).__name__} alone"

@@ -31,7 +31,7 @@ class BaseMetric(ABC, Generic[Response]):
     """Base class of metrics; a subclass overrides `calculate`, or lists registered metrics as `specs`."""
 
     NAME: ClassVar[str] = ""
-    #: Where a metric has several values: their names, which follow NAME and a slash.
+    #: If a metric has several values: their names, which follow NAME and a slash.
     KEYS: ClassVar[list[str] | None] = None
     NAMES = _Names()
     #: How the values of several completions for one document are aggregated; by default the mean.
@@ -65,7 +65,7 @@ class BaseMetric(ABC, Generic[Response]):
 
 
 class SingleValue(BaseMetric[Response]):
-    """A metric with one value for each response, and none where there was an error."""
+    """A metric with one value for each response, and none if there was an error."""
 
     def calculate(self, response: Response) -> list[MetricResult]:
         error = getattr(response, "error", None)

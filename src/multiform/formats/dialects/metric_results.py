@@ -16,7 +16,7 @@ class Error(BaseModel):
 
 
 class MetricResult(BaseModel):
-    """One value of a metric; None where it could not be computed, with the error that says why."""
+    """One value of a metric; None if it could not be computed, with the error that says why."""
 
     model_config = ConfigDict(extra="forbid")
 

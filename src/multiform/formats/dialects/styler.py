@@ -7,7 +7,7 @@ import inspect
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -15,9 +15,9 @@ from typing_extensions import Self
 
 from multiform.calls import accepted_arguments, overridden_methods
 from multiform.errors import ConfigError, DataError, UsageError, nearest, shorten
-from multiform.formats.base import FormatConfig, dialect_names, variant, written_answer
+from multiform.formats.base import FormatConfig, dialect_names, written_answer
 from multiform.formats.compile import FieldMapping, bind_field, compile_format
-from multiform.formats.dialects import overlay_fields, unexpressed_fields
+from multiform.formats.dialects import FormatDialect
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     AccuracyLoglikelihood,
@@ -73,7 +73,7 @@ class TaskStyler(ABC):
 
     @abstractmethod
     def get_possible_completions(self, choices: list[str], correct_index: int | None = None) -> list[str] | None:
-        """The completions that are scored; None where the model generates."""
+        """The completions that are scored; None if the model generates."""
 
     @abstractmethod
     def get_cue_text(self) -> str:
@@ -92,7 +92,7 @@ class TaskStyler(ABC):
         return {"task_style": self.task_style.value}
 
     def to_format(self) -> FormatConfig | None:
-        """The equivalent format, or None where a method of this class writes what no format can."""
+        """The equivalent format, or None if a method of this class writes what no format can."""
         return None
 
     @classmethod
@@ -120,8 +120,8 @@ class TaskStyler(ABC):
         return {}
 
 
-class FormatStyler(TaskStyler):
-    """A styler with an equivalent format; `format` has fields of the format that the styler itself lacks."""
+class FormatStyler(TaskStyler, FormatDialect):
+    """A styler with an equivalent format."""
 
     response_type = ResponseType.LOGLIKELIHOODS
     #: The methods that a format replaces: a subclass that overrides one has no equivalent format.
@@ -133,43 +133,33 @@ class FormatStyler(TaskStyler):
         self._cue_text = cue_text
         self.format = dict(format or {})
 
-    @abstractmethod
     def own_fields(self) -> dict[str, Any]:
-        """The fields of the format that follow from this styler's arguments."""
+        return {
+            "question_prefix": literal(self.question_prefix),
+            "answer_prompt": literal(self._cue_text),
+            "metric_list": metric_specs(self.metrics, where=f"{type(self).__name__}.metrics"),
+        }
 
     @classmethod
-    @abstractmethod
     def words(cls, format: FormatConfig) -> dict[str, Any]:
-        """The constructor arguments for a format, as far as they can express it."""
+        return {"question_prefix": format.question_prefix, "cue_text": format.answer_prompt or ""}
 
-    def as_format(self) -> FormatConfig:
-        """The format of this styler's arguments, whether a subclass overrides methods or not."""
-        return overlay_fields(self._format_fields(), self.format, name=type(self).__name__)
-
-    def _format_fields(self) -> dict[str, Any]:
-        measured = metric_specs(self.metrics, where=f"{type(self).__name__}.metrics")
-        texts = {"question_prefix": literal(self.question_prefix), "answer_prompt": literal(self._cue_text)}
-        return {**texts, "metric_list": measured, **self.own_fields()}
+    def arguments(self) -> dict[str, Any]:
+        defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
+        values = {name: getattr(self, "_cue_text" if name == "cue_text" else name) for name in defaults}
+        return {k: v for k, v in values.items() if v != defaults[k] and not (k == "format" and not v)}
 
     def to_format(self) -> FormatConfig | None:
         definers = overridden_methods(type(self), FormatStyler, self._METHODS).values()
         return self.as_format() if all(kind.__module__.startswith("multiform.") for kind in definers) else None
 
-    @classmethod
-    def from_format(cls, format: FormatConfig) -> tuple[Self, list[str]]:
-        """The styler for a format, and messages about what of the format it cannot express."""
-        common = {"question_prefix": format.question_prefix, "cue_text": format.answer_prompt or ""}
-        words = {**common, **cls.words(format)}
-        more, lost = unexpressed_fields(format, cls(**words)._format_fields(), name=cls.__name__)
-        return cls(**words, format=more), lost
-
     def get_cue_text(self) -> str:
         return self._cue_text
 
     def get_instruction_text(self, raw_question: str, choices: list[str]) -> str:
-        format = variant(self.as_format(), question_prefix="")
+        format = replace(self.as_format(), question_prefix="")
         if format.answer_prompt:
-            format = variant(format, answer_prompt=_CUE)
+            format = replace(format, answer_prompt=_CUE)
         doc = {"question": self.get_question_text(raw_question), "choices": list(choices)}
         text = str(bind_field(compile_format(format, FieldMapping("question", "choices", 0)).doc_to_text)(doc))
         return text.removesuffix(_CUE)
@@ -209,7 +199,7 @@ class FormatStyler(TaskStyler):
 
 
 def literal(text: str) -> str:
-    """The template that gives a text as it is, also where that looks like Jinja.
+    """The template that gives a text as it is, also if that looks like Jinja.
 
     >>> literal("Answer:"), literal("{{x}}")
     ('Answer:', "{{ '{{x}}' }}")
@@ -247,6 +237,7 @@ class MCStyle(FormatStyler):
 
     def own_fields(self) -> dict[str, Any]:
         return {
+            **super().own_fields(),
             "choice_labels": "letters",
             "choice_format": _LABELLED[bool(self.space_prefixed_labels)],
             "scored": "labels",
@@ -254,7 +245,7 @@ class MCStyle(FormatStyler):
 
     @classmethod
     def words(cls, format: FormatConfig) -> dict[str, Any]:
-        return {"space_prefixed_labels": format.choice_format == _LABELLED[True]}
+        return {**super().words(format), "space_prefixed_labels": format.choice_format == _LABELLED[True]}
 
     @classmethod
     def _language_arguments(cls, labels: LabelSpec, space: str) -> dict[str, Any]:
@@ -302,6 +293,7 @@ class ClozeStyle(FormatStyler):
 
     def own_fields(self) -> dict[str, Any]:
         return {
+            **super().own_fields(),
             "section_separator": "\n" if self.trailing_newline else "",
             "target_delimiter": " " if self.leading_space_continuations else "",
             "scored": "texts",
@@ -310,6 +302,7 @@ class ClozeStyle(FormatStyler):
     @classmethod
     def words(cls, format: FormatConfig) -> dict[str, Any]:
         return {
+            **super().words(format),
             "trailing_newline": format.section_separator != "",
             "leading_space_continuations": format.target_delimiter != "",
         }
@@ -340,18 +333,7 @@ _BY_SCORED: dict[str, type[FormatStyler]] = {
 
 def style_from(format: FormatConfig) -> tuple[FormatStyler, list[str]]:
     """The styler for a format, and messages about what of the format it cannot express."""
-    styler, lost = _BY_SCORED[format.scored].from_format(format)
-    return styler, lost
-
-
-def style_arguments(styler: FormatStyler) -> dict[str, Any]:
-    """The arguments that construct a styler, without default values."""
-    arguments: dict[str, Any] = {}
-    for name, parameter in inspect.signature(type(styler)).parameters.items():
-        value = getattr(styler, "_cue_text" if name == "cue_text" else name)
-        if value != parameter.default and not (name == "format" and not value):
-            arguments[name] = value
-    return arguments
+    return _BY_SCORED[format.scored].from_format(format)
 
 
 def _dialect(kind: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatConfig]:
@@ -365,16 +347,13 @@ def _dialect(kind: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatCo
         arguments = {key: value for key, value in changes.items() if key in parameters}
         more = {key: value for key, value in changes.items() if key not in (*parameters, "format", "language")}
         more = {**(changes.get("format") or {}), **more}
-        styler = _in_language(kind, changes.get("language"), arguments)
+        language = changes.get("language")
+        styler = kind(**arguments) if language is None else kind.for_language(language, **arguments)
         styler.format.update(more)
         return styler.as_format()
 
     build.__doc__ = kind.__doc__
     return build
-
-
-def _in_language(kind: type[FormatStyler], language: Any, arguments: Mapping[str, Any]) -> FormatStyler:
-    return kind(**arguments) if language is None else kind.for_language(language, **arguments)
 
 
 for _kind in STYLES:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar
-
-from typing_extensions import Self
 
 from multiform.calls import overridden_methods
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec, process_field
-from multiform.formats.base import FormatConfig, variant
+from multiform.formats.base import FormatConfig
 from multiform.formats.compile import BoundTemplate, FieldMapping, bind_field, compile_format
-from multiform.formats.dialects import overlay_fields, unexpressed_fields
+from multiform.formats.dialects import FormatDialect
 from multiform.labels import LABEL_KINDS, label_list
 from multiform.prompts.filters import choice_list
 from multiform.prompts.template import has_markup
@@ -24,7 +22,7 @@ from multiform.registry import Registry
 templates: Registry[type[TemplateConfig]] = Registry("template")
 #: The methods that turn the fields of a task into functions: a subclass that overrides one has no equivalent format.
 _WRAPPERS = ("wrap_doc_to_text", "wrap_doc_to_choice")
-#: Lists of four labels that are continued where a document has more choices.
+#: Lists of four labels that are continued if a document has more choices.
 _ENDLESS = {"letters": ["A", "B", "C", "D"], "numbers": ["1", "2", "3", "4"]}
 #: Letters in brackets, continued to Z.
 _BRACKETED = tuple(f"({letter})" for letter in label_list(26))
@@ -32,7 +30,7 @@ _BRACKETED = tuple(f"({letter})" for letter in label_list(26))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelTemplate(BoundTemplate):
-    """The template of a document's labels, which gives all `labels` where its `choices` are no list."""
+    """The template of a document's labels, which gives all `labels` if its `choices` are not a list."""
 
     choices: Field = field(kw_only=True)
     labels: tuple[str, ...] = field(kw_only=True)
@@ -70,7 +68,7 @@ class TemplateConfig(ABC):
         """The template as the mapping of `template:`."""
 
     def to_format(self) -> FormatConfig | None:
-        """The equivalent format, or None where a method of this class writes what no format can."""
+        """The equivalent format, or None if a method of this class writes what no format can."""
         return None
 
     def wrap_doc_to_text(
@@ -89,9 +87,9 @@ class TemplateConfig(ABC):
         return True
 
     def wrap_doc_to_choice(self, original_doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
-        """A function from a document to what is scored: the labels, or the choices where there are no labels.
+        """A function from a document to what is scored: the labels, or the choices if there are no labels.
 
-        Where a document's choices are no list, all labels are scored.
+        If a document's choices are not a list, all labels are scored.
         """
 
         def scored_choices(doc: Doc) -> list[str]:
@@ -105,48 +103,32 @@ class TemplateConfig(ABC):
 
 
 @dataclass
-class FormatTemplate(TemplateConfig):
-    """A template with an equivalent format; `format` has fields of the format that the template itself lacks."""
+class FormatTemplate(TemplateConfig, FormatDialect):
+    """A template with an equivalent format."""
 
     format: dict[str, Any] = field(default_factory=dict, kw_only=True)
-
-    @abstractmethod
-    def own_fields(self) -> dict[str, Any]:
-        """The fields of the format that follow from this template's fields."""
-
-    @classmethod
-    @abstractmethod
-    def words(cls, format: FormatConfig) -> dict[str, Any]:
-        """The template's fields for a format, as far as they can express it."""
 
     def __post_init__(self) -> None:
         for template_field in fields(self):
             _check(template_field.name, template_field.type, getattr(self, template_field.name))
         self.as_format()
 
-    def as_format(self) -> FormatConfig:
-        """The format of this template's fields, whether a subclass overrides methods or not."""
-        return overlay_fields(self.own_fields(), self.format, name=f"template '{self.template_type}'")
+    @classmethod
+    def _title(cls) -> str:
+        return f"template '{cls.template_type}'"
 
     def to_format(self) -> FormatConfig | None:
-        """The equivalent format; None where a subclass writes the prompts or choices itself."""
+        """The equivalent format; None if a subclass writes the prompts or choices itself."""
         has_code = _writes_itself(type(self)) or overridden_methods(type(self), FormatTemplate, _WRAPPERS)
         return None if has_code else self._shown(self._should_show_choices())
 
     def _shown(self, choices: bool) -> FormatConfig:
         """The format with or without choices in its prompts."""
         format = self.as_format()
-        return format if format.shows_choices == choices else variant(format, show_choices=choices)
+        return format if format.shows_choices == choices else replace(format, show_choices=choices)
 
     def _should_show_choices(self) -> bool:
         return self.as_format().shows_choices
-
-    @classmethod
-    def from_format(cls, format: FormatConfig) -> tuple[Self, list[str]]:
-        """The template for a format, and messages about what of the format it cannot express."""
-        words = cls.words(format)
-        more, lost = unexpressed_fields(format, cls(**words).own_fields(), name=f"template '{cls.template_type}'")
-        return cls(**words, format=more), lost
 
     def format_prompt(self, question: str, choices: list[str] | None = None) -> str:
         """The prompt of one question, with or without choices."""
@@ -178,15 +160,9 @@ class FormatTemplate(TemplateConfig):
         values = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
         return {"template_type": self.template_type, **{k: v for k, v in values.items() if k != "format" or v}}
 
-    def brief(self) -> dict[str, Any]:
-        """The template as the mapping of `template:`, without default values."""
-        changed = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
-        changed = {
-            template_field.name: changed[template_field.name]
-            for template_field in fields(self)
-            if changed[template_field.name] != _default(template_field)
-        }
-        return {"template_type": self.template_type, **changed}
+    def arguments(self) -> dict[str, Any]:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {each.name: values[each.name] for each in fields(self) if values[each.name] != _default(each)}
 
 
 def label_spec(labels: Any) -> Any:
@@ -305,7 +281,7 @@ class MCQTemplateConfig(FormatTemplate):
 
 @dataclass
 class ClozeTemplateConfig(FormatTemplate):
-    """A blank to fill in. Labels are scored where the choices have labels, their texts otherwise.
+    """A blank to fill in. Labels are scored if the choices have labels, their texts otherwise.
 
     >>> print(ClozeTemplateConfig(choices_prefix="Options: ", choice_delimiter=", ").format_prompt("It is", ["a", "b"]))
     It is ______
@@ -318,7 +294,7 @@ class ClozeTemplateConfig(FormatTemplate):
     blank_marker: str = "______"
     show_choices: bool = True
     choice_labels: list[str] | None = None
-    #: Where the blank is: "end", "start", or "none" ("inline") where the question has one already.
+    #: Where the blank is: "end", "start", or "none" ("inline") if the question has one already.
     blank_position: str = "end"
     choices_prefix: str = "\nOptions: "
     choice_format: str = "{label}. {choice}"

@@ -9,8 +9,9 @@ from typing import Any
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.servers import protocol
+from multiform.models.servers.batch.interfaces import AnthropicBatches
 from multiform.models.servers.protocol import request_messages, with_media
-from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
+from multiform.models.servers.server_model import BEGUN, CHAT_RULES, ChatServer, resolve_arguments
 from multiform.prompts.media import Kind, Media
 from multiform.requests import Completion, GenerationRequest
 
@@ -29,6 +30,7 @@ class AnthropicChat(ChatServer):
     root_path = "/v1"
     endpoints = ("/messages",)
     stored = True
+    batches = AnthropicBatches
     media = frozenset[Kind]({"image"})
     thinking_arguments = ("enable_thinking", "thinking_budget")
 
@@ -46,6 +48,7 @@ class AnthropicChat(ChatServer):
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         messages = with_media(request_messages(request), request.media, message_part)
+        protocol.take_prefill(messages)  # a last message of the assistant is continued
         system = [message["content"] for message in messages if message["role"] == "system"]
         payload: dict[str, Any] = {
             "model": self.name,
@@ -62,6 +65,13 @@ class AnthropicChat(ChatServer):
         if self.thinking.budget:  # the limit counts thoughts, and the interface thinks at temperature 1 alone
             payload |= {"max_tokens": payload["max_tokens"] + self.thinking.budget, "temperature": 1.0}
         return payload | thinking | protocol.other_arguments(request)
+
+    def continues_answers(self) -> bool:
+        """Whether the interface takes an answer that is begun: not of a model that thinks, nor of the newest models."""
+        if self.thinking.budget:
+            return False
+        probe = GenerationRequest.of(BEGUN, {"max_gen_toks": 1})
+        return bool(self.client.single(self.payload(probe), lambda response: "content" in response))
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         content = response.get("content") if isinstance(response, Mapping) else None

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httpx
 
@@ -26,6 +26,7 @@ from multiform.models.servers.exchange import (
     RefusedError,
     Schedule,
     exchange,
+    fetch,
 )
 from multiform.models.servers.secrets import Redactor, proxy_secrets, shown_url, url_secrets
 from multiform.requests import FailedRequest
@@ -61,6 +62,18 @@ _HINTS = {
 _RETRY_HINT = "check the server, then run the same command again: stored responses are not requested again"
 
 
+class Sender(Protocol):
+    """What requests are sent with: one by one, or in batches."""
+
+    def ask(
+        self,
+        items: Sequence[Item],
+        payload: Callable[[Item], Mapping[str, Any]],
+        read: Callable[[Item, Any], Result],
+    ) -> Iterator[tuple[int, Result | FailedRequest]]:
+        """Send a request for each item, and yield its index with the result of `read`, or how it failed."""
+
+
 class Client:
     """One endpoint of a server.
 
@@ -92,7 +105,7 @@ class Client:
         self.max_retries = max_retries
         self.num_concurrent = num_concurrent
         self.probe = probe
-        self._observe = observe
+        self.observe = observe
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODINGS, **(headers or {})}
         self._hints = {**_HINTS, 401: key_hint}
         self._redact = Redactor([*url_secrets(url), *proxy_secrets(), *secrets])
@@ -187,15 +200,45 @@ class Client:
                     return self._parse_response(self._exchange(http, content, url), read)
                 except RefusedError as refusal:
                     if content is not None and refusal.status in (401, 403, 404):
-                        raise self._error(refusal) from refusal
+                        raise self.error(refusal) from refusal
                     return None
                 except FailedAttemptError as failed:
-                    wait = self._wait(failed, sent)
+                    wait = self.pause(failed, sent)
                     late = self.max_retries == 0 or time.monotonic() + wait - started > self._patience()
                     if failed.busy and late:
-                        raise self._error(failed, sent) from failed
+                        raise self.error(failed, sent) from failed
                     if not failed.busy and (late or sent >= most):
                         return None
+                    self._log(failed, wait)
+                    time.sleep(wait)
+
+    def call(
+        self,
+        method: str,
+        url: httpx.URL,
+        content: bytes | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        size: int = MAX_RESPONSE_BYTES,
+        once: bool = False,
+    ) -> bytes:
+        """The body of the response to one request beside those of the model.
+
+        It is retried until the deadline, unless it may be sent only `once`: then a FailedAttemptError says that it may
+        have worked. A RefusedError says that the server refuses it.
+        """
+        started, attempts = time.monotonic(), 0
+        with self._http(self._certificates()) as http:
+            while True:
+                attempts += 1
+                try:
+                    return fetch(http, method, url, content, headers=headers, seconds=self.timeout, size=size)[0]
+                except FailedAttemptError as failed:
+                    wait = self.pause(failed, attempts)
+                    if once:
+                        raise
+                    if time.monotonic() + wait - started > self.deadline:
+                        raise self.error(failed, attempts) from failed
                     self._log(failed, wait)
                     time.sleep(wait)
 
@@ -217,7 +260,7 @@ class Client:
             problem = self._problem(http, schedule, job)
             schedule.drop()
             if isinstance(problem, RefusedError):  # it refuses every request
-                return self._error(refusal)
+                return self.error(refusal)
             return job.index, self._failed_request(refusal, job)
         except Exception as error:  # noqa: BLE001  (it is raised where the results are read)
             schedule.drop()
@@ -236,7 +279,7 @@ class Client:
         self, http: HTTPClient, schedule: Schedule, job: Job, failed: FailedAttemptError
     ) -> _Report | None:
         """Schedule a retry; once retries are exhausted, report that the request failed, or the server."""
-        wait = self._wait(failed, job.attempts)
+        wait = self.pause(failed, job.attempts)
         late = self.max_retries == 0 or time.monotonic() + wait - job.first_sent > self._patience()
         exhausted = not failed.busy and job.attempts > self.max_retries
         if exhausted or late:
@@ -245,7 +288,7 @@ class Client:
                 return job.index, self._failed_request(failed, job)
             if late:
                 schedule.drop()
-                return self._error(failed, job.attempts)
+                return self.error(failed, job.attempts)
         self._log(failed, wait)
         schedule.retry(job, wait, overloaded=failed.overloaded, pause=failed.wait is not None and failed.busy)
         return None
@@ -267,7 +310,7 @@ class Client:
                 return refusal
             except FailedAttemptError as failed:
                 problem = failed
-                time.sleep(min(self._wait(failed, attempt), 1.0))
+                time.sleep(min(self.pause(failed, attempt), 1.0))
             else:
                 self._healthy_until = time.monotonic() + _HEALTHY_SECONDS
                 return None
@@ -284,24 +327,25 @@ class Client:
             raise
         self._is_there = self._has_responded = True
         if content is not None:
-            self._observe(response)
+            self.observe(response)
         return response
 
     def _patience(self) -> float:
         """The seconds after which a request is not sent again."""
         return self.deadline if self._is_there else min(self.deadline, FIRST_CONTACT)
 
-    def _wait(self, failed: FailedAttemptError, attempts: int) -> float:
+    def pause(self, failed: FailedAttemptError, attempts: int) -> float:
         """Seconds until the next attempt, with jitter: requests that failed together are not retried together."""
         if failed.wait is not None:
             return min(failed.wait, LONGEST_WAIT) + self._random.uniform(0, FIRST_WAIT)
         return min(FIRST_WAIT * 2.0 ** min(attempts - 1, 20), LONGEST_WAIT) * self._random.uniform(0.5, 1)
 
     def _failed_request(self, why: Exception, job: Job) -> FailedRequest:
-        return FailedRequest(reason=self._clean(str(why)), retried=job.attempts - 1)
+        return FailedRequest(reason=self.clean(str(why)), retried=job.attempts - 1)
 
-    def _error(self, why: Exception, attempts: int = 0) -> ModelError:
-        message = self._clean(str(why))
+    def error(self, why: Exception, attempts: int = 0) -> ModelError:
+        """The error that ends a run, for a request that was refused, or failed in all attempts."""
+        message = self.clean(str(why))
         if isinstance(why, RefusedError):
             hint = self._hints.get(why.status, "check the model's arguments and the prompt")
             return ModelError(message, where=self.shown, hint=hint)
@@ -311,7 +355,7 @@ class Client:
 
     def _log(self, failed: FailedAttemptError, wait: float) -> None:
         """Log the failed attempt; of those of one outage, which all queued requests have, one line in a while."""
-        message = self._clean(str(failed))
+        message = self.clean(str(failed))
         last, count = self._outages.get(message[:_SAME_OUTAGE], (-_QUIET_SECONDS, 0))
         now = time.monotonic()
         is_new = now - last >= _QUIET_SECONDS
@@ -320,7 +364,7 @@ class Client:
         level = logging.INFO if is_new else logging.DEBUG
         logger.log(level, "%s: %s%s; trying again in %.1f s", self.shown, message, more, wait)
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
         """A message of the server on one line: without secrets, control characters made visible, and not too long."""
         shown = visible(" ".join(self._redact(text).splitlines()))
         return shown if len(shown) <= 500 else shown[:499] + "…"

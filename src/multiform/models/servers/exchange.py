@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -128,7 +129,27 @@ class RefusedError(Exception):
 
 
 def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | None, *, seconds: float, size: int) -> Any:
-    """The parsed JSON of the server's response; a FailedAttemptError or RefusedError where there is none.
+    """The parsed JSON of the server's response; a FailedAttemptError or RefusedError where there is none."""
+    body, headers = fetch(http, method, url, content, seconds=seconds, size=size)
+    parsed, is_json = _parse_body(body)
+    if not is_json:
+        raise FailedAttemptError(f"the response is not JSON: {parsed or 'it is empty'}")
+    if isinstance(parsed, Mapping) and parsed.get("error"):
+        raise response_failure(_status(parsed["error"]), parsed, headers)
+    return parsed
+
+
+def fetch(
+    http: HTTPClient,
+    method: str,
+    url: httpx.URL,
+    content: bytes | None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    seconds: float,
+    size: int,
+) -> tuple[bytes, Mapping[str, str]]:
+    """The body and the headers of the server's response; a FailedAttemptError or RefusedError where there is none.
 
     The exchange takes at most that many seconds, and the response has at most that many bytes.
     """
@@ -136,7 +157,7 @@ def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | Non
     late = f"no response within {seconds:g} s"
     body = bytearray()
     try:
-        with http.ending_after(seconds), http.stream(method, url, content=content) as response:
+        with http.ending_after(seconds), http.stream(method, url, content=content, headers=headers) as response:
             for chunk in decode_body(response, size):
                 body += chunk
                 if time.monotonic() > deadline:
@@ -151,14 +172,10 @@ def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | Non
         if time.monotonic() >= deadline:  # we have broken it ourselves
             raise FailedAttemptError(late, overloaded=True) from error
         raise FailedAttemptError(f"the connection broke: {error or type(error).__name__}") from error
-    parsed, is_json = _parse_body(bytes(body))
     if response.status_code >= 300:
-        raise _failure(response.status_code, parsed, response.headers, response.reason_phrase)
-    if not is_json:
-        raise FailedAttemptError(f"the response is not JSON: {parsed or 'it is empty'}")
-    if isinstance(parsed, Mapping) and parsed.get("error"):
-        raise _failure(_status(parsed["error"]), parsed, response.headers, "")
-    return parsed
+        parsed, _ = _parse_body(bytes(body))
+        raise response_failure(response.status_code, parsed, response.headers, response.reason_phrase)
+    return bytes(body), response.headers
 
 
 def _parse_body(body: bytes) -> tuple[Any, bool]:
@@ -173,7 +190,9 @@ def _parse_body(body: bytes) -> tuple[Any, bool]:
 _UNSUPPORTED = re.compile(r"\bnot supported|\bunsupported|\bonly .{1,40} supported", re.IGNORECASE)
 
 
-def _failure(status: int, body: Any, headers: Mapping[str, str], otherwise: str) -> FailedAttemptError | RefusedError:
+def response_failure(
+    status: int, body: Any, headers: Mapping[str, str] = MappingProxyType({}), otherwise: str = ""
+) -> FailedAttemptError | RefusedError:
     """The error for a status and the message that came with it."""
     message = f"HTTP {status}: {_message(body) or otherwise}" if status != 200 else f"an error: {_message(body)}"
     if 300 <= status < 400:

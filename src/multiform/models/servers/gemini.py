@@ -9,6 +9,7 @@ from typing import Any
 from multiform.errors import ModelError
 from multiform.models.arguments import is_context_limit
 from multiform.models.servers import protocol
+from multiform.models.servers.batch.interfaces import GeminiBatches
 from multiform.models.servers.exchange import RefusedError
 from multiform.models.servers.protocol import request_messages, with_media
 from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
@@ -40,6 +41,7 @@ class GeminiChat(ChatServer):
     root_path = "/v1beta"
     endpoints = ()
     stored = True
+    batches = GeminiBatches
     media = frozenset[Kind]({"image", "audio"})
     thinking_arguments = ("enable_thinking", "reasoning_effort", "thinking_budget")
 

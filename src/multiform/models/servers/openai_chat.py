@@ -17,10 +17,18 @@ from multiform.errors import ModelError
 from multiform.models.arguments import LIMIT_NAMES, is_context_limit
 from multiform.models.model import Loglikelihoods, no_loglikelihoods
 from multiform.models.servers import protocol
-from multiform.models.servers.client import Client
+from multiform.models.servers.batch.interfaces import OpenAIBatches
+from multiform.models.servers.client import Sender
 from multiform.models.servers.openai_logprobs import ROUNDING, is_logprob, only_choice
-from multiform.models.servers.protocol import completion, finish_reason, request_messages, stop_strings, with_media
-from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
+from multiform.models.servers.protocol import (
+    completion,
+    finish_reason,
+    request_messages,
+    stop_strings,
+    take_prefill,
+    with_media,
+)
+from multiform.models.servers.server_model import BEGUN, CHAT_RULES, ChatServer, counted_tokens, resolve_arguments
 from multiform.prompts.media import Kind, Media
 from multiform.prompts.prompt import Prompt
 from multiform.requests import (
@@ -48,6 +56,8 @@ _LEAST_BEST = -50.0
 PROBE_ATTEMPTS = 3
 
 
+#: Tells vLLM, SGLang and others to continue the last message of a chat instead of answering it.
+CONTINUE: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 #: Where servers put what a model thought: DeepSeek, vLLM and SGLang; OpenRouter and newer vLLM.
 _THOUGHTS = ("reasoning_content", "reasoning")
 
@@ -168,7 +178,7 @@ def label_scores(labels: Sequence[str], alternatives: Alternatives) -> dict[str,
 
 
 def score_labels(
-    client: Client,
+    client: Sender,
     requests: Sequence[LoglikelihoodRequest],
     payload: Callable[[LoglikelihoodRequest], Mapping[str, Any]],
     alternatives: Callable[[Any], Alternatives],
@@ -242,6 +252,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
 
     kind = "openai-chat"
     stored = True
+    batches = OpenAIBatches
     scores = True
     media = frozenset[Kind]({"image", "audio"})
     thinking_arguments = ("enable_thinking", "reasoning_effort", "thinking_budget", "think_end_token")
@@ -261,9 +272,22 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         is_openai = self.root.host == "api.openai.com"
         arguments = generation_payload(request, self.seed, "max_completion_tokens" if is_openai else "max_tokens")
         messages = with_media(request_messages(request), request.media, message_part)
+        if take_prefill(messages):
+            arguments |= CONTINUE
         if is_context_limit(request.gen_kwargs):  # without a limit, a chat may fill the context
             arguments = {key: value for key, value in arguments.items() if key not in LIMIT_NAMES}
         return {"model": self.name, "messages": messages, **self.thinking.openai(), **arguments}
+
+    def continues_answers(self) -> bool:
+        """Whether the server reads another number of tokens where it is told to continue an answer."""
+        if self.root.host == "api.openai.com":
+            return False
+        payload = self.payload(GenerationRequest.of(BEGUN, {"max_gen_toks": 1}))
+        counts = [
+            self.client.single({**payload, **more}, lambda response: counted_tokens(response).get("prompt"), attempts=1)
+            for more in ({}, CONTINUE)
+        ]
+        return None not in counts and counts[0] != counts[1]
 
     @cached_property
     def scoring(self) -> Scoring:
@@ -283,7 +307,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         if self.scoring == "none":
             self._refuse()
         return score_labels(
-            self.client, requests, self._label_payload, lambda response: chat_alternatives(only_choice(response))
+            self.sender, requests, self._label_payload, lambda response: chat_alternatives(only_choice(response))
         )
 
     def _label_payload(self, request: LoglikelihoodRequest | GenerationRequest) -> dict[str, Any]:

@@ -278,9 +278,14 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             lengths = {request: _max_prompt_length(request, self.max_length) for request in requests}
             full, prompts = prompts, {request: ids[-lengths[request] :] for request, ids in prompts.items()}
             truncated = {i for i, request in enumerate(requests) if len(prompts[request]) < len(full[request])}
-        responses = self.client.ask(
-            requests, lambda request: {**self.payload(request), "prompt": prompts[request]}, self.completion
-        )
+        special = {*self.encoder.tokenizer.all_special_tokens} - {self.encoder.tokenizer.eos_token}
+
+        def payload(request: GenerationRequest) -> dict[str, Any]:
+            # vLLM and SGLang look for special tokens, such as the end of some thoughts, only where they are told.
+            shown = {} if special.isdisjoint(stop_strings(request)) else {"skip_special_tokens": False}
+            return {**self.payload(request), "prompt": prompts[request], **shown}
+
+        responses = self.client.ask(requests, payload, self.completion)
         return _mark_truncated(responses, truncated, self.max_length)
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:

@@ -8,10 +8,13 @@ from typing import Any
 from multiform.errors import ModelError
 from multiform.models.arguments import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES, is_context_limit
 from multiform.prompts.media import Media, parts
+from multiform.prompts.prompt import Messages, join_delimited
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 
 #: The limit of a completion that may fill the context, for servers that want a number.
 CONTEXT_TOKENS = 8192
+#: Marks a message of the assistant that is to be continued.
+PREFILL = "prefix"
 #: A text, image or audio clip as a part of a message, in the terms of a protocol.
 PartOf = Callable[[str | Media], dict[str, Any]]
 #: What servers call the end of a completion, in lower case: by itself or at a stop string, at the token limit, at the
@@ -58,6 +61,28 @@ def _fill_part(part: Mapping[str, Any], media: Iterator[Media]) -> str | Media:
     if medium is None or medium.kind != part["type"]:
         raise ModelError(f"there is no {part['type']} for each of its places in the messages")
     return medium
+
+
+def move_prefill(messages: Messages) -> list[dict[str, Any]]:
+    r"""The messages with the beginning of the answer as the last line of what the user says.
+
+    >>> move_prefill([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "The answer is"}])
+    [{'role': 'user', 'content': '2 + 2?\nThe answer is'}]
+    """
+    *others, last = [dict(message) for message in messages]
+    if not others or others[-1]["role"] != "user":
+        return [*others, {**last, "role": "user"}]
+    content = others[-1]["content"]
+    if isinstance(content, str):
+        others[-1]["content"] = join_delimited(content, last["content"], "\n")
+    else:
+        others[-1]["content"] = [*content, {"type": "text", "text": f"\n{last['content']}"}]
+    return others
+
+
+def take_prefill(messages: list[dict[str, Any]]) -> bool:
+    """Whether the last message is marked as one that is to be continued; the mark is removed."""
+    return bool(messages) and bool(messages[-1].pop(PREFILL, False))
 
 
 def stop_strings(request: GenerationRequest) -> list[str]:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import httpx
@@ -22,11 +23,16 @@ from multiform.errors import UsageError, shorten
 from multiform.hashing import short_hash
 from multiform.models.arguments import ArgumentRules, Refusal, argument_names
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
-from multiform.models.servers.client import Client
+from multiform.models.prices import Price, find_price
+from multiform.models.servers.batch.driver import BatchClient
+from multiform.models.servers.batch.interfaces import BatchInterface
+from multiform.models.servers.batch.ledger import Ledger
+from multiform.models.servers.client import Client, Sender
+from multiform.models.servers.protocol import PREFILL, move_prefill, token_limit
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
 from multiform.models.servers.thinking import Thinking
 from multiform.prompts.prompt import Messages
-from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
+from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 
 logger = logging.getLogger("multiform")
 
@@ -60,6 +66,8 @@ _LIST_ATTEMPTS = 3
 #: The question of the probe, whose completion is part of a server's fingerprint.
 PROBE = "Name three colours, then count from one to five."
 PROBE_TOKENS = 16
+#: A chat whose answer is begun, which shows whether a server continues answers.
+BEGUN = ({"role": "user", "content": PROBE}, {"role": "assistant", "content": "Red,"})
 #: The fields of a server's model entry that stay the same as long as the model does.
 _LASTING = (
     "id",
@@ -88,6 +96,12 @@ _TOKEN_COUNTS = (
     ("usage", "input_tokens", "output_tokens"),
     ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
 )
+#: Google counts what a model thought apart; it is billed as the completion is.
+_THOUGHTS = "thoughtsTokenCount"
+#: The bytes of a token, about: fewer in languages with other letters, whose characters have more bytes.
+_TOKEN_BYTES = 4
+#: The tokens of roles and separators in a chat, about.
+_CHAT_TOKENS = 8
 
 
 def counted_tokens(response: Any) -> dict[str, int]:
@@ -101,8 +115,8 @@ def counted_tokens(response: Any) -> dict[str, int]:
     for key, prompt, completion in _TOKEN_COUNTS:
         counts = response.get(key)
         if isinstance(counts, Mapping) and type(counts.get(prompt)) is int:
-            written = counts.get(completion)
-            return {"prompt": counts[prompt], "completion": written if type(written) is int else 0}
+            written = [counts.get(name) for name in (completion, _THOUGHTS)]
+            return {"prompt": counts[prompt], "completion": sum(count for count in written if type(count) is int)}
     return {}
 
 
@@ -172,6 +186,7 @@ class ServerModel(Model):
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
             observe=self._count_version,
         )
+        self.sender: Sender = self.client
         self._arguments = {
             "model": self.name,
             "base_url": self.client.shown,
@@ -255,6 +270,20 @@ class ServerModel(Model):
         with self._versions_lock:
             return dict(self._tokens)
 
+    def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
+        """By the bytes of prompts; labels after one prompt are one request where the server does not echo prompts."""
+        generations = [request for request in requests if isinstance(request, GenerationRequest)]
+        texts = [request.prompt.text for request in generations]
+        texts += dict.fromkeys(r.prompt.text for r in requests if isinstance(r, LoglikelihoodRequest))
+        texts += [request.text for request in requests if isinstance(request, RollingRequest)]
+        prompt = sum(len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS for text in texts)
+        written = sum(token_limit(request) for request in generations) + len(texts) - len(generations)
+        return {"prompt": prompt, "completion": written}
+
+    def price(self, file: Path | None = None) -> Price | None:
+        price = find_price(self.name.removeprefix("models/"), str(self.root).rstrip("/"), file)
+        return price.halve() if price is not None and self.batch else price
+
     def changed_versions(self) -> dict[str, Any]:
         """What the responses say about the model, with their numbers, where they do not all say the same."""
         with self._versions_lock:
@@ -276,7 +305,7 @@ class ServerModel(Model):
                 logger.warning("%s: the server's %s changed: %s", self.client.shown, key, shown)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        return self.client.ask(requests, self.payload, self.completion)
+        return self.sender.ask(requests, self.payload, self.completion)
 
     def _url(self, path: str) -> httpx.URL:
         return self.root.copy_with(path=f"{self.root.path.rstrip('/')}/{path}")
@@ -286,22 +315,32 @@ class ChatServer(ServerModel):
     """A chat model on a server, which generates and gives no log-likelihoods.
 
     Without a chat template the prompt is one message of the user. `enable_thinking`, `reasoning_effort`,
-    `thinking_budget` and `think_end_token` say how it thinks, where the protocol has words for them.
+    `thinking_budget` and `think_end_token` say how it thinks, where the protocol has words for them. With `batch`,
+    requests go through the server's batch interface, at most `batch_requests` at once.
     """
 
     scores = False
+    continues_texts = False
     #: The arguments about thinking that the protocol has words for.
     thinking_arguments: ClassVar[Collection[str]] = ()
+    #: The batch interface of the protocol, if it has one.
+    batches: ClassVar[type[BatchInterface] | None] = None
 
     def __init__(
         self,
         *,
+        batch: bool = False,
+        batch_requests: int | None = None,
         enable_thinking: bool | None = None,
         reasoning_effort: str | None = None,
         thinking_budget: int | None = None,
         think_end_token: str | None = None,
+        prefill: str | None = None,
         **arguments: Any,
     ) -> None:
+        if prefill not in (None, "continue", "text"):
+            raise UsageError(f"prefill is {shorten(prefill)}", where=self.kind, hint="give continue or text")
+        self._given_prefill = prefill
         self.thinking = Thinking(
             enable_thinking=enable_thinking,
             reasoning_effort=reasoning_effort,
@@ -310,9 +349,47 @@ class ChatServer(ServerModel):
         )
         self.thinking.check(self.thinking_arguments, self.kind)
         super().__init__(**arguments)
+        self.batch = _read_switch(batch, "batch")
+        if batch_requests is not None and not self.batch:
+            raise UsageError("batch_requests needs batch", where=self.kind, hint="add batch=true")
+        if not self.batch:
+            return
+        if self.batches is None:
+            raise UsageError("there is no batch interface", where=self.kind, hint="leave batch out")
+        most = None if batch_requests is None else int(at_least(1, batch_requests, "batch_requests"))
+        endpoint = f"{self.kind} {self.client.shown} {self.name}"
+        interface = self.batches(self.client, self.root, self.path())
+        self.sender = BatchClient(self.client, interface, Ledger(endpoint), most)
+        self._arguments |= {"batch": True, **({} if most is None else {"batch_requests": most})}
 
     def settings(self) -> dict[str, Any]:
-        return self.thinking.settings()
+        given = {} if self._given_prefill is None else {"prefill": self._given_prefill}
+        return {**self.thinking.settings(), **given}
+
+    def info(self) -> dict[str, Any]:
+        words = {"continue": "continued", "text": "the last line of the user's message"}
+        used = {"server_prefill": words[self.prefill]} if "prefill" in vars(self) else {}
+        return {**super().info(), **used}
+
+    @cached_property
+    def prefill(self) -> str:
+        """What becomes of an answer that the prompt begins: "continue" or "text"; the server is asked where needed."""
+        if self._given_prefill is not None:
+            return self._given_prefill
+        if self.continues_answers():
+            return "continue"
+        message = "%s: the server does not continue an answer: its beginning is the last line of the user's message"
+        logger.warning(message, self.name)
+        return "text"
+
+    def continues_answers(self) -> bool:
+        """Whether the server continues a last message of the assistant, instead of answering it."""
+        return False
+
+    def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
+        tokens = super().estimate_tokens(requests)
+        thoughts = (self.thinking.budget or 0) * sum(isinstance(request, GenerationRequest) for request in requests)
+        return {**tokens, "completion": tokens["completion"] + thoughts}
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         self._refuse()
@@ -322,10 +399,20 @@ class ChatServer(ServerModel):
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> list[dict[str, Any]]:
         """The messages, which the server gets as such and writes as one prompt."""
-        return [dict(message) for message in messages]
+        if add_generation_prompt or messages[-1]["role"] != "assistant":
+            return [dict(message) for message in messages]
+        if self.prefill == "text":
+            return move_prefill(messages)
+        return [*(dict(message) for message in messages[:-1]), {**messages[-1], PREFILL: True}]
 
     def _refuse(self) -> NoReturn:
         raise no_loglikelihoods(self.name, "this form")
+
+
+def _read_switch(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} is true or false, not {shorten(value)}", hint=f"write {name}=true")
+    return value
 
 
 def resolve_arguments(

@@ -33,7 +33,7 @@ from multiform.models.torch.attention import (
 )
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.plan import Branch, Pair, Pass, Tokens
-from multiform.models.torch.structure import accepted_options, parameters, sliding_window
+from multiform.models.torch.structure import accepted_options, parameters, sliding_window, verified_ways
 from multiform.requests import LLOutput, Response
 
 #: Attributes in which models have their list of layers, and the feed-forward part of a layer.
@@ -160,14 +160,18 @@ class LMHead:
     @torch.inference_mode()
     def _agrees(self) -> bool:
         # A model may change its logits in a way that no list foresees, so compare once.
-        base = self.model.base_model
+        base, outputs = self.model.base_model, []
         inputs = {"input_ids": torch.arange(8, device=device_of(self.model))[None], "use_cache": False}
+        hook = base.register_forward_hook(lambda _, __, output: outputs.append(output))
+        full = self.model(**accepted_options(self.model.forward, **inputs)).logits.float()
+        hook.remove()
         try:
-            hidden = base(**accepted_options(base.forward, **inputs)).last_hidden_state
-            projected = self._project(hidden).float()
+            # The base model of a verified class computes by itself what it computes within the whole model.
+            by_itself = not outputs or verified_ways(self.model) is None
+            output = base(**accepted_options(base.forward, **inputs)) if by_itself else outputs[0]
+            projected = self._project(output.last_hidden_state).float()
         except (AttributeError, TypeError, ValueError, RuntimeError):
             return False
-        full = self.model(**accepted_options(self.model.forward, **inputs)).logits.float()
         tolerance = 1e-4 if self.model.dtype == torch.float32 else 2e-2
         return projected.shape == full.shape and bool(
             (projected - full).abs().max() <= tolerance * full.abs().max().clamp(min=1e-6)

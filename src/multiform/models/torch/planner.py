@@ -25,6 +25,7 @@ from multiform.models.torch.scoring import Grouping, Resume
 from multiform.models.torch.structure import (
     POSITIONS,
     SHORTEST,
+    VerifiedWays,
     has_plain_cache,
     is_known,
     is_library_class,
@@ -33,9 +34,14 @@ from multiform.models.torch.structure import (
     rounds_by_pass,
     scaled_after,
     sliding_window,
+    verified_ways,
 )
 from multiform.models.torch.trial import (
+    BRIEF,
+    BRIEF_PASSES,
+    PASSES,
     SHORT,
+    brief_trial,
     candidate_modes,
     decoding_trial,
     first_grouping,
@@ -120,20 +126,37 @@ class Planner:
         return is_known(self.head.model)
 
     @cached_property
+    def verified(self) -> VerifiedWays | None:
+        """What the zoo found for the model's class; None where that does not apply."""
+        return verified_ways(self.head.model)
+
+    @cached_property
     def support(self) -> PrefixSupport:
         """Whether the model can share prefixes, by its structure and by a trial of short sequences."""
         max_length, reason = plain_attention_length(self._config)
         problem = obstacle(self.head.model) or (reason if max_length < SHORTEST else "")
         if problem:
             return PrefixSupport(max_length=0, reason=problem)
+        name, token_bytes = self.records.verdict("short", self._try_short, otherwise=f"{NONE} 1").split()
+        if not int(token_bytes):
+            return PrefixSupport(max_length=0, reason="it keeps no keys and values for each token")
+        if name == NONE:
+            return PrefixSupport(max_length=0, reason=OTHER_RESULTS, token_bytes=int(token_bytes))
+        return PrefixSupport(max_length=max_length, reason=reason, token_bytes=int(token_bytes), mode=Mode[name])
+
+    def _try_short(self) -> str:
+        """The mode of short sequences and the memory of a token, such as "TREE_ATTENTION 46080"."""
+        length = min(SHORT, self.short_length, self.max_length - 1)
+        if self.verified and length >= BRIEF:
+            mode = Mode[self.verified.scoring]
+            trial, token_bytes = brief_trial(self.head)
+            if token_bytes and trial.allows_mode(mode, self.pass_size, BRIEF_PASSES):
+                return f"{mode.name} {token_bytes}"
         token_bytes = measure_token_bytes(self.head)
         if not token_bytes:
-            return PrefixSupport(max_length=0, reason="it keeps no keys and values for each token")
-        length = min(SHORT, self.short_length, self.max_length - 1)
-        mode = first_mode(self.head, length, candidate_modes(self.head), self.pass_size)
-        if mode is None:
-            return PrefixSupport(max_length=0, reason=OTHER_RESULTS, token_bytes=token_bytes)
-        return PrefixSupport(max_length=max_length, reason=reason, token_bytes=token_bytes, mode=mode)
+            return f"{NONE} 0"
+        best = first_mode(self.head, length, candidate_modes(self.head), self.pass_size)
+        return f"{best.name if best else NONE} {token_bytes}"
 
     @cached_property
     def forward(self) -> Forward:
@@ -270,9 +293,22 @@ class Planner:
 
     @cached_property
     def _shares_short_prefixes(self) -> bool:
+        verdict = self.records.verdict("short decoding", self._try_short_decoding, otherwise=NONE)
+        return verdict == Decoding.SHARED.name
+
+    def _try_short_decoding(self) -> str:
+        """Whether short sequences can be decoded with shared prefixes, as the name of a verdict."""
+        if not self._can_attend:
+            return NONE
         length = min(SHORT // 2, self.short_length, self.max_length)
+        is_verified = self.verified is not None and self.verified.decoding == Decoding.SHARED.name
+        if is_verified and length >= BRIEF and self._decodes_shared(BRIEF, BRIEF_PASSES):
+            return Decoding.SHARED.name
+        return Decoding.SHARED.name if self._decodes_shared(length, PASSES) else NONE
+
+    def _decodes_shared(self, length: int, passes: int) -> bool:
         trial = decoding_trial(self.head, length, by_generate=False)
-        return self._can_attend and trial is not None and trial.allows_shared_prefixes(self.forward, self.pass_size)
+        return trial is not None and trial.allows_shared_prefixes(self.forward, self.pass_size, passes)
 
     @property
     def _can_attend(self) -> bool:

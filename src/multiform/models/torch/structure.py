@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
+import transformers
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import DynamicCache, PreTrainedModel
@@ -60,6 +64,8 @@ KNOWN = {
     "StableLmModel",
     "Starcoder2Model",
 }
+#: Written by `make zoo`: for each version of transformers, the ways that it verified.
+VERIFIED = Path(__file__).with_name("verified.json")
 #: Functions that select the largest entries.
 SELECTIONS = frozenset({"topk", "kthvalue", "sort", "argsort"})
 #: Parameters of attention layers and their parts.
@@ -107,6 +113,35 @@ def is_known(model: PreTrainedModel) -> bool:
         and not any(kind in SCALED_BY_LENGTH for kind, _ in rope_kinds(model.config.get_text_config()))
         and all(type(part).__module__.partition(".")[0] in LIBRARIES for part in base.modules())
     )
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedWays:
+    """The names of the `Mode` and the `Decoding` that gave a class of models its own numbers in the zoo."""
+
+    scoring: str
+    decoding: str
+
+
+def verified_ways(model: PreTrainedModel) -> VerifiedWays | None:
+    """What `make zoo` found for a model's class, where it applies: a brief trial of the model itself is enough then.
+
+    None for every other class, version of transformers, attention implementation or device, and where a layer is not
+    one of torch or transformers (adapters, quantized weights): these get the whole trial.
+    """
+    packages = {type(part).__module__.partition(".")[0] for part in model.modules()}
+    if device_of(model).type != "cpu" or not packages <= {"torch", "transformers"} or not is_known(model):
+        return None
+    classes = _verified_classes(transformers.__version__)
+    found = classes.get(f"{type(model.base_model).__name__} {model.config._attn_implementation}")
+    return VerifiedWays(*found.split()) if found else None
+
+
+@lru_cache(maxsize=1)
+def _verified_classes(version: str) -> Mapping[str, str]:
+    """The names of ways by class and attention implementation, for a version of transformers."""
+    classes: dict[str, str] = json.loads(VERIFIED.read_text(encoding="utf-8")).get(version, {})
+    return classes
 
 
 def obstacle(model: PreTrainedModel) -> str:

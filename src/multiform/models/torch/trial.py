@@ -22,7 +22,15 @@ from multiform.models.model import Counters
 from multiform.models.torch.attention import ModelState, is_available
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch
 from multiform.models.torch.device import PREFILL_TOKENS, device_of, is_out_of_memory
-from multiform.models.torch.forward import Forward, LMHead, Mode, plain_logits, reset_positions, token_logprobs
+from multiform.models.torch.forward import (
+    Forward,
+    LMHead,
+    Mode,
+    plain_logits,
+    reset_positions,
+    right_padded,
+    token_logprobs,
+)
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.scoring import Grouping, Resume, score_by_batch, score_by_plan, score_by_state
 from multiform.models.torch.structure import accepted_options, bytes_per_token, in_float32, is_known, judge_each
@@ -33,6 +41,9 @@ from multiform.requests import LLOutput, Response
 SHORT = 128
 #: The inputs of a trial that only rules out what is wrong at every length: it costs next to nothing.
 SHORTEST_TRIAL = 24
+#: The inputs of a brief trial, and its forward passes: it is for models whose class the zoo has verified.
+BRIEF = 12
+BRIEF_PASSES = 1
 #: Tokens of a sequence after the shared prefix, and those of them that are scored.
 SUFFIX = 16
 SCORED = 8
@@ -153,10 +164,10 @@ class ScoringTrial:
     expected: list[float]
     selects_tokens: bool
 
-    def allows_mode(self, mode: Mode, pass_size: int) -> bool:
-        """Whether scoring by plan in that mode gives the model's own numbers."""
+    def allows_mode(self, mode: Mode, pass_size: int, passes: int = PASSES) -> bool:
+        """Whether scoring by plan in that mode gives the model's own numbers, with the longest sequence in `passes`."""
         longest = max(len(pair.tokens) for pair in self.pairs)
-        size = max(1, min(pass_size, longest // PASSES))
+        size = max(1, min(pass_size, longest // passes))
         forward = Forward(self.head, mode)
         return self._agrees(score_by_plan(forward, self.pairs, size=size, budget=2**31, counters=Counters()))
 
@@ -186,6 +197,23 @@ class ScoringTrial:
 def scoring_trial(head: LMHead, length: int) -> ScoringTrial | None:
     """The trial of sequences of up to `length` inputs; None where the model itself cannot compute them."""
     return _judge_pairs(head, trial_pairs(length, trial_tokens(head.model.config.get_text_config())))
+
+
+@torch.inference_mode()
+def brief_trial(head: LMHead) -> tuple[ScoringTrial, int]:
+    """A trial of a few tokens, judged by one padded forward pass of the model, and the memory of a token in its cache.
+
+    Only for models that are known to leave padding out of account.
+    """
+    model, cache = head.model, DynamicCache()
+    pairs = trial_pairs(BRIEF, trial_tokens(model.config.get_text_config()))[:3]
+    ids = right_padded([pair.tokens for pair in pairs])
+    logits = model(input_ids=ids, past_key_values=cache, use_cache=True).logits.float()
+    sums = []
+    for line, pair in zip(logits, pairs, strict=True):
+        logprobs, _ = token_logprobs([(0, line)], np.arange(pair.start - 1, len(pair.tokens) - 1), pair.continuation)
+        sums.append(float(logprobs.sum()))
+    return ScoringTrial(head, pairs, sums, selects_tokens=False), bytes_per_token(cache, ids.numel())
 
 
 def state_trial(head: LMHead, length: int) -> ScoringTrial | None:
@@ -303,9 +331,9 @@ class DecodingTrial:
     expected: list[Tensor]
     selects_tokens: bool
 
-    def allows_shared_prefixes(self, forward: Forward, size: int) -> bool:
+    def allows_shared_prefixes(self, forward: Forward, size: int, passes: int = PASSES) -> bool:
         """Whether sequences that share the cache of a common prefix get their own logits."""
-        batch = SharedPrefixBatch(forward, Counters(), size=min(size, max(1, len(self.prompts[0]) // 3)))
+        batch = SharedPrefixBatch(forward, Counters(), size=min(size, max(1, len(self.prompts[0]) // passes)))
         return self._agrees(batch, [self.shared, self.shared, 0])
 
     def allows_padded_batches(self) -> bool:

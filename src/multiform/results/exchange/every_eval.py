@@ -15,11 +15,9 @@ from multiform.paths import replace_output, safe_name
 from multiform.requests import Completion
 from multiform.results.exchange.foreign import (
     ForeignRun,
-    config_without_secrets,
     is_number,
     results_file,
     texts,
-    without_secrets,
 )
 from multiform.results.export import json_line, to_json, write_json
 from multiform.results.values import FormResult, ResultsData
@@ -78,7 +76,7 @@ def _record(results: ResultsData, saved: Mapping[str, Any], model: str, name: st
             "additional_details": {
                 "deployment_type": "unknown",
                 "model_availability": "unknown",
-                "model_args": json.dumps(without_secrets(dict(results.run.get("model_args") or {})), default=str),
+                "model_args": json.dumps(dict(results.run.get("model_args") or {}), default=str),
             },
         },
         "evaluation_results": [
@@ -126,7 +124,7 @@ def _result(form: FormResult, key: str, saved: Mapping[str, Any]) -> dict[str, A
                 "num_fewshot": str(form.num_fewshot),
                 "version": str(form.version),
                 "form_entry": json.dumps(saved["forms"][form.name], default=str),
-                "config": json.dumps(config_without_secrets(form.config), default=str),
+                "config": json.dumps(dict(form.config), default=str),
             },
         },
     }

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from multiform.results.values import ResultsData
+
+R = TypeVar("R", bound=ResultsData)
 
 #: The ends of the names of arguments whose values are never passed on; a number or truth value is no secret.
 _SECRET = re.compile(r"(key|token|secret|password|authorization|header|cookie|credential)s?$", re.IGNORECASE)
@@ -62,7 +66,13 @@ def _is_secret(name: str, value: Any) -> bool:
     return not isinstance(value, int | float | None) and _SECRET.search(name) is not None
 
 
-def config_without_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
+def shareable(results: R) -> R:
+    """The results without secrets, for whoever is not the user: those of the run, and of the metadata of each form."""
+    forms = [replace(form, config=_config_without_secrets(form.config)) for form in results.forms]
+    return replace(results, run=without_secrets(dict(results.run)), forms=forms)
+
+
+def _config_without_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
     """A task's configuration without secrets in its metadata, which has the arguments of the model."""
     return {key: without_secrets(value) if key == "metadata" else value for key, value in config.items()}
 

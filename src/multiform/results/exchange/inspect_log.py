@@ -19,11 +19,9 @@ from multiform.paths import open_file, safe_name
 from multiform.requests import Completion
 from multiform.results.exchange.foreign import (
     ForeignRun,
-    config_without_secrets,
     is_number,
     results_file,
     texts,
-    without_secrets,
 )
 from multiform.results.export import to_json, write_json
 from multiform.results.samples import sample_line
@@ -39,7 +37,7 @@ _ABOUT_FORM = ("configs", "forms", "intervals", "n-samples", "n-shot", "versions
 def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
     """Write a JSON log for each form; all of them have the same `run_id`. Returns the files."""
     saved = to_json(results)
-    created = _created(results)
+    created = _creation_time(results)
     run_id = short_hash([created, sorted(saved["results"]), saved.get("model_identity")])
     files = []
     for form in results.forms:
@@ -49,14 +47,14 @@ def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
     return files
 
 
-def _created(results: ResultsData) -> str:
+def _creation_time(results: ResultsData) -> str:
     date = datetime.fromisoformat(str(results.provenance.get("date_iso") or datetime.now().isoformat()))
     return date.astimezone().isoformat(timespec="seconds")
 
 
 def _log(form: FormResult, results: ResultsData, saved: Mapping[str, Any], created: str, run_id: str) -> dict[str, Any]:
     about = {key: saved[key][form.name] for key in _ABOUT_FORM if form.name in (saved.get(key) or {})}
-    about |= {"results": saved["results"][form.name], "configs": config_without_secrets(form.config)}
+    about |= {"results": saved["results"][form.name], "configs": dict(form.config)}
     failed = {doc.doc_id: doc for doc in form.failed}
     samples = _samples(form, failed)
     model = str(results.provenance.get("model_name") or results.run.get("model"))
@@ -78,7 +76,7 @@ def _log(form: FormResult, results: ResultsData, saved: Mapping[str, Any], creat
                 "shuffled": False,
             },
             "model": source,
-            "model_args": without_secrets(dict(results.run.get("model_args") or {})),
+            "model_args": dict(results.run.get("model_args") or {}),
             "config": {"epochs": 1},
             "packages": {"multiform": str(results.provenance.get("multiform_version"))},
             "metadata": {"multiform": {"form": about, "status": results.status, "model": model}},

@@ -1,4 +1,4 @@
-"""Results for dashboards and model pages: OpenTelemetry as lines of OTLP-JSON, and the hub's ``.eval_results``."""
+"""Results for dashboards: OpenTelemetry as lines of OTLP-JSON."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from multiform.hashing import sha256
-from multiform.paths import replace_output, safe_name
+from multiform.paths import replace_output
 from multiform.results.exchange.foreign import is_number
 from multiform.results.export import frame_rows, json_line
 from multiform.results.values import FormResult, ResultsData
@@ -100,22 +98,3 @@ def _any_value(value: Any) -> dict[str, Any]:
     if isinstance(value, int):
         return {"intValue": str(value)}  # OTLP-JSON has 64-bit numbers as text
     return {"doubleValue": value} if isinstance(value, float) else {"stringValue": str(value)}
-
-
-def write_eval_results(results: ResultsData, folder: Path) -> list[Path]:
-    """Write ``.eval_results/<task>.yaml`` for the repository of a model: the first score of each form of each task."""
-    date = str(results.provenance.get("date_iso") or "")[:10]
-    by_task: dict[str, list[dict[str, Any]]] = {}
-    for form in results.forms:
-        if form.estimates and is_number(value := form.estimates[form.primary].value):
-            dataset = {"id": str(form.config.get("dataset_path") or form.task), "task_id": form.task}
-            notes = f"multiform, {form.name}, {form.num_fewshot}-shot, {form.primary}"
-            entry = {"dataset": dataset, "value": float(value), "date": date, "notes": notes}
-            by_task.setdefault(form.task, []).append(entry)
-    files = []
-    for task, entries in by_task.items():
-        path = folder / ".eval_results" / f"{safe_name(task)}.yaml"
-        with replace_output(path) as partial:
-            partial.write_text(yaml.safe_dump(entries, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        files.append(path)
-    return files

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from multiform.errors import UsageError, nearest
-from multiform.results.exchange.foreign import config_without_secrets, is_number, without_secrets
+from multiform.results.exchange.foreign import is_number, shareable, without_secrets
 from multiform.results.export import SAMPLE_COLUMNS, json_line, sample_rows, to_json, write_json
 from multiform.results.values import ResultsData
 
@@ -64,7 +64,7 @@ class WandbTracker:
         if results is not None and results.forms:
             self._run.log({"samples": library.Table(columns=list(SAMPLE_COLUMNS), data=_table(results))})
             with TemporaryDirectory() as folder:
-                file = write_json(Path(folder) / "results.json", _results_file(results))
+                file = write_json(Path(folder) / "results.json", to_json(results))
                 artifact = library.Artifact("results", type="eval_results")
                 artifact.add_file(str(file))
                 self._run.log_artifact(artifact)
@@ -106,16 +106,10 @@ class MlflowTracker:
 
     def finish(self, results: ResultsData | None, state: str) -> None:
         if results is not None and results.forms:
-            self._client.log_dict(self._run_id, _results_file(results), "results.json")
+            self._client.log_dict(self._run_id, to_json(results), "results.json")
             rows = [dict(zip(SAMPLE_COLUMNS, row, strict=True)) for row in _table(results)]
             self._client.log_text(self._run_id, "".join(f"{json_line(row)}\n" for row in rows), "samples.jsonl")
         self._client.set_terminated(self._run_id, status=_MLFLOW_STATUS[state])
-
-
-def _results_file(results: ResultsData) -> dict[str, Any]:
-    saved = to_json(results)
-    configs = {name: config_without_secrets(config) for name, config in saved["configs"].items()}
-    return {**saved, "config": without_secrets(saved["config"]), "configs": configs}
 
 
 def _table(results: ResultsData) -> list[list[Any]]:
@@ -189,6 +183,7 @@ class Tracking:
         if self._ended:
             return
         self._ended = True
+        results = None if results is None else shareable(results)
         if results is not None and (scores := score_values(results)):
             self._each(lambda tracker: tracker.log(scores))
         self._each(lambda tracker: tracker.finish(results, state))

@@ -23,10 +23,11 @@ Unit: TypeAlias = Sequence[Request]
 class UnitRunner(Protocol):
     """Runs units of work, in any order and on any machine."""
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         """Yield every request of every unit once, with its output as soon as it is known, or how it failed.
 
-        After `stop_requested()` no further request is started; those in flight are still yielded.
+        Units are taken when they can be run, and no earlier: only then are they rendered. After `stop_requested()` no
+        further request is started; those in flight are still yielded.
         """
 
 
@@ -47,15 +48,15 @@ class Executor(UnitRunner, Protocol):
 
 
 def responses(
-    executor: UnitRunner, requests: Iterable[Request], *, identity: str = "", store: Store | None = None
+    executor: UnitRunner, units: Iterable[Unit], *, identity: str = "", store: Store | None = None
 ) -> Generator[tuple[Request, Output | FailedRequest], None, None]:
-    """Yield every distinct request with its output, as soon as the model has it; it is stored at that moment.
+    """Yield every request of the units with its output, as soon as the model has it; it is stored at that moment.
 
     A request that failed is not stored, and neither is an invalid output, such as a log-likelihood of NaN: that is
     a failed request, too. `identity` is that of the model, under which its responses are stored.
     """
     with nullcontext(_forget) if store is None else store.recording(identity) as record:
-        for request, output in executor.run(units(requests)):
+        for request, output in executor.run(units):
             response = validate_output(request, output)
             if not isinstance(response, FailedRequest):
                 record(request, response)
@@ -109,7 +110,7 @@ class LocalExecutor:
     def close(self) -> None:
         self._model = self._loaded = None
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         for unit in units:
             if stop_requested():
                 return
@@ -164,9 +165,9 @@ class CachedExecutor:
         # The identity of other models, such as those on servers, is known once they are loaded.
         return load_model(model, arguments, progress, store)
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
-        if units:
-            message = f"{sum(map(len, units))} responses are not stored"
+    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        if missing := sum(map(len, units)):
+            message = f"{missing} responses are not stored"
             raise ModelError(message, hint="run the same command without --cached to compute them")
         return iter(())
 

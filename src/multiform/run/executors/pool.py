@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Protocol, TypeAlias
@@ -274,27 +274,34 @@ class PoolExecutor:
         self.retry_count = 0
         self._free: list[int] = []
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         is_complete = False
         try:
             self.pool.start()
-            yield from self._responses(deque(_Task(part.requests) for part in subtrees(units, self.pool.size)))
+            yield from self._responses(iter(units))
             is_complete = True
         finally:
             if not is_complete:  # nobody waits for what the workers compute: the next run needs others
                 self._free.clear()
                 self.pool.abandon()
 
-    def _responses(self, waiting: deque[_Task]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def _responses(self, units: Iterator[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        waiting: deque[_Task] = deque()
         busy: dict[int, _Task] = {}
         failures = 0
         stopped = False
-        while waiting or busy:
+        is_last = False
+        while not is_last or waiting or busy:
             if stop_requested() and not stopped:
-                stopped = True
+                stopped = is_last = True
                 waiting.clear()
                 self.pool.stop()
                 continue
+            # The next units are cut before workers run out of work.
+            while not is_last and len(waiting) < self.pool.size:
+                unit = next(units, None)
+                is_last = unit is None
+                waiting.extend(_Task(part.requests) for part in subtrees([unit] if unit else [], self.pool.size))
             while waiting and self._free:
                 worker = self._free.pop()
                 busy[worker] = waiting.popleft()

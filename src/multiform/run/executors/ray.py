@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -26,7 +26,7 @@ from multiform.run.executors.worker import LoadedModel, Worker, WorkerModel, ins
 from multiform.run.loading import LazyModel, load_model
 from multiform.run.progress import Progress
 from multiform.run.store import Store
-from multiform.tasks.plugins import imported_files
+from multiform.tasks.functions import imported_files
 
 logger = logging.getLogger("multiform")
 
@@ -76,7 +76,7 @@ class RayExecutor:
         self._model = load_model(model, arguments, progress, store, load=lambda: WorkerModel(pool, workers))
         return self._model
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         if self.workers is None:
             raise RuntimeError("the executor has no model yet")
         if isinstance(self._model, LazyModel):

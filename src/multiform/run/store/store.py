@@ -15,6 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -157,13 +158,23 @@ class Store:
         self.path = path
         self.working = True
         self._readable = True
+        #: Responses that are about to be written, by the identity of their model and the hash of their request.
+        self._unwritten: dict[tuple[str, bytes], str] = {}
 
     def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
-        requests = list(requests)
-        cached = self._query(lambda connection: _look_up(connection, identity, requests))
-        if cached is None:
-            return CachedResponses()
+        cached, keyed = CachedResponses(), {request_key(request): request for request in requests}
+        for key in list(keyed) if self._unwritten else ():
+            line = self._unwritten.get((identity, key))
+            if line is not None and (output := read_output(line, keyed[key])) is not None:
+                cached[keyed.pop(key)] = output
+        if not keyed:
+            return cached
+        stored = self._query(lambda connection: _look_up(connection, identity, keyed))
+        if stored is None:
+            return cached
+        stored.update(cached)
+        cached = stored
         if cached.damaged:
             named = f"{', '.join(cached.damaged[:5])}{', …' if len(cached.damaged) > 5 else ''}"
             message = "%s: %d responses of %s are damaged, and are requested again: %s"
@@ -202,9 +213,14 @@ class Store:
         """A context manager that gives a function which stores responses of this model."""
         writer = BackgroundWriter(_Recorder(self, identity).write)
         try:
-            yield lambda request, output: writer.add((request_key(request), output_line(output)))
+            yield partial(self._record, writer, identity)
         finally:
             writer.close()
+
+    def _record(self, writer: BackgroundWriter, identity: str, request: Request, output: Output) -> None:
+        row = (request_key(request), output_line(output))
+        self._unwritten[identity, row[0]] = row[1]
+        writer.add(row)
 
     def _query(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
         """The result of `use` on the open file; None where there is no file, or reading fails."""
@@ -249,6 +265,13 @@ class _Recorder:
 
     def write(self, rows: Sequence[Row], last: bool) -> list[Row]:
         """Write the rows; returns those to try again later."""
+        left = self._write(rows, last)
+        if not left or last:
+            for key, _ in rows:
+                self.store._unwritten.pop((self.identity, key), None)
+        return left
+
+    def _write(self, rows: Sequence[Row], last: bool) -> list[Row]:
         deadline = time.monotonic() + (database.PATIENCE if last else 0)
         try:
             while rows and self.store.working and not self._try_to_write(rows):
@@ -286,12 +309,13 @@ class _Recorder:
             self._connection = None
 
 
-def _look_up(connection: sqlite3.Connection, identity: str, requests: Iterable[Request]) -> CachedResponses:
+def _look_up(connection: sqlite3.Connection, identity: str, keyed: Mapping[bytes, Request]) -> CachedResponses:
+    """The responses to requests, which come by their hashes."""
     cached = CachedResponses()
     model = _model_id(connection, identity)
-    keyed = ((request_key(request), request) for request in requests)
+    items = iter(keyed.items())
     times, damaged = [], []
-    while model is not None and (batch := dict(islice(keyed, _AT_ONCE))):
+    while model is not None and (batch := dict(islice(items, _AT_ONCE))):
         placeholders = ",".join("?" * len(batch))
         query = "SELECT request, output, created, checksum FROM answers WHERE model = ? AND request"
         query = f"{database.adapt_query(connection, query)} IN ({placeholders})"

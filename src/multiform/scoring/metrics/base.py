@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +111,12 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[
     if computed:
         _check_call(base, spec["metric"], kwargs)
     better = spec.get("higher_is_better")
-    return Metric(
-        name=base.name,
-        fn=base.fn,
-        output_types=base.output_types,
+    return replace(
+        base,
         aggregation=_aggregation(spec.get("aggregation"), base.aggregation),
         reduction=base.reduction if spec.get("reduction") is None else build_reduction(spec["reduction"]),
         higher_is_better=base.higher_is_better if better is None else better,
         kwargs=kwargs,
-        whole=base.whole,
     )
 
 
@@ -217,14 +214,14 @@ def callable_metric(function: Callable[..., Any], name: str) -> MetricFn:
 
 
 class HubMetric:
-    """A metric of the library `evaluate`, whose code comes from the hub: it runs only where the user agrees.
+    """A metric of the library `evaluate`, whose code comes from the hub: it runs only if the user agrees.
 
     `evaluate` would rather run the code of a folder of that name in the working folder, which is refused.
     """
 
     def __init__(self, name: str) -> None:
         if not _HUB_NAME.fullmatch(name):
-            raise ConfigError(f"metric {shorten(name)} is no name on the hub", hint="write e.g. metric: wer")
+            raise ConfigError(f"metric {shorten(name)} is not a name on the hub", hint="write e.g. metric: wer")
         if Path(name).exists():
             message = (
                 f"there is a file or folder '{name}' here, and the library evaluate would run its code as the metric"
@@ -249,7 +246,7 @@ class HubMetric:
         return self._score(outcome, **kwargs)
 
     def refusal(self) -> UsageError:
-        """The error where the user has not agreed to run the code."""
+        """The error if the user has not agreed to run the code."""
         message = f"metric '{self.name}' runs code that the library evaluate fetches from the hub"
         return UsageError(message, hint="add --confirm_run_unsafe_code if that is what you want")
 

@@ -92,12 +92,12 @@ def mcc(outcome: ChoiceOutcome) -> tuple[int, int]:
 
 
 def _first(gold: Sequence[int]) -> int:
-    """The index of the gold choice; where there is none, -100 as in lm-eval."""
+    """The index of the gold choice; if there is none, -100 as in lm-eval."""
     return gold[0] if gold else -100
 
 
 def _scores(outcome: ChoiceOutcome, normalize: bool) -> list[float]:
-    """The log-likelihoods, per character where `normalize` is true."""
+    """The log-likelihoods, per character if `normalize` is true."""
     if not normalize:
         return list(outcome.loglikelihoods)
     texts = outcome.scored or outcome.choices
@@ -146,7 +146,7 @@ def _mass(outcome: ChoiceOutcome, *, normalize: bool) -> float:
 
 @register_metric("confidence_weighted_acc", output_type="multiple_choice")
 def confidence_weighted_acc(outcome: ChoiceOutcome, *, normalize: bool = True) -> float:
-    """The probability of the most likely choice where it is correct, and 0 where it is not."""
+    """The probability of the most likely choice if it is correct, and 0 if it is not."""
     chances = probabilities(_scores(outcome, normalize))
     chosen = best(chances)
     return chances[chosen] if chosen in outcome.gold else 0.0

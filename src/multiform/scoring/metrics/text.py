@@ -145,7 +145,7 @@ def _as_number(text: str) -> float | None:
 
 @register_metric("similarity", output_type="generate_until")
 def similarity(outcome: TextOutcome, *, same_start: int = 0) -> float:
-    """The ratio of matching characters, as difflib computes it; 0 where the first `same_start` characters differ."""
+    """The ratio of matching characters, as difflib computes it; 0 if the first `same_start` characters differ."""
     prediction = str(outcome.prediction or "")
     fitting = [text for text in outcome.references if text[:same_start] == prediction[:same_start]]
     rests = [(text[same_start:], prediction[same_start:]) for text in fitting]

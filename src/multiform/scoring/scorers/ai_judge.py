@@ -1,349 +1,94 @@
-"""The scorer `ai_judge`: another model grades the completions of all documents in one batch.
-
-The judge is chosen by the user, or by the name that a task asks for. A task file may be a stranger's. It never chooses
-where requests and keys are sent, which variable of the environment is a key, or whose code is run: it may name a model,
-and the rest comes from the user (`--judge_model`, `--judge_args`) or is that of the model's provider.
-"""
+"""The scorer `ai_judge`: other models grade the completions of all documents, or compare them with other answers."""
 
 from __future__ import annotations
 
-import json
-import logging
-import os
-import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import Any, ClassVar
 
 from multiform.arguments import parse_arguments
-from multiform.errors import ConfigError, DataError, ModelError, MultiformError, UsageError, nearest, reason, shorten
+from multiform.errors import ConfigError, DataError, MultiformError
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.models import Model, models
-from multiform.models.servers.server_model import ServerModel
-from multiform.prompts.prompt import Content
 from multiform.prompts.template import compile_template, render
-from multiform.requests import FailedRequest, GenerationRequest
-from multiform.scoring.metrics import register_metric
+from multiform.requests import GenerationRequest
+from multiform.scoring.judges.asking import current_judging
+from multiform.scoring.judges.choice import JudgeSpec, check_wish, choose_judges, judge_names
+from multiform.scoring.judges.rubrics import rubric_template
+from multiform.scoring.judges.verdicts import (
+    DEFAULT_PATTERN,
+    PAIR_PATTERN,
+    PAIR_VERDICTS,
+    VERDICTS,
+    Scale,
+    Verdict,
+    VerdictReader,
+    verdict_schema,
+    verdict_value,
+    words,
+)
+from multiform.scoring.metrics import Metric, metrics, register_metric, value_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.scorers.base import Scorer, as_completion, compile_pattern, register_scorer
 from multiform.tasks.keys import generation_overrides
 
-logger = logging.getLogger("multiform")
-
-#: Seconds between two lines that say how far the judge is.
-_PAUSE = 5.0
-#: The registered model that asks a server, for a name that is not registered.
-SERVED = "openai-chat"
-#: The registered models that ask the provider of a model, by the names that it gives its models.
-_PROVIDERS = {
-    "anthropic": re.compile(r"claude-[\w.:-]+"),
-    "openai-chat": re.compile(r"(?:gpt-|chatgpt-|o\d)[\w.:-]*"),
-    "gemini": re.compile(r"gemini-[\w.:-]+"),
-}
-#: Arguments that must not get into results files; nor may headers, any of which can be a key.
-_SECRETS = ("api_key", "auth_token", "headers", "header")
-_WHERE = "scorer.kwargs"
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeSpec:
-    """A registered model and its arguments, as JSON."""
-
-    model: str
-    arguments: str = field(default="{}", repr=False)
-
-    @classmethod
-    def of(cls, model: str, arguments: Mapping[str, Any]) -> JudgeSpec:
-        """The specification of a registered model with these arguments."""
-        return cls(model, json.dumps(dict(arguments), sort_keys=True, default=str))
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeChoice:
-    """The judge that the user chose: a model, its arguments, or both."""
-
-    model: str | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(cls, model: str | None, arguments: str | Mapping[str, Any] | None) -> JudgeChoice:
-        """The choice of `--judge_model` and `--judge_args`."""
-        return cls(model, parse_arguments(arguments, where="--judge_args"))
-
-    def __bool__(self) -> bool:
-        return self.model is not None or bool(self.arguments)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The choice as results have it: without keys, and without what an address may hold beside the server."""
-        hidden = {key: "***" for key in self.arguments if key.lower() in _SECRETS}
-        address = re.sub(r"//[^/]*@|[?#].*", lambda match: "//" if match[0][0] == "/" else "", str(self.base_url))
-        shown = {"base_url": address} if self.base_url else {}
-        chosen = {"judge_model": self.model, "judge_args": {**self.arguments, **shown, **hidden}}
-        return {name: value for name, value in chosen.items() if value}
-
-    @property
-    def base_url(self) -> Any:
-        return self.arguments.get("base_url")
-
-
-_choice: ContextVar[JudgeChoice] = ContextVar("judge", default=JudgeChoice())  # noqa: B039  (it is immutable)
-
-
-@contextmanager
-def judging_by(choice: JudgeChoice) -> Iterator[None]:
-    """Have the judge that the user chose score what tasks give to a judge."""
-    token = _choice.set(choice)
-    try:
-        yield
-    finally:
-        _choice.reset(token)
-
-
-def check_wish(arguments: Mapping[str, Any]) -> None:
-    """Refuse secrets among what a task asks for: its configuration is part of the results file."""
-    for key in (*arguments, *(f"the header {name}" for name in arguments.get("headers") or ())):
-        if key.lower() in ("api_key", "auth_token") or key.startswith("the header "):
-            message = f"{key} would be written into the results"
-            raise ConfigError(message, where=f"{_WHERE}.model_args", hint="give it in --judge_args")
-    if re.search(r"//[^/]*@|\?", str(arguments.get("base_url") or "")):
-        message = "the user, password or parameters of base_url would be written into the results"
-        raise ConfigError(message, where=f"{_WHERE}.base_url", hint="give it in --judge_args")
-
-
-def choose_judge(name: str | None, arguments: Mapping[str, Any]) -> JudgeSpec:
-    """The model that judges, where a task asks for this one with these arguments; it is not loaded.
-
-    The arguments of a task are not used: the user may repeat them.
-    """
-    choice = _choice.get()
-    if arguments and not choice:
-        listed = ", ".join(sorted(arguments))
-        message = f"the task says where its judge is or how it is loaded ({listed}), which is up to the user"
-        hint = "look at it; if you agree, give the same in --judge_model and --judge_args, or in evaluate()"
-        raise ConfigError(message, where=_WHERE, hint=hint)
-    if arguments:
-        logger.info("the judge is that of --judge_model and --judge_args, not that of the task")
-    keys = [key for key in choice.arguments if key.lower() in (*_SECRETS, "api_key_env")]
-    if keys and not (choice.model or choice.base_url):
-        message = f"{keys[0]} is a key for a judge that the task names, which would choose where the key is sent"
-        raise ConfigError(message, where="--judge_args", hint="name the judge, too: --judge_model, or base_url=...")
-    name = choice.model or name
-    if not name:
-        raise ConfigError("no judge is named", where=f"{_WHERE}.judge_model", hint="name one here or in --judge_model")
-    if name in models:
-        return JudgeSpec.of(name, choice.arguments)
-    provider = next((model for model, names in _PROVIDERS.items() if names.fullmatch(name)), None)
-    if provider is None and not choice.base_url and not os.environ.get("OPENAI_BASE_URL"):
-        hint = f"{nearest(name, models, listed='models')}, or give the server that runs it: --judge_args base_url=..."
-        where = "--judge_model" if choice.model else f"{_WHERE}.judge_model"
-        raise ConfigError(f"unknown model '{name}'", where=where, hint=hint)
-    return JudgeSpec.of(SERVED if choice.base_url else provider or SERVED, {**choice.arguments, "model": name})
-
-
-def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[GenerationRequest, str]:
-    """The judge's response to each request; equal requests are sent once."""
-    distinct = list(dict.fromkeys(requests))
-    if not distinct:
-        return {}
-    judge = _load_judge(spec)
-    sent = [
-        GenerationRequest.of(_chat(judge, request.context), request.gen_kwargs, request.sample) for request in distinct
-    ]
-    responses: dict[GenerationRequest, str] = {}
-    started = logged = time.monotonic()
-    logger.info("the judge '%s' runs %d requests", judge.name, len(sent))
-    try:
-        for position, completion in judge.generate(sent):
-            if isinstance(completion, FailedRequest):
-                raise ModelError(f"a request failed: {completion.reason}")
-            responses[distinct[position]] = completion.text
-            now = time.monotonic()
-            if now - logged >= _PAUSE or len(responses) == len(sent):
-                logged, spent = now, now - started
-                seconds_left = spent / len(responses) * (len(sent) - len(responses))
-                logger.info(
-                    "judged %d of %d, %.0f s, about %.0f s left", len(responses), len(sent), spent, seconds_left
-                )
-    except MultiformError as error:
-        raise error.at("judge") from error
-    except Exception as error:  # a model may fail in any way
-        message = f"model '{judge.name}' failed: {reason(error)}"
-        raise ModelError(message, where="judge") from error
-    if len(responses) < len(distinct):
-        message = (
-            f"model '{judge.name}' left {len(distinct) - len(responses)} of {len(distinct)} requests without a response"
-        )
-        raise ModelError(message, where="judge")
-    return responses
-
-
-@lru_cache(maxsize=1)  # several forms of a run have the same judge
-def _load_judge(spec: JudgeSpec) -> Model:
-    arguments = json.loads(spec.arguments)
-    try:
-        judge = models.get(spec.model)(**arguments)
-    except ImportError as error:
-        message = f"model '{spec.model}' needs a package that is not installed: {error}"
-        raise UsageError(message, where=f"{_WHERE}.judge_model", hint="pip install 'multiform[hf]'") from error
-    except TypeError as error:
-        raise UsageError(reason(error), where="--judge_args", hint=f"see what model '{spec.model}' takes") from error
-    except MultiformError as error:
-        raise error.at("judge") from error
-    if isinstance(judge, ServerModel):
-        key = "--judge_args" if arguments.get("api_key") else f"${arguments.get('api_key_env', judge.key_env)}"
-        logger.info("the judge '%s' is asked at %s, with the key of %s", judge.name, judge.client.shown, key)
-    return judge
-
-
-def _chat(judge: Model, text: str) -> Content:
-    """The text as a user's message in the model's chat template, if it has one."""
-    try:
-        return judge.apply_chat_template([{"role": "user", "content": text}])
-    except ModelError:  # a model without a chat template reads plain text
-        return text
-
-
-#: "Verdict: CORRECT", "**Score:** 7", "Score: 7/10"; the verdict is the first group that matched.
-DEFAULT_PATTERN = (
-    r"(?i)(?:verdict|score|grade)[\s*_`\"]*(?:is|:|=)[\s*_`\"(\[]*"
-    r"(correct|incorrect|-?\d+(?:\.\d+)?(?:\s*/\s*\d+(?:\.\d+)?)?)(?!\w)"
-)
-VERDICTS: Mapping[str, float] = {
-    "correct": 1.0,
-    "incorrect": 0.0,
-    "right": 1.0,
-    "wrong": 0.0,
-    "yes": 1.0,
-    "no": 0.0,
-    "true": 1.0,
-    "false": 0.0,
-    "pass": 1.0,
-    "fail": 0.0,
-}
-_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*/\s*(\d+(?:\.\d+)?))?")
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """The lowest and the highest score of a judge; 0 and 1 by default."""
-
-    low: float = 0
-    high: float = 1
-
-    @classmethod
-    def of(cls, spec: Any) -> Scale:
-        """The scale of a number, which is the highest score, or of a pair of numbers.
-
-        >>> Scale.of(10), Scale.of([1, 5]), Scale.of(None)
-        (Scale(low=0, high=10), Scale(low=1, high=5), Scale(low=0, high=1))
-        """
-        if spec is None:
-            return cls()
-        ends = [0, spec] if not isinstance(spec, list | tuple) else spec
-        numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
-        if len(ends) == 2 and numbers and ends[0] < ends[1]:
-            return cls(*ends)
-        message = f"expected the best score or [worst, best], got {shorten(spec)}"
-        raise ConfigError(message, where="scorer.kwargs.scale", hint="write scale: 10, or scale: [1, 5]")
-
-    def share(self, score: float) -> float | None:
-        """The score as a number from 0 to 1; None where it is not on the scale."""
-        return (score - self.low) / (self.high - self.low) if self.low <= score <= self.high else None
-
-
-def words(spec: Any) -> dict[str, float]:
-    """The words of `verdicts:` in lower case, with their values from 0 to 1."""
-    if isinstance(spec, Mapping) and all(isinstance(v, int | float) and 0 <= v <= 1 for v in spec.values()):
-        return {str(word).casefold(): float(value) for word, value in spec.items()}
-    message = f"expected words with their values from 0 to 1, got {shorten(spec)}"
-    raise ConfigError(message, where="scorer.kwargs.verdicts", hint="write verdicts: {good: 1, fair: 0.5, poor: 0}")
-
-
-def read_verdict(text: str, pattern: re.Pattern[str], worth: Mapping[str, float], scale: Scale) -> float | None:
-    """The last verdict of a text as a number from 0 to 1, or None where it has none.
-
-    >>> default = re.compile(DEFAULT_PATTERN)
-    >>> read_verdict("Verdict: CORRECT? No.\\nVerdict: INCORRECT", default, VERDICTS, Scale())
-    0.0
-    >>> read_verdict("**Score:** 4", default, VERDICTS, Scale(1, 5)), read_verdict("Score: 8/10", default, {}, Scale())
-    (0.75, 0.8)
-    >>> read_verdict("It depends.", default, VERDICTS, Scale()) is None
-    True
-    """
-    matches = list(pattern.finditer(text))
-    if not matches:
-        return None
-    last = matches[-1]
-    verdict = next((group for group in last.groups() if group), last[0]).strip()
-    if verdict.casefold() in worth:
-        return worth[verdict.casefold()]
-    number = _NUMBER.fullmatch(verdict)
-    if number is None:
-        return None
-    if number[2] and float(number[2]) not in (0, scale.high):
-        return Scale(0, float(number[2])).share(float(number[1]))  # "8/10" brings its own scale along
-    return scale.share(float(number[1]))
-
-
-_TASK = """\
-You are grading an answer to a question. Compare the answer with the reference: it is right if it says the same, \
-however it is worded, and wrong if it contradicts the reference, is incomplete or gives several answers.
-
-[Question]
-{{ question }}
-
-[Reference]
-{{ references | join("\\nor: ") }}
-
-[Answer]
-{{ prediction }}
-
-"""
-RUBRIC = _TASK + 'Reason briefly, then end with one line: "Verdict: CORRECT" or "Verdict: INCORRECT".'
-SCALED_RUBRIC = _TASK + (
-    "Reason briefly, then end with one line that grades the answer from {{ scale.low }} (wrong) "
-    'to {{ scale.high }} (right): "Score: N".'
-)
 #: Common columns of the question, for a scorer whose `question` is not set.
 _QUESTIONS = ("question", "problem", "query", "prompt", "input", "instruction", "text")
+#: Metrics that the scorer computes itself.
+_OWN = ("judge", "invalid")
+#: How people label a completion that was compared with another answer.
+_PAIR_LABELS: Mapping[str, float] = {"win": 1.0, "tie": 0.5, "loss": 0.0}
+
+
+def _only_by_judges(outcome: Outcome) -> float:
+    raise ConfigError("the metric comes from another model", hint="write scorer: {type: ai_judge, kwargs: ...}")
 
 
 @register_metric("judge", output_type="generate_until", reduction="mean")
 def judge(outcome: Outcome) -> float:
     """The grade that another model gives the completion, from 0 to 1; computed by the scorer `ai_judge`."""
-    raise ConfigError("metric 'judge' comes from another model", hint="write scorer: {type: ai_judge, kwargs: ...}")
+    return _only_by_judges(outcome)
+
+
+@register_metric("inconsistent", output_type="generate_until", reduction="mean", higher_is_better=False)
+def inconsistent(outcome: Outcome) -> float:
+    """How often a judge prefers another one of two answers when their order is swapped; computed by `ai_judge`."""
+    return _only_by_judges(outcome)
 
 
 @register_scorer("ai_judge")
 @dataclass(kw_only=True, eq=False)
 class AIJudge(Scorer):
-    """Another model's verdict on the completion.
+    """The verdict of another model, or of several, on the completion.
 
-    `judge_model` is a registered model, a model of a known provider, or one of the server that the user names. Where
-    it is and how it is loaded is up to the user: a task's `model_args` and `base_url` only say what it would like, and
-    are refused unless the user chooses a judge (`--judge_model`, `--judge_args`).
+    `judge_model` is a registered model, a model of a known provider, or one of the server that the user names; or a
+    list of these, whose grades are averaged. Where it is and how it is loaded is up to the user: a task's `model_args`
+    and `base_url` only say what it would like, and are refused unless the user chooses a judge (`--judge_model`,
+    `--judge_args`).
 
     `rubric` is a Jinja template of the judge's prompt, with the variables `question`, `prompt`, `prediction`,
     `reference`, `references`, `choices`, `doc` and `scale`. `question` is the field of the document with the question;
     by default a column with a usual name. The last match of `verdict_pattern` in the judge's response is a number on
-    the `scale` or a word of `verdicts`. The response is part of the values as `judge_text`.
+    the `scale` or a word of `verdicts`; with `structured`, the judge writes JSON, and its key `verdict` counts. The
+    response is part of the values as `judge_text`.
+
+    `baseline` is a field with another answer, which the completion is compared with. The judge sees both in both orders
+    (`first` and `second`), and says which is better; `judge` is how often the completion wins, with ties as a half.
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = ("judge", "invalid", "truncated")
     deferred: ClassVar[bool] = True
 
-    judge_model: str | None = None
+    judge_model: str | Sequence[str] | None = None
     model_args: str | Mapping[str, Any] | None = None
     base_url: str | None = None
     rubric: str | None = None
     question: FieldSpec = None
-    verdict_pattern: str = DEFAULT_PATTERN
+    baseline: FieldSpec = None
+    verdict_pattern: str | None = None
     verdicts: Mapping[str, float] | None = None
     scale: Any = None
+    structured: bool = False
     gen_kwargs: str | Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -351,67 +96,171 @@ class AIJudge(Scorer):
         if self.base_url is not None:
             self._wish["base_url"] = self.base_url
         check_wish(self._wish)
+        self._names = judge_names(self.judge_model, "scorer.kwargs.judge_model")
+        pairs, scaled = self.baseline is not None, self.scale is not None
+        if pairs and scaled:
+            message = "two answers are compared by words, not on a scale"
+            raise ConfigError(message, where="scorer.kwargs.scale", hint="remove scale or baseline; give verdicts")
         self._scale = Scale.of(self.scale)
-        self._pattern = compile_pattern(self.verdict_pattern, "verdict_pattern")
-        self._words = words(VERDICTS if self.verdicts is None else self.verdicts)
+        usual = PAIR_VERDICTS if pairs else VERDICTS
+        worth = words(usual if self.verdicts is None else self.verdicts)
+        pattern = self.verdict_pattern or (PAIR_PATTERN if pairs else DEFAULT_PATTERN)
+        self._reader = VerdictReader(
+            compile_pattern(pattern, "verdict_pattern"), worth, self._scale, bool(self.structured)
+        )
+        listed = tuple(worth) if pairs or self.verdicts is not None else ("correct", "incorrect")
+        self._schema = verdict_schema(listed, self._scale if scaled else None) if self.structured else None
+        rubric = rubric_template(
+            self.rubric, pairs=pairs, scaled=scaled, structured=bool(self.structured), words=listed
+        )
+        #: Words whose shares are reported, as they say more than the score: "not attempted" and "incorrect" are both 0.
+        self._shown_words = tuple(worth) if self.verdicts is not None and not pairs and len(worth) > 2 else ()
         try:
             gen_kwargs = parse_arguments(self.gen_kwargs, where="gen_kwargs")
             self._options = {"max_gen_toks": 512, "temperature": 0.0, "do_sample": False, "until": []}
             self._options |= generation_overrides(gen_kwargs)
-            self._rubric = compile_template(self.rubric or (RUBRIC if self.scale is None else SCALED_RUBRIC))
+            self._rubric = compile_template(rubric)
             self._question = None if self.question is None else Field.of(self.question)
+            self._baseline = None if self.baseline is None else Field.of(self.baseline)
         except MultiformError as error:
             raise error.at("scorer.kwargs") from error
 
     @property
-    def judge(self) -> JudgeSpec:
-        """The model that judges in this run; a ConfigError where the task asks for what only the user may choose."""
-        return choose_judge(self.judge_model, self._wish)
+    def judges(self) -> list[JudgeSpec]:
+        """The models that judge in this run; a ConfigError where the task asks for what only the user may choose."""
+        return choose_judges(current_judging().choice, self._names, self._wish)
+
+    @property
+    def needs_references(self) -> bool:
+        """Whether a metric beside the judge's compares completions with references."""
+        return any(metric.name not in (*_OWN, "truncated") for metric in self.metrics)
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
-        requests_by_doc = [
-            [self._request(outcome, doc, index) for outcome in repeats]
+        requests = [
+            [self._requests(outcome, doc, index) for outcome in repeats]
             for index, (repeats, doc) in enumerate(zip(outcomes, docs, strict=True))
         ]
-        responses = ask(self.judge, [request for requests in requests_by_doc for request in requests])
+        every = [request for repeats in requests for orders in repeats for request in orders]
+        judging, read = current_judging(), {}
+        for spec in self.judges:
+            responses = judging.ask(spec, every, self._schema)
+            verdicts = {request: self._reader.read(completion) for request, completion in responses.items()}
+            read[spec.name] = verdicts
+            if verdicts:
+                usage = judging.usage[spec.name]
+                usage.refused += sum(verdict.is_refused for verdict in verdicts.values())
+                usage.unreadable += sum(
+                    verdict.value is None and not verdict.is_refused for verdict in verdicts.values()
+                )
         return [
-            self._values(repeats, [responses[request] for request in requests])
-            for repeats, requests in zip(outcomes, requests_by_doc, strict=True)
+            self._values(
+                repeats,
+                [
+                    {name: [verdicts[request] for request in orders] for name, verdicts in read.items()}
+                    for orders in requests_of_doc
+                ],
+            )
+            for repeats, requests_of_doc in zip(outcomes, requests, strict=True)
         ]
 
-    def judge_prompt(self, outcome: TextOutcome, doc: Doc) -> str:
-        """The judge's prompt for one completion."""
+    def judge_prompts(self, outcome: TextOutcome, doc: Doc) -> list[str]:
+        """The judge's prompts for one completion: one, or one for each order of two answers."""
         prompt = getattr(outcome, "prompt", "")
         question = self._question.value(doc) if self._question is not None else _question(doc) or prompt or dict(doc)
+        prediction = "" if outcome.prediction is None else outcome.prediction
         names: dict[str, Any] = {
             "question": question,
             "prompt": prompt or question,
-            "prediction": "" if outcome.prediction is None else outcome.prediction,
+            "prediction": prediction,
             "reference": outcome.references[0] if outcome.references else "",
             "references": list(outcome.references),
             "choices": list(outcome.choices),
             "doc": doc,
             "scale": asdict(self._scale),
         }
-        return str(render(self._rubric, names))
+        if self._baseline is None:
+            return [str(render(self._rubric, names))]
+        baseline = self._baseline.value(doc)
+        if not isinstance(baseline, str) or not baseline.strip():
+            raise DataError("there is no answer to compare the completion with", hint="check scorer.kwargs.baseline")
+        names["baseline"] = baseline
+        orders = ((prediction, baseline), (baseline, prediction))
+        return [str(render(self._rubric, {**names, "first": first, "second": second})) for first, second in orders]
 
-    def _request(self, outcome: Outcome, doc: Doc, index: int) -> GenerationRequest:
+    def read_label(self, label: Any) -> float | None:
+        """A person's label of a completion as a number from 0 to 1: a word, or a number on the judge's scale."""
+        if isinstance(label, bool):
+            return float(label)
+        return verdict_value(str(label).strip(), _PAIR_LABELS if self.baseline else self._reader.words, self._scale)
+
+    def _requests(self, outcome: Outcome, doc: Doc, index: int) -> list[GenerationRequest]:
         completion = as_completion(outcome, "ai_judge")
         try:
-            prompt = self.judge_prompt(completion, doc)
+            prompts = self.judge_prompts(completion, doc)
         except DataError as error:
             raise error.at(f"scorer.kwargs.rubric: document {index} of those scored") from error
-        return GenerationRequest.of(prompt, self._options)
+        return [GenerationRequest.of(prompt, self._options) for prompt in prompts]
 
-    def _values(self, outcomes: Sequence[Outcome], texts: Sequence[str]) -> dict[str, Any]:
-        other_metrics = [metric for metric in self.metrics if metric.name not in ("judge", "invalid")]
-        scored = []
-        for outcome, text in zip(outcomes, texts, strict=True):
-            value = read_verdict(text, self._pattern, self._words, self._scale)
-            judged = {"judge": 0.0 if value is None else value, "invalid": float(value is None)}
-            scored.append({**judged, **{metric.name: metric(outcome) for metric in other_metrics}})
-        judge_texts = {"judge_text" if not i else f"judge_text_{i}": text for i, text in enumerate(texts)}
-        return {**self.reduce(scored), **judge_texts}
+    def _values(
+        self, outcomes: Sequence[Outcome], verdicts: Sequence[Mapping[str, Sequence[Verdict]]]
+    ) -> dict[str, Any]:
+        """The values of one document, from the verdicts of each judge on each repeat."""
+        other_metrics = [metric for metric in self.metrics if metric.name not in _OWN]
+        scored, details = [], []
+        for outcome, by_judge in zip(outcomes, verdicts, strict=True):
+            graded, detail = self._grade(by_judge)
+            scored.append({**graded, **{metric.name: metric(outcome) for metric in other_metrics}})
+            details.append(detail)
+        self.value_metrics |= {name: metric for name in details[0] if (metric := self._detail_metric(name)) is not None}
+        return {
+            **self.reduce(scored),
+            **{name: fmean(detail[name] for detail in details) for name in details[0]},
+            **dict(_texts(verdicts)),
+        }
+
+    def _detail_metric(self, name: str) -> Metric | None:
+        """The metric of a value beside the grade; for verdicts that are worth little, a lower share is better."""
+        word = name.removeprefix("verdict_").replace("_", " ")
+        if word in self._shown_words:
+            return replace(value_metric(name), higher_is_better=self._reader.words[word] >= 0.5)
+        return metrics.get(name) if name in metrics else None
+
+    def _grade(self, by_judge: Mapping[str, Sequence[Verdict]]) -> tuple[dict[str, float], dict[str, float]]:
+        """The mean grade of one completion and the share of verdicts that cannot be read; and what lies behind them."""
+        pairs = self._baseline is not None
+        unread = 0.5 if pairs else 0.0
+        grades = {
+            name: [(1 - verdict.value if order else verdict.value) for order, verdict in enumerate(verdicts)
+                   if verdict.value is not None]
+            for name, verdicts in by_judge.items()
+        }  # fmt: skip
+        means = {name: fmean(values) for name, values in grades.items() if values}
+        every = [verdict for verdicts in by_judge.values() for verdict in verdicts]
+        invalid = fmean(verdict.value is None for verdict in every)
+        graded = {"judge": fmean(means.values()) if means else unread, "invalid": invalid}
+        detail: dict[str, float] = {}
+        if pairs:
+            read = [verdict.value for verdict in every if verdict.value is not None]
+            detail["tie"] = float(graded["judge"] == 0.5)
+            detail["inconsistent"] = fmean(
+                len(values) == 2 and (values[0] - 0.5) * (values[1] - 0.5) < 0 for values in grades.values()
+            )
+            detail["first_place"] = fmean(read) if read else 0.5
+        for word in self._shown_words:
+            detail[f"verdict_{word.replace(' ', '_')}"] = fmean(verdict.word == word for verdict in every)
+        if len(by_judge) > 1:
+            detail["unanimous"] = float(len(set(means.values())) == 1 and len(means) == len(by_judge))
+            detail |= {f"judge({name})": means.get(name, unread) for name in by_judge}
+        return graded, detail
+
+
+def _texts(verdicts: Sequence[Mapping[str, Sequence[Verdict]]]) -> Iterator[tuple[str, str]]:
+    """What the judges wrote, by repeat, judge and order."""
+    for repeat, by_judge in enumerate(verdicts):
+        for name, orders in by_judge.items():
+            for order, verdict in enumerate(orders):
+                key = "judge_text" + (f"({name})" if len(by_judge) > 1 else "") + ("_swapped" if order else "")
+                yield key if not repeat else f"{key}_{repeat}", verdict.completion.text
 
 
 def _question(doc: Doc) -> str | None:

@@ -40,9 +40,9 @@ class FinalAnswer(ReadingScorer):
     """The text after the last "the final answer is"; numbers are compared as numbers.
 
     `patterns` are regular expressions that are tried before the built-in ones; the answer is the group that
-    matched, or the whole match where there are no groups. `statements` are texts with ``{answer}`` that state an answer
+    matched, or the whole match if there are no groups. `statements` are texts with ``{answer}`` that state an answer
     in another language, tried after them. `numbers` shows how the language writes a number: "1.234,5", "1 234,5" or
-    "1,00,000.5"; an answer that is a number in this way is read so where it is not right as it stands.
+    "1,00,000.5"; an answer that is a number in this way is read so if it is not right as it stands.
     """
 
     patterns: Sequence[str] = ()
@@ -101,7 +101,7 @@ class OpenAnswer(FinalAnswer):
 
 @cache
 def _is_installed() -> bool:
-    """Whether math-verify is there; warns once where it is not."""
+    """Whether math-verify is there; warns once if it is not."""
     if find_spec("math_verify") is not None:
         return True
     logging.getLogger("multiform").warning(
@@ -194,7 +194,7 @@ def _is_equal(reference: str, text: str) -> bool:
 
 
 def read_final_answer(text: str, markers: Sequence[re.Pattern[str]] = _MARKERS) -> str | None:
-    r"""The final answer of a text, or None where it has none.
+    r"""The final answer of a text, or None if it has none.
 
     >>> read_final_answer("2 + 2 = 4.\nThe final answer is 4.")
     '4'
@@ -223,7 +223,7 @@ def _trim(answer: str) -> str:
 
 
 def _best_reading(answer: str, references: Sequence[str]) -> str:
-    """The normalised answer; where one of its readings equals a reference, that reading."""
+    """The normalised answer; if one of its readings equals a reference, that reading."""
     candidates = [canonical_answer(answer), canonical_answer(re.split(r",(?!\d)|[;(]|\.\s", answer)[0])]
     if any(canonical_number(reference) is not None for reference in references):
         numbers = {canonical_answer(number) for number in NUMBER.findall(answer.rpartition("=")[2])}
@@ -268,7 +268,7 @@ _AROUND = re.compile(r"^(?:(?![+-]\.?\d)[\W_])+|[\W_]+$")
 class FirstToken(ReadingScorer):
     """The first word of the completion, without case and punctuation.
 
-    Where a reference has several words, as many words of the completion are compared.
+    If a reference has several words, as many words of the completion are compared.
     """
 
     def read_answer(self, outcome: TextOutcome) -> str | None:
@@ -304,7 +304,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 class Regex(ReadingScorer):
     """A match of a regular expression, compared without case and punctuation, and numbers as numbers.
 
-    `regex_pattern` and `group_select` are those of the filter `regex`. Where a task has filters but no pattern, the
+    `regex_pattern` and `group_select` are those of the filter `regex`. If a task has filters but no pattern, the
     filtered response is compared. The pattern is also applied to references that match it, such as worked solutions.
     """
 

@@ -27,7 +27,8 @@ from multiform.registry import Registry
 from multiform.scoring.aggregations import Aggregation, ItemKind, item_kind
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import Metric
-from multiform.scoring.outcome import Outcome, TextOutcome
+from multiform.scoring.metrics.choice import best
+from multiform.scoring.outcome import ChoiceOutcome, Outcome, TextOutcome
 from multiform.scoring.reductions import Reduction, Vote
 
 scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers")
@@ -35,7 +36,7 @@ register_scorer = scorers.register
 
 
 def check_statements(statements: Any) -> None:
-    """Refuse statements that are no list of texts with ``{answer}`` in them."""
+    """Refuse statements that are not a list of texts with ``{answer}`` in them."""
     right = isinstance(statements, list | tuple) and all(isinstance(s, str) and "{answer}" in s for s in statements)
     if not right:
         message = f"expected a list of texts with {{answer}} in them, got {shorten(statements)}"
@@ -46,9 +47,9 @@ def check_statements(statements: Any) -> None:
 class Scorer:
     """Scores responses with a list of metrics, after one filter pipeline."""
 
-    #: Metrics where neither the task nor the format lists any: names, or entries of a `metric_list`.
+    #: Metrics if neither the task nor the format lists any: names, or entries of a `metric_list`.
     default_metric_cfg: ClassVar[Sequence[str | Mapping[str, Any]]] = ()
-    #: Filters where the task lists none: steps of a `filter_list` entry.
+    #: Filters if the task lists none: steps of a `filter_list` entry.
     default_filter_cfg: ClassVar[Sequence[Mapping[str, Any]]] = ()
     #: Whether all documents are scored together, after the last response; true for a class with `score_instances`.
     deferred: ClassVar[bool] = False
@@ -68,6 +69,11 @@ class Scorer:
             cls.deferred = True
 
     @property
+    def needs_references(self) -> bool:
+        """Whether documents must have references to compare completions with."""
+        return True
+
+    @property
     def name(self) -> str:
         """The part of a result's key after the comma."""
         return self.pipeline.name
@@ -77,7 +83,9 @@ class Scorer:
         return {metric.name: metric(outcome) for metric in self.metrics}
 
     def prediction(self, outcome: Outcome) -> Any:
-        """The prediction that this scorer extracts from a completion; None where there is none."""
+        """The prediction that this scorer extracts from a completion, or the index of the best choice; else None."""
+        if isinstance(outcome, ChoiceOutcome):
+            return best(outcome.loglikelihoods)
         return outcome.prediction if isinstance(outcome, TextOutcome) else None
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
@@ -92,10 +100,13 @@ class Scorer:
         return self.reduce([self._with_votes(self._score_one(outcome), outcome) for outcome in outcomes])
 
     def _with_votes(self, values: Mapping[str, Any], outcome: Outcome) -> Mapping[str, Any]:
-        """The values of one response, with its answer where a reduction counts votes."""
+        """The values of one response, with its answer if a reduction counts votes."""
         voting = [key for key in values if (reduction := self._reduction(key)) and reduction.counts_votes]
         if not voting:
             return values
+        if isinstance(outcome, ChoiceOutcome) and voting != ["acc"]:
+            message = f"votes are for the choice that acc picks, and {', '.join(voting)} may pick another"
+            raise ConfigError(message, where="metric_list", hint="leave maj@k out, or use it with acc")
         answer = self.prediction(outcome)
         return {**values, **{key: Vote.of(float(values[key]), answer) for key in voting}}
 
@@ -127,7 +138,7 @@ class Scorer:
         return values_by_metric
 
     def _reduction(self, key: str) -> Reduction | None:
-        """The reduction of a metric, where the filters leave as many values as it needs."""
+        """The reduction of a metric, if the filters leave as many values as it needs."""
         metric = self.metric(key)
         reduction = metric.reduction if metric else None
         most = self.pipeline.most
@@ -168,7 +179,7 @@ def _reduce_values(key: str, repeats: Sequence[Any], reduction: Reduction | None
 
 @dataclass(kw_only=True, eq=False)
 class ReadingScorer(Scorer, ABC):
-    """A scorer that extracts the prediction from a completion; None where the completion has none."""
+    """A scorer that extracts the prediction from a completion; None if the completion has none."""
 
     default_metric_cfg: ClassVar[Sequence[str | Mapping[str, Any]]] = ("exact_match", "invalid", "truncated")
 
@@ -236,7 +247,7 @@ def reduce_task_values(
 
 
 def _repeats(value: Any, kind: ItemKind, metric: Metric | None) -> list[Any] | None:
-    """The values that a list repeats; None where the value is passed on as it is."""
+    """The values that a list repeats; None if the value is passed on as it is."""
     reduces = metric is not None and metric.reduction is not None
     if isinstance(value, list) and (kind == "number" or _holds_pairs(value) or (kind == "any" and reduces)):
         return value if kind != "any" or reduces else None
@@ -250,7 +261,7 @@ def _holds_pairs(value: list[Any]) -> bool:
 def check_values(values: Mapping[str, Any], scorer: Scorer, aggregation_of: Callable[[str], Aggregation]) -> None:
     """Raise a DataError for a value that the aggregation of its metric cannot use.
 
-    Text under a name that is no metric, such as a judge's response, is only written to the samples.
+    Text under a name that is not a metric, such as a judge's response, is only written to the samples.
     """
     for key, value in values.items():
         if item_kind(aggregation_of(key)) != "number" or _is_number(value):

@@ -15,7 +15,7 @@ from multiform.scoring.scorers.base import ReadingScorer, check_statements, regi
 _STATED = r"(?:answer|option|choice)[\s*_`]*+(?:is|was|would\s+be|:|=)[\s*_`:]*+(?:option|choice|letter)?"
 _SKIPPED = r"[\s*_`\"'“‘$\[(]*"
 _CLOSING = r"[).\]:*_`\"'”’$]"
-#: "A" and "I" are words as well: before another word they are labels only where a reason or verdict follows.
+#: "A" and "I" are words as well: before another word they are labels only if a reason or verdict follows.
 _NO_NOUN = r"(?!\s+(?!(?:and|as|because|but|due|for|is|not|or|since|which)\b)[a-z])"
 _NO_WORD = rf"(?:(?<!\b[AI])|{_NO_NOUN})"
 #: Choices that are common words count only at the beginning of an answer.
@@ -28,7 +28,7 @@ class ChoiceMatch(ReadingScorer):
     """The label that the completion names, or the label of the choice whose text it has.
 
     The labels are those of the format. Without a format they are the scorer's `labels` (a list, "letters" or
-    "numbers"), or letters where every reference is a letter. Without labels, the whole completion is compared.
+    "numbers"), or letters if every reference is a letter. Without labels, the whole completion is compared.
 
     `statements` are texts with ``{answer}`` that state an answer in another language, such as "答えは{answer}です"; the
     last label in one of them counts before what is read otherwise.
@@ -116,7 +116,7 @@ def _before(statement: str) -> str:
 def read_choice(
     text: str, labels: Sequence[str], choices: Sequence[str], *, primed: bool = False, finished: bool = True
 ) -> str | None:
-    r"""The label that a completion settles on, or None where that is not clear.
+    r"""The label that a completion settles on, or None if that is not clear.
 
     A primed completion continues a statement of the prompt ("The best answer is"), so its beginning counts;
     otherwise the last statement counts. In an unfinished completion, only statements count.
@@ -149,9 +149,9 @@ def read_choice(
 
 
 def _label_pattern(labels: Sequence[str]) -> str:
-    """Any of the labels; only of single letters does the case matter, so that "a" is no label.
+    """Any of the labels; only of single letters does the case matter, so that "a" is not a label.
 
-    Where it is one, it is an article all the same before a noun, as in "the answer is a planet".
+    If it is one, it is an article all the same before a noun, as in "the answer is a planet".
     """
     longest_first = sorted(labels, key=len, reverse=True)
     patterns = [re.escape(label) if len(label) == 1 else f"(?i:{re.escape(label)})" for label in longest_first]
@@ -179,7 +179,7 @@ def _find_stated(text: str, label: str, labels: Sequence[str]) -> str | None:
 
 
 def _find_leading(text: str, label: str, labels: Sequence[str], *, loose: bool) -> str | None:
-    """The label at the very beginning; not loosely, only where punctuation, a verdict or the end follows it."""
+    """The label at the very beginning; not loosely, only if punctuation, a verdict or the end follows it."""
     ahead = (
         _NO_WORD if loose else rf"(?=\s*(?:{_CLOSING}|[,;]|$|\n)|\s+-\s|\s+is\s+(?:the\s+)?(?:correct|right|best)\b)"
     )

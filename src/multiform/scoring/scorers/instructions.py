@@ -20,7 +20,7 @@ from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers.base import Scorer, as_completion, register_scorer
 
-#: Takes the response and the rule's arguments by name; `prompt` is the prompt, where a rule has such an argument.
+#: Takes the response and the rule's arguments by name; `prompt` is the prompt, if a rule has such an argument.
 Rule = Callable[..., bool]
 
 rules: Registry[Rule] = Registry("rule")
@@ -96,7 +96,7 @@ def tokens(text: str) -> list[str]:
 
 
 def detect_language(text: str) -> str | None:
-    """The code of the language that a text is in; None where it has no letters to tell it by."""
+    """The code of the language that a text is in; None if it has no letters to tell it by."""
     try:
         import langdetect
     except ImportError as error:

@@ -85,7 +85,7 @@ class DocSource:
         self._splits: dict[tuple[str, int, str], Docs] = {}
 
     def reusing(self, other: DocSource | None) -> DocSource:
-        """This source with the loaded splits of `other`, where both have the same data."""
+        """This source with the loaded splits of `other`, if both have the same data."""
         if other is not None and self._reads() == other._reads():
             self._dataset, self._tables, self._splits = other._dataset, other._tables, other._splits
         return self
@@ -163,7 +163,7 @@ class DocSource:
 
     @property
     def eval_split(self) -> str:
-        """The test split, or the validation split where there is none."""
+        """The test split, or the validation split if there is none."""
         split = self.config.test_split or self.config.validation_split
         if split is None:
             raise self._unnamed_split()
@@ -177,7 +177,7 @@ class DocSource:
         return self._process_split(name, self.config.process_docs)
 
     def eval_docs(self) -> Docs:
-        """The test documents, or those for validation where there are none."""
+        """The test documents, or those for validation if there are none."""
         kind = "test" if self.has("test") else "validation"
         docs = self.docs_of(kind)
         if not docs:
@@ -188,7 +188,7 @@ class DocSource:
         return self._draw(docs)
 
     def _draw(self, docs: Docs) -> Docs:
-        """The documents that `draw_docs` draws, in its order; all of them where there are no more than that."""
+        """The documents that `draw_docs` draws, in its order; all of them if there are no more than that."""
         drawn = self.config.draw_docs
         if drawn is None:
             return docs
@@ -290,16 +290,19 @@ def select_docs(
     >>> [i for i, _ in select_docs([{}] * 10, limit=0.25)], [i for i, _ in select_docs([{}] * 10, samples=[7, 2])]
     ([0, 1, 2], [2, 7])
     """
-    if samples is not None:
-        wrong = [index for index in samples if not 0 <= index < len(docs)]
-        if wrong:
-            raise DataError(f"no document {wrong[0]}", hint=f"the split has documents 0 to {len(docs) - 1}")
-        chosen: Sequence[int] = sorted(set(samples))
-    else:
-        number = len(docs) if limit is None else math.ceil(len(docs) * limit) if limit < 1 else int(limit)
-        chosen = range(min(number, len(docs)))
-    for index in chosen[rank::world_size]:
+    for index in select_ids(len(docs), limit=limit, samples=samples)[rank::world_size]:
         yield index, docs[index]
+
+
+def select_ids(number: int, *, limit: float | None = None, samples: Sequence[int] | None = None) -> Sequence[int]:
+    """The indexes that `select_docs` gives, of a number of documents."""
+    if samples is None:
+        most = number if limit is None else math.ceil(number * limit) if limit < 1 else int(limit)
+        return range(min(most, number))
+    wrong = [index for index in samples if not 0 <= index < number]
+    if wrong:
+        raise DataError(f"no document {wrong[0]}", hint=f"the split has documents 0 to {number - 1}")
+    return sorted(set(samples))
 
 
 def prepare_rows(rows: Docs, config: TaskConfig) -> Docs:

@@ -238,7 +238,7 @@ class Dataset(Mapping[str, Rows]):
         return self._read[split]
 
     def same_rows(self, split: str, other: str) -> bool:
-        """Whether two names stand for the same rows, as all names do where one file serves every split."""
+        """Whether two names stand for the same rows, as all names do if one file serves every split."""
         return self._source(split) is self._source(other)
 
     def _source(self, split: str) -> Callable[[], Rows]:
@@ -269,7 +269,7 @@ def slice_splits(dataset: Dataset, split: Any, place: str | None) -> Dataset:
     lengths = {name: len(rows) for name, rows in dataset.items()}
     try:
         slices = datasets.ReadInstruction.from_spec(split).to_absolute(lengths)
-    except Exception as error:  # text that is no specification raises several kinds of errors
+    except Exception as error:  # text that is not a specification raises several kinds of errors
         hint = "write the name of a split, or a part of one as in train[:100] or test[50%:]"
         raise DataError(f"not a split: {reason(error)}", where=place, hint=hint) from error
 
@@ -293,7 +293,7 @@ def listing(rows: Any, place: str | None) -> Callable[[], Rows]:
 
 
 def splits_of(loaded: Any, name: str, place: str | None) -> Dataset:
-    """What `datasets.load_dataset` returned: a table for each split, or one table where a split was selected."""
+    """What `datasets.load_dataset` returned: a table for each split, or one table if a split was selected."""
     if not isinstance(loaded, Mapping):
         return Dataset(name, {str(loaded.split or "train"): listing(loaded, place)}, any_split=True)
     return Dataset(name, {str(split): listing(rows, place) for split, rows in loaded.items()})

@@ -1,4 +1,4 @@
-"""Datasets of the Hugging Face hub: rows, single files, and one clear message where neither can be had."""
+"""Datasets of the Hugging Face hub: rows, single files, and one clear message if neither can be had."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def hub_file(repo: str, name: str, mirror: Path | None = None) -> Path:
 
 @contextmanager
 def progress_on_terminal() -> Iterator[None]:
-    """Show the progress of downloads on a terminal, and nothing where the output goes to a file."""
+    """Show the progress of downloads on a terminal, and nothing if the output goes to a file."""
     import datasets
 
     if not sys.stderr.isatty():
@@ -65,7 +65,7 @@ def progress_on_terminal() -> Iterator[None]:
         yield
         return
     before = os.environ.get("TQDM_POSITION")
-    os.environ["TQDM_POSITION"] = "-1"  # asks both libraries for bars even where TQDM_DISABLE is set
+    os.environ["TQDM_POSITION"] = "-1"  # asks both libraries for bars even if TQDM_DISABLE is set
     datasets.enable_progress_bars()
     try:
         yield

@@ -176,7 +176,7 @@ def places_tried(bases: Sequence[Path], name: str) -> str:
 
 #: Values of `dataset_path` that name a loader of `datasets`; the files are in `dataset_kwargs`.
 _LOADERS = ("json", "csv", "parquet", "text", "arrow", "xml", "webdataset", "imagefolder", "audiofolder")
-#: Those that cannot be meant as anything else, even where no files are named.
+#: Those that cannot be meant as anything else, even if no files are named.
 _FILE_LOADERS = ("json", "csv", "parquet")
 #: The loader for each ending.
 _LOADER_OF = {".jsonl": "json", ".json": "json", ".ndjson": "json", ".parquet": "parquet", ".csv": "csv",

@@ -101,7 +101,7 @@ def _from_array(value: Any) -> Media:
 
 
 def without_decoding(rows: Any) -> Any:
-    """The rows of a `datasets.Dataset` with sounds as files, where the package that would decode them is missing."""
+    """The rows of a `datasets.Dataset` with sounds as files, if the package that would decode them is missing."""
     features = getattr(rows, "features", None)
     if not isinstance(features, Mapping) or find_spec("torchcodec") is not None:
         return rows
@@ -138,7 +138,7 @@ def file_finder(config: TaskConfig, mirror: Path | None) -> Finder:
 
 
 def _inside(path: Path, folders: Sequence[Path]) -> Path:
-    """The path, which leads to a file in one of the folders, also where links are followed."""
+    """The path, which leads to a file in one of the folders, also if links are followed."""
     real = path.resolve()
     if not any(real.is_relative_to(folder) for folder in folders):
         message = f"the document names the file {shorten(str(real))}, which is outside of the folders of data and task"

@@ -125,7 +125,7 @@ def _fits(metric: Metric, config: TaskConfig) -> bool:
     """Whether a metric of the task can be computed under its format and has the same meaning there."""
     alone = config.format is not None and config.format.scored == "gold"
     if metric.name == "acc" and alone and config.mapping.choices is not None:
-        return False  # no choice is picked where only the gold one is scored
+        return False  # no choice is picked if only the gold one is scored
     return config.output_type in metric.output_types
 
 
@@ -164,7 +164,7 @@ def _scorer_class(config: TaskConfig) -> type[Scorer]:
         raise ConfigError(f"unknown scorer '{name}'", where=config.where(*path), hint=hint)
     kind: Any = scorers.get(str(name))
     if not isinstance(kind, type) or not issubclass(kind, Scorer):
-        message = f"scorer '{name}' is {name_of(kind)}, which is no subclass of Scorer"
+        message = f"scorer '{name}' is {name_of(kind)}, which is not a subclass of Scorer"
         raise ConfigError(message, where=config.where(*path), hint="register a class: class Mine(Scorer)")
     if getattr(kind, "runs_code", False) and not config.unsafe_code:
         message = f"scorer '{name}' runs what the model writes, and the task does not say so"
@@ -228,7 +228,7 @@ def _is_paired(config: TaskConfig, spec: Mapping[str, Any]) -> bool:
 def check_reductions(config: TaskConfig, scorers: Sequence[Scorer]) -> list[ConfigError]:
     """Raise for a reduction that needs more responses than any filter pipeline leaves, such as ``pass@2`` of one.
 
-    Where some pipelines leave enough, the others do not reduce; the returned notes say which.
+    If some pipelines leave enough, the others do not reduce; the returned notes say which.
     """
     notes: list[ConfigError] = []
     for metric in {id(metric): metric for scorer in scorers for metric in scorer.metrics}.values():
@@ -244,17 +244,22 @@ def check_reductions(config: TaskConfig, scorers: Sequence[Scorer]) -> list[Conf
 
 def _responses_left(config: TaskConfig, scorer: Scorer) -> int:
     """How many responses of a document reach the metrics, at most."""
-    if config.output_type != "generate_until":
+    if not _is_repeated(config):
         return 1
     most = scorer.pipeline.most
     return config.repeats if most is None else min(config.repeats, most)
+
+
+def _is_repeated(config: TaskConfig) -> bool:
+    """Whether a document has as many responses as `repeats` says: completions, or choices after so many thoughts."""
+    return config.output_type == "generate_until" or (config.format is not None and config.format.generates)
 
 
 def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:
     reduction, remaining = metric.reduction, _responses_left(config, scorer)
     if reduction is None or reduction.needs <= remaining:
         return None
-    if config.output_type != "generate_until":
+    if not _is_repeated(config):
         message = f"{reduction.name} needs {reduction.needs} responses, and a task of {config.output_type} has one"
         return ConfigError(message, where=config.where("metric_list"), hint="remove the reduction")
     if config.repeats < reduction.needs:
@@ -267,7 +272,7 @@ def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError 
 
 def _without_effect(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:
     reduction, repeats = metric.reduction, config.repeats
-    if reduction is None or reduction.name == "take_first" or config.output_type != "generate_until" or repeats == 1:
+    if reduction is None or reduction.name == "take_first" or not _is_repeated(config) or repeats == 1:
         return None
     if _responses_left(config, scorer) > 1:
         return None

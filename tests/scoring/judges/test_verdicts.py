@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from multiform.scoring.scorers.ai_judge import DEFAULT_PATTERN, VERDICTS, Scale, read_verdict
+from multiform.scoring.judges.verdicts import DEFAULT_PATTERN, VERDICTS, Scale, read_verdict
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,290 @@
+"""The batch interfaces of OpenAI, Anthropic and Google: how a batch is submitted, watched, cancelled and read."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, TypeAlias
+
+import httpx
+
+from multiform.errors import ModelError
+from multiform.models.servers.client import Client
+from multiform.models.servers.exchange import FailedAttemptError, RefusedError, response_failure
+
+#: What became of a request: the body of its response, an error that may pass, or one that will not.
+Outcome: TypeAlias = Mapping[str, Any] | FailedAttemptError | RefusedError
+#: The largest results of a batch.
+_MOST_RESULT_BYTES = 2**30
+#: Seconds by which the clocks of a server and of this machine may differ.
+_CLOCKS = 300.0
+#: The most batches that are listed in the search for one.
+_LISTED = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStatus:
+    """How far a batch is."""
+
+    ended: bool
+    #: The server's word for it.
+    state: str
+    done: int = 0
+    #: Why the whole batch failed, and the lines at fault by their number, from 0.
+    problem: str = ""
+    lines: Mapping[int, str] = field(default_factory=dict)
+
+
+class BatchInterface(ABC):
+    """A batch interface of one server and model; `path` is that of the endpoint for single requests."""
+
+    #: The most requests and bytes of one batch.
+    most_requests: ClassVar[int]
+    most_bytes: ClassVar[int]
+
+    def __init__(self, client: Client, root: httpx.URL, path: str) -> None:
+        self._client, self._root, self._path = client, root, path
+
+    @abstractmethod
+    def create(self, token: str, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        """Submit requests with their custom ids; returns the id of the batch. A failed attempt may have worked."""
+
+    @abstractmethod
+    def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
+        """The id of a batch that was submitted with this token, of so many requests, at about this time.
+
+        `known` are the ids of other batches.
+        """
+
+    @abstractmethod
+    def status(self, id: str) -> BatchStatus:
+        """How far the batch is; a RefusedError if the server does not have it."""
+
+    @abstractmethod
+    def outcomes(self, id: str, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
+        """What became of the requests of a batch that has ended, by their custom ids, which were `ids`."""
+
+    @abstractmethod
+    def cancel(self, id: str) -> None:
+        """Have no further request of the batch begin."""
+
+    def _call(self, method: str, path: str, value: Any = None, *, once: bool = False) -> Any:
+        """The JSON of a response; with `once`, a failed attempt is not repeated."""
+        content = None if value is None else json.dumps(value).encode()
+        return _parse(self._client.call(method, self._url(path), content, once=once, size=_MOST_RESULT_BYTES))
+
+    def _url(self, path: str) -> httpx.URL:
+        path, _, query = path.partition("?")
+        url = self._root.copy_with(path=f"{self._root.path.rstrip('/')}/{path}")
+        return url.copy_merge_params(dict(httpx.QueryParams(query)))
+
+    def _lines(self, path: str) -> Iterator[Mapping[str, Any]]:
+        for line in self._client.call("GET", self._url(path), size=_MOST_RESULT_BYTES).splitlines():
+            if line.strip() and isinstance(parsed := _parse(line), Mapping):
+                yield parsed
+
+
+class OpenAIBatches(BatchInterface):
+    """``/batches`` with a file of requests: https://platform.openai.com/docs/guides/batch."""
+
+    most_requests = 50_000
+    most_bytes = 190_000_000
+
+    def create(self, token: str, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        endpoint = f"/v1/{self._path}"
+        lines = [{"custom_id": id, "method": "POST", "url": endpoint, "body": body} for id, body in requests]
+        data = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+        form = httpx.Request(
+            "POST",
+            self._url("files"),
+            data={"purpose": "batch"},
+            files={"file": (f"{token}.jsonl", data, "application/jsonl")},
+        )
+        headers = {"Content-Type": form.headers["Content-Type"]}
+        file = _parse(self._client.call("POST", self._url("files"), form.read(), headers=headers))
+        about = {"input_file_id": _text(file, "id"), "endpoint": endpoint, "completion_window": "24h"}
+        return _text(self._call("POST", "batches", {**about, "metadata": {"multiform": token}}, once=True), "id")
+
+    def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
+        for batch in _listed(self._call("GET", f"batches?limit={_LISTED}")):
+            if _part(batch, "metadata").get("multiform") == token:
+                return _text(batch, "id")
+        return None
+
+    def status(self, id: str) -> BatchStatus:
+        batch = self._call("GET", f"batches/{id}")
+        state = _text(batch, "status")
+        errors = [error for error in _part(batch, "errors").get("data") or () if isinstance(error, Mapping)]
+        return BatchStatus(
+            ended=state in ("completed", "failed", "expired", "cancelled"),
+            state=state,
+            done=sum(_number(_part(batch, "request_counts").get(key)) for key in ("completed", "failed")),
+            problem="; ".join(str(error.get("message") or error.get("code")) for error in errors[:3]) or state
+            if state == "failed"
+            else "",
+            lines={e["line"] - 1: str(e.get("message")) for e in errors if isinstance(e.get("line"), int)},
+        )
+
+    def outcomes(self, id: str, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
+        batch = self._call("GET", f"batches/{id}")
+        for key in ("output_file_id", "error_file_id"):
+            if file := batch.get(key):
+                for line in self._lines(f"files/{file}/content"):
+                    yield _text(line, "custom_id"), _openai_outcome(line)
+
+    def cancel(self, id: str) -> None:
+        self._call("POST", f"batches/{id}/cancel", {})
+
+
+def _openai_outcome(line: Mapping[str, Any]) -> Outcome:
+    response, error = _part(line, "response"), _part(line, "error")
+    if error:
+        return FailedAttemptError(str(error.get("message") or error.get("code")))
+    status, body = response.get("status_code"), response.get("body")
+    if status == 200 and isinstance(body, Mapping):
+        return body
+    return response_failure(_number(status) or 500, body)
+
+
+class AnthropicBatches(BatchInterface):
+    """``/messages/batches``: https://docs.anthropic.com/en/docs/build-with-claude/batch-processing."""
+
+    most_requests = 100_000
+    most_bytes = 240_000_000
+
+    def create(self, token: str, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        listed = [{"custom_id": id, "params": body} for id, body in requests]
+        return _text(self._call("POST", "messages/batches", {"requests": listed}, once=True), "id")
+
+    def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
+        """By time and size, as batches have no place for a token; requests that it lacks are submitted again."""
+        for batch in _listed(self._call("GET", f"messages/batches?limit={_LISTED}")):
+            counts = [count for count in _part(batch, "request_counts").values() if isinstance(count, int)]
+            created = datetime.fromisoformat(_text(batch, "created_at")).timestamp()
+            if sum(counts) == number and created > since - _CLOCKS and batch.get("id") not in known:
+                return _text(batch, "id")
+        return None
+
+    def status(self, id: str) -> BatchStatus:
+        batch = self._call("GET", f"messages/batches/{id}")
+        state, counts = _text(batch, "processing_status"), _part(batch, "request_counts")
+        done = sum(_number(count) for name, count in counts.items() if name != "processing")
+        return BatchStatus(ended=state == "ended", state=state, done=done)
+
+    def outcomes(self, id: str, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
+        # Not the address in `results_url`: the key goes to the user's server alone.
+        for line in self._lines(f"messages/batches/{id}/results"):
+            yield _text(line, "custom_id"), _anthropic_outcome(_part(line, "result"))
+
+    def cancel(self, id: str) -> None:
+        self._call("POST", f"messages/batches/{id}/cancel", {})
+
+
+#: Anthropic's errors by name, where their statuses say whether they may pass.
+_ANTHROPIC_STATUS = {"api_error": 500, "overloaded_error": 529, "rate_limit_error": 429, "timeout_error": 504}
+
+
+def _anthropic_outcome(result: Mapping[str, Any]) -> Outcome:
+    if result.get("type") == "succeeded":
+        return _part(result, "message")
+    if result.get("type") != "errored":
+        return FailedAttemptError(f"the request {result.get('type')} in the batch")
+    error = _part(result, "error")
+    kind = str(_part(error, "error").get("type") or error.get("type"))
+    return response_failure(_ANTHROPIC_STATUS.get(kind, 400), error)
+
+
+class GeminiBatches(BatchInterface):
+    """``:batchGenerateContent`` with the requests inline: https://ai.google.dev/api/batch-api."""
+
+    most_requests = 10_000
+    most_bytes = 18_000_000
+
+    def create(self, token: str, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        listed = [{"request": body, "metadata": {"key": id}} for id, body in requests]
+        batch = {"display_name": _display_name(token), "input_config": {"requests": {"requests": listed}}}
+        path = self._path.replace(":generateContent", ":batchGenerateContent")
+        return _text(self._call("POST", path, {"batch": batch}, once=True), "name")
+
+    def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
+        response = self._call("GET", f"batches?pageSize={_LISTED}")
+        for batch in _listed(response, "operations"):
+            about = _part(batch, "metadata") or batch
+            if _display_name(token) in (about.get("displayName"), about.get("display_name")):
+                return _text(batch, "name")
+        return None
+
+    def status(self, id: str) -> BatchStatus:
+        batch = self._call("GET", id)
+        about = _part(batch, "metadata")
+        state = str(about.get("state") or batch.get("state") or "").rpartition("_STATE_")[2] or "PENDING"
+        stats = _part(about, "batchStats")
+        keys = ("successfulRequestCount", "failedRequestCount")
+        error = _part(batch, "error")
+        return BatchStatus(
+            ended=state in ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED") or bool(batch.get("done")),
+            state=state.lower(),
+            done=sum(_number(stats.get(key)) for key in keys),
+            problem=str(error.get("message") or "failed") if state == "FAILED" else "",
+        )
+
+    def outcomes(self, id: str, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
+        batch = self._call("GET", id)
+        output = _part(batch, "response") or _part(_part(batch, "metadata"), "output")
+        listed = _part(output, "inlinedResponses").get("inlinedResponses") or ()
+        # In the order of the requests; the key is missing in some versions of the interface.
+        for position, entry in enumerate(listed):
+            key = str(_part(entry, "metadata").get("key") or (ids[position] if position < len(ids) else ""))
+            yield key, _gemini_outcome(entry)
+
+    def cancel(self, id: str) -> None:
+        self._call("POST", f"{id}:cancel", {})
+
+
+#: The codes of Google's errors that may pass: cancelled, unknown, deadline exceeded, resource exhausted, aborted,
+#: internal, unavailable.
+_GOOGLE_PASSING = frozenset({1, 2, 4, 8, 10, 13, 14})
+
+
+def _gemini_outcome(entry: Mapping[str, Any]) -> Outcome:
+    if error := _part(entry, "error"):
+        code, message = error.get("code"), str(error.get("message") or "an error")
+        passing = code in _GOOGLE_PASSING or code in (429, 500, 503, 504)
+        return FailedAttemptError(message) if passing else RefusedError(message)
+    return _part(entry, "response")
+
+
+def _display_name(token: str) -> str:
+    return f"multiform-{token}"
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ModelError("a response of the batch interface is not JSON") from error
+
+
+def _listed(response: Any, key: str = "data") -> Iterable[Mapping[str, Any]]:
+    listed = response.get(key) if isinstance(response, Mapping) else None
+    return [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+
+
+def _part(value: Any, key: str) -> Mapping[str, Any]:
+    part = value.get(key) if isinstance(value, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
+
+
+def _text(value: Any, key: str) -> str:
+    text = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(text, str):
+        raise ModelError(f"a response of the batch interface has no '{key}'", hint="check base_url, or leave batch out")
+    return text
+
+
+def _number(value: Any) -> int:
+    """A count, which Google writes as text."""
+    return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0

@@ -1,0 +1,174 @@
+"""Checks of the documents of a run as they are rendered, and what they show: lint findings, contamination, power."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import comb
+from pathlib import Path
+from typing import Protocol
+
+from multiform.errors import DataError, nearest
+from multiform.forms import Form, Sample
+from multiform.lint import Finding, ReferenceChecks, TasksLint, corpus_findings, drop_silenced, summary
+from multiform.scoring.decontamination import find_contaminated
+from multiform.scoring.metrics.base import RIGHT_OR_WRONG
+from multiform.statistics.design import FLIP_RATE, Detectable, detectable_difference
+
+logger = logging.getLogger("multiform")
+
+
+class DocumentChecking:
+    """Checks samples one by one: forms of a task must agree about what is right, and clusters need their column.
+
+    Lint findings about the documents are logged when all have been seen; with a `corpus`, those about a missing one
+    are left out.
+    """
+
+    def __init__(self, forms: Sequence[Form], *, corpus: bool) -> None:
+        self._forms = forms
+        self._corpus = corpus
+        self._lint = TasksLint(forms)
+        self._references = {form.name: ReferenceChecks(form) for form in forms}
+        #: For each task and document, the first form that says what is right, and its sample.
+        self._first: dict[tuple[str, int], tuple[Form, Sample]] = {}
+        self._has_logged = False
+
+    def see(self, form: Form, sample: Sample) -> None:
+        """Check a sample; raises a DataError where the run cannot be right."""
+        self._check_cluster(form, sample)
+        self._check_gold(form, sample)
+        self._lint.see(form, sample.doc_id, sample.doc)
+        self._references[form.name].see(sample)
+
+    def forget(self) -> None:
+        """The documents so far have been seen under all forms of their tasks."""
+        self._first.clear()
+
+    def log_findings(self) -> None:
+        """Log the findings about documents and settings, once."""
+        if self._has_logged:
+            return
+        self._has_logged = True
+        findings = self._lint.findings()
+        for form in self._forms:
+            findings += drop_silenced(form, self._references[form.name].findings())
+        log_findings(findings if self._corpus else [*findings, *corpus_findings(self._forms)])
+
+    def _check_gold(self, form: Form, sample: Sample) -> None:
+        """Refuse a run in which two forms of a task disagree about the right choice of a document."""
+        right = sample.right_choices
+        if right is None:
+            return
+        first_form, first = self._first.setdefault((form.task_name, sample.doc_id), (form, sample))
+        if first.right_choices != right and first.doc == sample.doc:
+            readings = [
+                f"{_choice_words(each)} in '{name}'" for each, name in ((first, first_form.name), (sample, form.name))
+            ]
+            message = f"two forms disagree about what is right: {' and '.join(readings)}"
+            hint = "set answer_base: 0 or 1 if its answers are digits, or make doc_to_target an index"
+            raise DataError(message, where=f"{form.where('doc_to_target')}: doc {sample.doc_id}", hint=hint)
+
+    def _check_cluster(self, form: Form, sample: Sample) -> None:
+        """Refuse a column of clusters that a document does not have."""
+        column = form.cluster
+        if column is not None and column not in sample.doc:
+            raise DataError(
+                f"doc {sample.doc_id} has no column '{column}'",
+                where=form.where("metadata", "cluster") or form.name,
+                hint=nearest(str(column), sample.doc, listed="columns"),
+            )
+
+
+def _choice_words(sample: Sample) -> str:
+    indexes = sample.right_choices or ()
+    return f"choice {' and '.join(str(index + 1) for index in indexes)}" if indexes else "none of the choices"
+
+
+def log_findings(findings: Iterable[Finding]) -> None:
+    """Log the findings, one line for each kind."""
+    for level, line in summary(findings):
+        logger.log(logging.WARNING if level == "warning" else logging.INFO, "%s", line)
+
+
+def contaminated_docs(forms: Sequence[Form], corpus: Sequence[str | Path]) -> dict[str, set[int] | None]:
+    """The documents of each form that the corpus contains; None where nothing is to be checked."""
+    dirty: dict[str, set[int] | None] = {}
+    for form in forms:
+        dirty[form.name] = None
+        if corpus and form.config.should_decontaminate:
+            docs = form.eval_docs
+            queries = {doc_id: form.decontamination_query(docs[doc_id]) for doc_id in form.doc_ids()}
+            dirty[form.name] = find_contaminated(queries, [Path(path) for path in corpus])
+    return dirty
+
+
+class _Rendered(Protocol):
+    """A sample of a form."""
+
+    form: Form
+    sample: Sample
+
+
+def first_prompts(
+    forms: Sequence[Form], rendered: Iterable[_Rendered], samples_of: Callable[[Form], Iterator[Sample]]
+) -> str:
+    """The first prompt of each form, for the log; those of forms that are not rendered yet come from `samples_of`."""
+    prompts: dict[str, Sample] = {}
+    for entry in rendered:
+        if entry.sample.instances:  # a task may leave documents out
+            prompts.setdefault(entry.form.name, entry.sample)
+    names = {entry.form.name for entry in rendered}
+    for form in forms:
+        first = None if form.name in names else next((each for each in samples_of(form) if each.instances), None)
+        if first is not None:
+            prompts[form.name] = first
+    in_order = [(form.name, prompts[form.name]) for form in forms if form.name in prompts]
+    return "\n".join(f"=== {name}, doc {sample.doc_id}\n{sample.prompt}" for name, sample in in_order)
+
+
+def detectable_differences(forms: Sequence[Form], documents: Mapping[str, int]) -> str | None:
+    """The smallest difference between two forms that a run can detect; None where every task has one form.
+
+    `documents` is the number of each form's. Where tasks have different numbers, those of the smallest and of the
+    largest task are named.
+    """
+    comparable: dict[str, list[Form]] = {}
+    for form in forms:
+        if next(iter(form.higher_is_better), None) in RIGHT_OR_WRONG and form.name in documents:
+            comparable.setdefault(form.task_name, []).append(form)
+    multi_form = [task for task in comparable.values() if _pairs(task)]
+    if not multi_form:
+        return None
+    smallest = [
+        detectable_difference(min(_clusters(form, documents[form.name]) for form in task), comparisons=_pairs(task))
+        for task in multi_form
+    ]
+    detectable = sorted(smallest, key=lambda each: each.n, reverse=True)
+    best, worst = detectable[0], detectable[-1]
+    differences = " to ".join(dict.fromkeys([_words(best), _words(worst)]))
+    tasks = f" in {len(multi_form)} tasks" if len(multi_form) > 1 else ""
+    flips = max(each.flip_rate for each in detectable)
+    assumed = f"if they flip {FLIP_RATE:.0%} of the documents" + (
+        "" if flips == FLIP_RATE else ", or as many as that needs"
+    )
+    return (
+        f"smallest difference between two forms that the run can detect: {differences}{tasks}, "
+        f"with {best.power:.0%} power {assumed}"
+    )
+
+
+def _words(detectable: Detectable) -> str:
+    return f"{'none' if detectable.difference is None else f'{detectable.difference:.3f}'} (n={detectable.n})"
+
+
+def _clusters(form: Form, documents: int) -> int:
+    """The number of a form's clusters; of its documents, where these are independent."""
+    column = form.cluster
+    return documents if column is None else len({str(doc.get(column)) for _, doc in form.docs()})
+
+
+def _pairs(forms: Sequence[Form]) -> int:
+    """How many pairs of forms are compared; those of one output type are compared with each other."""
+    return sum(comb(number, 2) for number in Counter(form.output_type for form in forms).values())

@@ -1,0 +1,376 @@
+"""Documents: the documents of a run's forms, rendered once and in order, in chunks over all forms.
+
+A chunk is what a run holds in memory. Forms of a task are rendered side by side, as their prompts share beginnings, and
+each form in the order of its documents, as few-shot examples are drawn in that order.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+
+from multiform.forms import Form, Sample
+from multiform.forms.request_cache import delete_requests, requests_folder
+from multiform.models import Model
+from multiform.prompts.prompt import ChatTemplate
+from multiform.requests import FailedRequest, Instance, Output, Request
+from multiform.run.cost import cost_estimate
+from multiform.run.document_checks import DocumentChecking, detectable_differences, first_prompts
+from multiform.run.options import RunOptions
+from multiform.run.progress import Progress
+from multiform.run.spool import IN_MEMORY, Spool, size_of
+from multiform.run.store import Store
+
+logger = logging.getLogger("multiform")
+
+#: The requests of a chunk, and the characters of its samples, about.
+CHUNK_REQUESTS = 16_384
+CHUNK_CHARACTERS = 64_000_000
+#: So few documents, counted under each form, are one chunk, whatever their size.
+FEW_DOCUMENTS = 2_048
+#: The documents of each form that are rendered before a larger run begins.
+_PREVIEW = 4
+#: The share of a run's time in which documents are checked ahead, in turns of so many seconds; and how many documents
+#: of one form before those of the next.
+_AHEAD_SHARE, _AHEAD_SECONDS = 0.05, 0.005
+_SIDE_BY_SIDE = 64
+
+
+@dataclass(slots=True)
+class PendingSample:
+    """A sample that waits for responses: `waiting` is the number of its distinct requests that have none yet."""
+
+    form: Form
+    sample: Sample
+    waiting: int = 0
+    outputs: dict[Request, Output | FailedRequest] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCaching:
+    """How rendered requests are cached on disk.
+
+    `refresh` renders them again and replaces the cached ones; `template` names the chat template, a part of the key.
+    """
+
+    refresh: bool = False
+    template: str = ""
+
+
+class Documents:
+    """The documents of the forms of a run. Most mistakes in tasks show when it is made, the others while it is read."""
+
+    def __init__(self, options: RunOptions, forms: Sequence[Form], model: Model | None, progress: Progress) -> None:
+        self.forms = forms
+        #: The number of documents of each form that has some.
+        self.counts = {form.name: number for form in forms if (number := len(form.doc_ids()))}
+        self.total = sum(self.counts.values())
+        self._template = None if model is None else model.apply_chat_template
+        self._caching = _request_caching(options.cache_requests, model, progress)
+        self._sizes = {form.name: _SampleSize() for form in forms}
+        self._checking = DocumentChecking(forms, corpus=bool(options.decontamination_corpus))
+        if self.total > FEW_DOCUMENTS:
+            self._preview([_copy(form) for form in forms])
+        in_turn = self._fits_one_chunk or self._caching is not None
+        copies = [] if in_turn else [_copy(form) for form in forms]
+        self._ahead = _Ahead(copies, self.counts, self._template, self._checking)
+        self._stream = self._chunks()
+        self._first = next(self._stream, [])
+        if options.write_out:
+            progress.message(first_prompts(forms, self._first, lambda form: _samples(_copy(form), self._template)))
+
+    @property
+    def is_one_chunk(self) -> bool:
+        """Whether all documents are rendered already."""
+        return len(self._first) == self.total
+
+    def chunks(self) -> Iterator[list[PendingSample]]:
+        """All samples, chunk by chunk; they can be read once."""
+        first, self._first = self._first, []
+        yield first
+        del first
+        yield from self._stream
+
+    def rendered(self) -> RenderedSamples:
+        """All samples, to be taken in any order."""
+        samples = RenderedSamples()
+        for chunk in self.chunks():
+            samples.add(chunk)
+        return samples
+
+    def check_ahead(self) -> None:
+        """Check more documents than are rendered, for a small part of the time that has passed since the last call."""
+        self._ahead.advance()
+
+    def detectable_differences(self) -> str | None:
+        """The smallest difference between two forms that the run can detect; None where every task has one form."""
+        return detectable_differences(self.forms, self.counts)
+
+    def plan_text(self, options: RunOptions, model: Model, store: Store | None) -> str:
+        """The requests of the run and what they would cost, in words, and what its documents can tell."""
+        number = cached = later = 0
+        costs: list[str | None] = []
+        for chunk in self.chunks():
+            requests = dict.fromkeys(instance.request for entry in chunk for instance in entry.sample.instances)
+            known = store.known(model.identity, requests) if store and not options.fresh else {}
+            number, cached = number + len(requests), cached + len(known)
+            later += sum(entry.form.renderer.kind.has_stages for entry in chunk)
+            if missing := [request for request in requests if request not in known]:
+                costs.append(model.plan(missing) or cost_estimate(model, missing, options.prices))
+        bound = "at most, as the run stops earlier: " if options.stops_early else ""
+        lines = [f"{bound}{number} distinct requests for {self.total} documents; {cached} of them are cached"]
+        if later:
+            lines.append(
+                f"{later} documents are asked about again, after these responses: those requests are not counted"
+            )
+        if costs:
+            unknown = f"model '{model.name}' does not say what the others cost"
+            numbered = [f"chunk {index}: {cost}" for index, cost in enumerate(costs, start=1) if cost]
+            lines += [costs[0] or unknown] if len(costs) == 1 else numbered or [unknown]
+        return "\n".join(filter(None, (*lines, self.detectable_differences())))
+
+    @property
+    def _fits_one_chunk(self) -> bool:
+        weights = (self._sizes[name].weight * number for name, number in self.counts.items())
+        return self.total <= FEW_DOCUMENTS or sum(weights) <= 1
+
+    def _preview(self, forms: Sequence[Form]) -> None:
+        """Render the first documents of all forms, which shows most mistakes, and how large samples are."""
+        with _random_state_kept():
+            for form in forms:
+                for sample in islice(_samples(form, self._template), _PREVIEW):
+                    self._sizes[form.name].add(sample)
+
+    def _chunks(self) -> Iterator[list[PendingSample]]:
+        """The samples of each chunk, form by form; where all fit into one, each form is rendered as a whole."""
+        places = {form.name: place for place, form in enumerate(self.forms)}
+        chunk: list[PendingSample] = []
+        filled = 0.0
+        for forms in [[form] for form in self.forms] if self._fits_one_chunk else by_task(self.forms):
+            streams = [self._stream_of(form) for form in forms]
+            documents, first = max(self.counts.get(form.name, 0) for form in forms), 0
+            while first < documents:
+                cost = sum(self._sizes[form.name].weight for form in forms)
+                room = documents if self.total <= FEW_DOCUMENTS else max(1, int((1 - filled) / cost))
+                number = min(room, documents - first)
+                chunk += self._render(forms, [islice(stream, number) for stream in streams])
+                filled += cost * number
+                first += number
+                if filled + cost > 1 and self.total > FEW_DOCUMENTS:
+                    self._checking.forget()
+                    chunk.sort(key=lambda entry: places[entry.form.name])
+                    yield chunk
+                    chunk, filled = [], 0.0
+        self._checking.log_findings()
+        if chunk:
+            chunk.sort(key=lambda entry: places[entry.form.name])
+            yield chunk
+
+    def _render(self, forms: Sequence[Form], streams: Sequence[Iterator[Sample]]) -> list[PendingSample]:
+        """The next samples of each form; those that were not checked ahead are checked now."""
+        entries = [
+            PendingSample(form, sample) for form, stream in zip(forms, streams, strict=True) for sample in stream
+        ]
+        for entry in entries:
+            self._sizes[entry.form.name].add(entry.sample)
+            if not self._ahead.has_seen(entry.form):
+                self._checking.see(entry.form, entry.sample)
+        return entries
+
+    def _stream_of(self, form: Form) -> Iterator[Sample]:
+        if self._caching is None:
+            return _samples(form, self._template)
+        requests = _cached_requests(form, self._template, self._caching)
+        return (form.renderer.with_requests(doc_id, doc, requests.get(doc_id, [])) for doc_id, doc in form.docs())
+
+
+class RenderedSamples:
+    """Rendered samples by form and document; many are on disk. Documents that a task leaves out are not there."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, dict[int, int]] = {}
+        self._clusters: dict[tuple[str, int], str] = {}
+        self._samples: list[Sample] = []
+        self._size = 0
+        self._spool: Spool[Sample] = Spool()
+
+    def add(self, entries: Sequence[PendingSample]) -> None:
+        for entry in entries:
+            form, sample = entry.form, entry.sample
+            if not sample.instances:
+                continue
+            self._places.setdefault(form.name, {})[sample.doc_id] = len(self._spool) + len(self._samples)
+            if form.cluster is not None:
+                self._clusters[form.name, sample.doc_id] = str(sample.doc.get(form.cluster))
+            self._samples.append(sample)
+            self._size += size_of(sample)
+        if self._size > IN_MEMORY:
+            self._spool.extend(self._samples)
+            self._samples, self._size = [], 0
+
+    def doc_ids(self, form: str) -> Iterable[int]:
+        return self._places.get(form, {})
+
+    def cluster(self, form: str, doc_id: int) -> str:
+        return self._clusters[form, doc_id]
+
+    def sample(self, form: str, doc_id: int) -> Sample:
+        place = self._places[form][doc_id]
+        return self._spool[place] if place < len(self._spool) else self._samples[place - len(self._spool)]
+
+
+class _SampleSize:
+    """The mean size of a form's samples, as a share of a chunk; before any is known, that of four short requests."""
+
+    def __init__(self) -> None:
+        self._samples, self._requests, self._characters = 0, 0, 0
+
+    def add(self, sample: Sample) -> None:
+        self._samples += 1
+        self._requests += len(sample.instances)
+        self._characters += size_of(sample)
+
+    @property
+    def weight(self) -> float:
+        if not self._samples:
+            return 4 / CHUNK_REQUESTS
+        return max(self._requests / CHUNK_REQUESTS, self._characters / CHUNK_CHARACTERS) / self._samples or 1e-9
+
+
+class _Ahead:
+    """Renders documents before their turn, so that a mistake in one of them ends the run early.
+
+    `forms` are copies for this alone, as each form draws its few-shot examples in the order of its documents. Where a
+    model is as fast as this, documents have their turn before they are seen, and nothing is ahead any more.
+    """
+
+    def __init__(
+        self,
+        forms: Sequence[Form],
+        counts: Mapping[str, int],
+        template: ChatTemplate | None,
+        checking: DocumentChecking,
+    ) -> None:
+        self.forms = forms
+        self._checking = checking
+        self._steps = self._check(counts, template) if forms else iter(())
+        #: How many documents of each form were seen here, and how many had their turn.
+        self._seen, self._rendered = Counter[str](), Counter[str]()
+        self._last = time.monotonic()
+        self._allowance = 0.0
+
+    def advance(self) -> None:
+        """Check documents for a small part of the time since the last call."""
+        now = time.monotonic()
+        self._allowance += (now - self._last) * _AHEAD_SHARE
+        self._last = now
+        if self._allowance < _AHEAD_SECONDS:
+            return
+        with _random_state_kept():
+            for _ in self._steps:
+                if time.monotonic() - now > self._allowance:
+                    break
+        self._last = time.monotonic()
+        self._allowance -= self._last - now
+
+    def has_seen(self, form: Form) -> bool:
+        """Whether the document of a form that has its turn now was seen before."""
+        self._rendered[form.name] += 1
+        if self._rendered[form.name] <= self._seen[form.name]:
+            return True
+        self._steps = iter(())
+        return False
+
+    def _check(self, counts: Mapping[str, int], template: ChatTemplate | None) -> Iterator[None]:
+        """Check all documents, those of a task under all its forms before the next; one at each step."""
+        for forms in by_task(self.forms):
+            streams = [(form, _samples(form, template)) for form in forms]
+            for _ in range(0, max(counts.get(form.name, 0) for form in forms), _SIDE_BY_SIDE):
+                for form, stream in streams:
+                    for sample in islice(stream, _SIDE_BY_SIDE):
+                        self._seen[form.name] += 1
+                        self._checking.see(form, sample)
+                        yield
+                self._checking.forget()
+        self._checking.log_findings()
+
+
+def _copy(form: Form) -> Form:
+    """The form once more, to render documents that have not had their turn."""
+    copy = form.under(form.settings)
+    copy.renderer.problems = form.renderer.problems  # each is warned about once
+    return copy
+
+
+@contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """A block whose random numbers nobody misses: code of tasks may draw from the generators of the process."""
+    numpy = sys.modules.get("numpy")
+    state, of_numpy = random.getstate(), None if numpy is None else numpy.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        if numpy is not None:
+            numpy.random.set_state(of_numpy)
+
+
+def _samples(form: Form, template: ChatTemplate | None) -> Iterator[Sample]:
+    return (form.sample(doc_id, doc, template) for doc_id, doc in form.docs())
+
+
+def by_task(forms: Sequence[Form]) -> list[list[Form]]:
+    """The forms of each task, in the order of the tasks."""
+    tasks: dict[str, list[Form]] = {}
+    for form in forms:
+        tasks.setdefault(form.task_name, []).append(form)
+    return list(tasks.values())
+
+
+def _request_caching(cache_requests: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:
+    """How requests are cached on disk; with "delete", cached ones are removed."""
+    if cache_requests == "delete":
+        progress.message(f"removed {delete_requests()} files of cached requests")
+        return None
+    if not cache_requests:
+        return None
+    template = "" if model is None else _lasting_template(model)
+    if template is None:
+        message = "the prompts are not cached: its chat template is not known, runs code or asks for the date"
+        logger.warning("%s: %s", "the model" if model is None else model.name, message)
+        return None
+    return RequestCaching(refresh=cache_requests == "refresh", template=template)
+
+
+def _lasting_template(model: Model) -> str | None:
+    """What tells the chat template of a model from others; None where it may write the same chat in another way."""
+    text = model.chat_template_text()
+    if text is None and isinstance(model.apply_chat_template([{"role": "user", "content": "Hi"}]), str):
+        return None
+    if not model.stored or "strftime_now" in (text or ""):
+        return None
+    return f"{model.identity} {model.chat_template_name()} {text}"
+
+
+def _cached_requests(
+    form: Form, chat_template: ChatTemplate | None, caching: RequestCaching
+) -> dict[int, list[Instance]]:
+    """The requests of each document, from the request cache where they are in it."""
+    instances = form.requests(
+        list(form.docs()),
+        chat_template,
+        cache_folder=requests_folder(),
+        rewrite_cache=caching.refresh,
+        tokenizer_name=caching.template,
+    )
+    by_doc: dict[int, list[Instance]] = {}
+    for instance in instances:
+        by_doc.setdefault(instance.doc_id, []).append(instance)
+    return by_doc

@@ -1,0 +1,231 @@
+"""Judging: the requests to the judges of a run, with their cache, tokens and costs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Protocol
+
+from multiform.errors import ModelError, MultiformError, UsageError, reason
+from multiform.models import Model, models
+from multiform.models.servers.openai_chat import OpenAIProtocol
+from multiform.prompts.prompt import Content
+from multiform.requests import Completion, FailedRequest, GenerationRequest, Output, Request
+from multiform.scoring.judges.choice import WHERE, JudgeChoice, JudgeSpec
+
+logger = logging.getLogger("multiform")
+
+#: Seconds between two lines that say how far a judge is.
+_PAUSE = 5.0
+#: How many judges stay loaded, for further forms and runs.
+_LOADED = 4
+
+
+class ResponseCache(Protocol):
+    """Where the responses of judges are stored; the store of a run is one."""
+
+    def known(self, identity: str, requests: Iterable[Request]) -> Mapping[Request, Output]:
+        """The responses of a model that are stored."""
+
+    def recording(self, identity: str) -> AbstractContextManager[Callable[[Request, Output], None]]:
+        """A context manager that gives a function which stores responses of a model."""
+
+
+@dataclass(slots=True)
+class JudgeUsage:
+    """What a judge was asked and what it took; `cost` is in dollars, and None where no prices are known.
+
+    Tokens are those of responses that were not cached, and None where the judge does not count them.
+    """
+
+    model: str = ""
+    requests: int = 0
+    cached: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prices: tuple[float, float] | None = None
+    #: Verdicts that were refused or filtered, and others that could not be read.
+    refused: int = 0
+    unreadable: int = 0
+
+    @property
+    def cost(self) -> float | None:
+        if self.prices is None or self.prompt_tokens is None or self.completion_tokens is None:
+            return None
+        return (self.prices[0] * self.prompt_tokens + self.prices[1] * self.completion_tokens) / 1e6
+
+    def count_tokens(self, prompt: int, completion: int) -> None:
+        """Add tokens that the judge has counted."""
+        self.prompt_tokens = (self.prompt_tokens or 0) + prompt
+        self.completion_tokens = (self.completion_tokens or 0) + completion
+
+    def to_dict(self) -> dict[str, Any]:
+        """The usage as results have it."""
+        counts = {name: getattr(self, name) for name in ("model", "requests", "cached", "refused", "unreadable")}
+        tokens = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return {**counts, **tokens, **({} if self.cost is None else {"dollars": self.cost})}
+
+
+@dataclass(slots=True, kw_only=True)
+class Judging:
+    """The judges of one run: the user's choice, where their responses are cached, and what they took."""
+
+    choice: JudgeChoice = field(default_factory=JudgeChoice)
+    cache: ResponseCache | None = None
+    #: Whether the user named the cache, so that it also has responses of models that are not stored by default.
+    caches_all: bool = False
+    #: Whether cached responses are requested again.
+    fresh: bool = False
+    usage: dict[str, JudgeUsage] = field(default_factory=dict)
+
+    def ask(
+        self, spec: JudgeSpec, requests: Sequence[GenerationRequest], schema: Mapping[str, Any] | None = None
+    ) -> dict[GenerationRequest, Completion]:
+        """The judge's response to each request; equal requests are sent once, and cached ones not at all.
+
+        With a `schema`, servers that can constrain completions to JSON get it.
+        """
+        distinct = list(dict.fromkeys(requests))
+        if not distinct:
+            return {}
+        judge = _load_judge(spec)
+        usage = self.usage.setdefault(spec.name, JudgeUsage(model=judge.name, prices=spec.prices))
+        options = _schema_options(judge, schema)
+        sent = {_sent(judge, request, options): request for request in distinct}
+        cache = self.cache if judge.stored or self.caches_all else None
+        server_before, local_before = judge.server_tokens(), judge.usage()
+        try:
+            known = cache.known(judge.identity, sent) if cache is not None and not self.fresh else {}
+            completions = {
+                request: output for key, request in sent.items() if isinstance(output := known.get(key), Completion)
+            }
+            missing = [request for request in sent if request not in known]
+            usage.requests += len(sent)
+            usage.cached += len(known)
+            with nullcontext(lambda *_: None) if cache is None else cache.recording(judge.identity) as record:
+                for request, completion in _generate(judge, missing, cached=len(known)):
+                    record(request, completion)
+                    completions[sent[request]] = completion
+        except MultiformError as error:
+            raise error.at("judge") from error
+        finally:
+            server, local = judge.server_tokens(), judge.usage()
+            if server:
+                counts = {name: server[name] - server_before.get(name, 0) for name in server}
+                usage.count_tokens(counts.get("prompt", 0), counts.get("completion", 0))
+            elif local is not None:
+                spent = local if local_before is None else local.since(local_before)
+                usage.count_tokens(spent.prefill, spent.decode)
+        return completions
+
+
+def check_judges(specs: Iterable[JudgeSpec]) -> None:
+    """Find mistakes in the arguments of judges on servers before a model runs; others are loaded when they judge."""
+    for spec in specs:
+        if spec.is_on_a_server:
+            _load_judge(spec)
+
+
+_judging: ContextVar[Judging | None] = ContextVar("judging", default=None)
+
+
+@contextmanager
+def judging_by(judging: Judging) -> Iterator[Judging]:
+    """Have these judges score what tasks give to a judge."""
+    token = _judging.set(judging)
+    try:
+        yield judging
+    finally:
+        _judging.reset(token)
+
+
+def current_judging() -> Judging:
+    """The judges of the current run; without a run, those that tasks ask for, with no cache."""
+    return _judging.get() or Judging()
+
+
+def _generate(
+    judge: Model, requests: Sequence[GenerationRequest], *, cached: int
+) -> Iterator[tuple[GenerationRequest, Completion]]:
+    """The completions of all requests as they come; a ModelError at the end where some have none."""
+    if not requests:
+        return
+    failed: list[FailedRequest] = []
+    done = 0
+    started = logged = time.monotonic()
+    more = f", {cached} more are cached" if cached else ""
+    logger.info("the judge '%s' runs %d requests%s", judge.name, len(requests), more)
+    try:
+        for position, completion in judge.generate(requests):
+            if isinstance(completion, FailedRequest):
+                failed.append(completion)
+                continue
+            done += 1
+            yield requests[position], completion
+            now = time.monotonic()
+            if now - logged >= _PAUSE or done == len(requests):
+                logged, spent = now, now - started
+                seconds_left = spent / done * (len(requests) - done)
+                logger.info("judged %d of %d, %.0f s, about %.0f s left", done, len(requests), spent, seconds_left)
+    except MultiformError:
+        raise
+    except Exception as error:  # a model may fail in any way
+        raise ModelError(f"model '{judge.name}' failed: {reason(error)}") from error
+    hint = (
+        "run the same command again: responses of the model and of the judge are stored, if it is not one of your own"
+    )
+    if failed:
+        raise ModelError(f"{len(failed)} of {len(requests)} requests failed: {failed[0].reason}", hint=hint)
+    if done < len(requests):
+        message = f"model '{judge.name}' left {len(requests) - done} of {len(requests)} requests without a response"
+        raise ModelError(message, hint=hint)
+
+
+def _sent(judge: Model, request: GenerationRequest, options: Mapping[str, Any]) -> GenerationRequest:
+    """The request as the judge gets it: a user's message, where the model has a chat template."""
+    return GenerationRequest.of(_chat(judge, request.context), {**request.gen_kwargs, **options}, request.sample)
+
+
+def _chat(judge: Model, text: str) -> Content:
+    try:
+        return judge.apply_chat_template([{"role": "user", "content": text}])
+    except ModelError:  # a model without a chat template reads plain text
+        return text
+
+
+def _schema_options(judge: Model, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The argument that has a server of OpenAI's protocol write JSON of a schema; others are only told so."""
+    if schema is None or not isinstance(judge, OpenAIProtocol):
+        return {}
+    return {
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "verdict", "strict": True, "schema": dict(schema)},
+        }
+    }
+
+
+@lru_cache(maxsize=_LOADED)  # several forms of a run have the same judges
+def _load_judge(spec: JudgeSpec) -> Model:
+    arguments = json.loads(spec.arguments)
+    try:
+        judge = models.get(spec.model)(**arguments)
+    except ImportError as error:
+        message = f"model '{spec.model}' needs a package that is not installed: {error}"
+        raise UsageError(message, where=f"{WHERE}.judge_model", hint="pip install 'multiform[hf]'") from error
+    except TypeError as error:
+        raise UsageError(reason(error), where="--judge_args", hint=f"see what model '{spec.model}' takes") from error
+    except MultiformError as error:
+        raise error.at("judge") from error
+    from multiform.models.servers.server_model import ServerModel  # which needs httpx
+
+    if isinstance(judge, ServerModel):
+        key = "--judge_args" if arguments.get("api_key") else f"${arguments.get('api_key_env', judge.key_env)}"
+        logger.info("the judge '%s' is asked at %s, with the key of %s", judge.name, judge.client.shown, key)
+    return judge

@@ -1,0 +1,175 @@
+"""Verdicts: the grade in a judge's response, as a number from 0 to 1."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from multiform.errors import ConfigError, shorten
+from multiform.requests import Completion
+
+#: "Verdict: CORRECT", "**Score:** 7", "Score: 7/10"; the verdict is the first group that matched.
+DEFAULT_PATTERN = (
+    r"(?i)(?:verdict|score|grade)[\s*_`\"]*(?:is|:|=)[\s*_`\"(\[]*"
+    r"(correct|incorrect|-?\d+(?:\.\d+)?(?:\s*/\s*\d+(?:\.\d+)?)?)(?!\w)"
+)
+VERDICTS: Mapping[str, float] = {
+    "correct": 1.0,
+    "incorrect": 0.0,
+    "right": 1.0,
+    "wrong": 0.0,
+    "yes": 1.0,
+    "no": 0.0,
+    "true": 1.0,
+    "false": 0.0,
+    "pass": 1.0,
+    "fail": 0.0,
+}
+#: "Verdict: A", "**Winner:** tie": which of two answers is better.
+PAIR_PATTERN = r"(?i)(?:verdict|winner|better)[\s*_`\"]*(?:is|:|=)[\s*_`\"(\[]*(?:answer |response )?(a|b|tie)(?!\w)"
+#: How much better the first answer is.
+PAIR_VERDICTS: Mapping[str, float] = {"a": 1.0, "b": 0.0, "tie": 0.5}
+_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*/\s*(\d+(?:\.\d+)?))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The lowest and the highest score of a judge; 0 and 1 by default."""
+
+    low: float = 0
+    high: float = 1
+
+    @classmethod
+    def of(cls, spec: Any) -> Scale:
+        """The scale of a number, which is the highest score, or of a pair of numbers.
+
+        >>> Scale.of(10), Scale.of([1, 5]), Scale.of(None)
+        (Scale(low=0, high=10), Scale(low=1, high=5), Scale(low=0, high=1))
+        """
+        if spec is None:
+            return cls()
+        ends = [0, spec] if not isinstance(spec, list | tuple) else spec
+        numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
+        if len(ends) == 2 and numbers and ends[0] < ends[1]:
+            return cls(*ends)
+        message = f"expected the best score or [worst, best], got {shorten(spec)}"
+        raise ConfigError(message, where="scorer.kwargs.scale", hint="write scale: 10, or scale: [1, 5]")
+
+    def share(self, score: float) -> float | None:
+        """The score as a number from 0 to 1; None where it is not on the scale."""
+        return (score - self.low) / (self.high - self.low) if self.low <= score <= self.high else None
+
+
+def words(spec: Any) -> dict[str, float]:
+    """The words of `verdicts:` in lower case, with their values from 0 to 1."""
+    if isinstance(spec, Mapping) and all(isinstance(v, int | float) and 0 <= v <= 1 for v in spec.values()):
+        return {str(word).casefold(): float(value) for word, value in spec.items()}
+    message = f"expected words with their values from 0 to 1, got {shorten(spec)}"
+    raise ConfigError(message, where="scorer.kwargs.verdicts", hint="write verdicts: {good: 1, fair: 0.5, poor: 0}")
+
+
+def read_verdict(text: str, pattern: re.Pattern[str], worth: Mapping[str, float], scale: Scale) -> float | None:
+    """The last verdict of a text as a number from 0 to 1, or None where it has none.
+
+    >>> default = re.compile(DEFAULT_PATTERN)
+    >>> read_verdict("Verdict: CORRECT? No.\\nVerdict: INCORRECT", default, VERDICTS, Scale())
+    0.0
+    >>> read_verdict("**Score:** 4", default, VERDICTS, Scale(1, 5)), read_verdict("Score: 8/10", default, {}, Scale())
+    (0.75, 0.8)
+    >>> read_verdict("It depends.", default, VERDICTS, Scale()) is None
+    True
+    """
+    verdict = _last_match(text, pattern)
+    return None if verdict is None else verdict_value(verdict, worth, scale)
+
+
+def _last_match(text: str, pattern: re.Pattern[str]) -> str | None:
+    matches = list(pattern.finditer(text))
+    if not matches:
+        return None
+    last = matches[-1]
+    return next((group for group in last.groups() if group), last[0]).strip()
+
+
+def verdict_value(verdict: str, worth: Mapping[str, float], scale: Scale) -> float | None:
+    """The value of a word, or of a number on the scale; None where it is neither."""
+    if verdict.casefold() in worth:
+        return worth[verdict.casefold()]
+    number = _NUMBER.fullmatch(verdict)
+    if number is None:
+        return None
+    if number[2] and float(number[2]) not in (0, scale.high):
+        return Scale(0, float(number[2])).share(float(number[1]))  # "8/10" brings its own scale along
+    return scale.share(float(number[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's verdict: its value from 0 to 1, the word if it is one, and the response; None if it cannot be read."""
+
+    value: float | None
+    word: str | None
+    completion: Completion
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the judge, or a filter of its server, refused to judge."""
+        return self.completion.ending in ("refused", "filtered")
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictReader:
+    """Reads verdicts: words with values, or numbers on a scale; found by a pattern, or in a JSON object."""
+
+    pattern: re.Pattern[str]
+    words: Mapping[str, float]
+    scale: Scale
+    #: Whether judges write a JSON object, whose key `verdict` counts.
+    structured: bool = False
+
+    def read(self, completion: Completion) -> Verdict:
+        """The verdict in a response. A refusal has none, whatever it says."""
+        verdict = Verdict(None, None, completion)
+        if verdict.is_refused:
+            return verdict
+        text = completion.text
+        found = _json_verdict(text) if self.structured else _last_match(text, self.pattern)
+        value = None if found is None else verdict_value(found, self.words, self.scale)
+        if found is None or value is None:
+            return verdict
+        word = found.casefold()
+        return Verdict(value, word if word in self.words else None, completion)
+
+
+def verdict_schema(words: Sequence[str], scale: Scale | None) -> dict[str, Any]:
+    """The JSON schema of a response: a number on the scale, or one of the words."""
+    verdict: dict[str, Any] = {"type": "string", "enum": [word.upper() for word in words]}
+    if scale is not None:
+        verdict = {"type": "number", "minimum": scale.low, "maximum": scale.high}
+    return {
+        "type": "object",
+        "properties": {"reasoning": {"type": "string"}, "verdict": verdict},
+        "required": ["reasoning", "verdict"],
+        "additionalProperties": False,
+    }
+
+
+def _json_verdict(text: str) -> str | None:
+    """The verdict in the last JSON object of a text.
+
+    >>> _json_verdict('```json\\n{"reasoning": "{right}", "verdict": "CORRECT"}\\n```'), _json_verdict('{"verdict": 4')
+    ('CORRECT', None)
+    """
+    decoder, verdict, position = json.JSONDecoder(), None, text.find("{")
+    while position >= 0:
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            end = position + 1
+        else:
+            verdict = value.get("verdict", verdict)
+        position = text.find("{", end)
+    return str(verdict).strip() if isinstance(verdict, str | int | float) and not isinstance(verdict, bool) else None

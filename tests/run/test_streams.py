@@ -1,0 +1,232 @@
+"""Runs in many small chunks, with samples on disk and with kills in between, give what a run in one chunk gives."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform import DataError, LLOutput, LoglikelihoodRequest, evaluate
+from multiform.models.dummy import DummyModel
+from multiform.requests import Response
+from multiform.run import documents, spool
+from multiform.run.store import Store
+
+#: Keys of results files that differ between any two runs.
+CHANGING = ("date", "date_iso", "total_evaluation_time_seconds", "start_time", "end_time", "usage")
+
+ROWS = [
+    {
+        "question": f"What is {number} plus {number}?",
+        "choices": [str(2 * number), str(number), str(number + 7)],
+        "answer": 0 if number % 3 else 1,
+        "passage": f"p{number % 7}",
+        "text": f"A text about the number {number}, " * (1 + number % 3),
+    }
+    for number in range(40)
+]
+HEAD = "dataset_path: rows.jsonl\ntest_split: train\n"
+CHOICES = "doc_to_text: question\ndoc_to_choice: choices\ndoc_to_target: answer\n"
+TASKS = {
+    "ranked": CHOICES + "output_type: multiple_choice\n",
+    "information": CHOICES + "output_type: multiple_choice\nmetric_list: [{metric: acc_mutual_info}, {metric: acc}]\n",
+    "clusters": CHOICES + "metadata: {cluster: passage}\n",
+    "shots": CHOICES + "num_fewshot: 3\nfewshot_split: train\n",
+    "first_shots": CHOICES + "num_fewshot: 2\nfewshot_split: train\nfewshot_config: {sampler: first_n}\n",
+    "written": "output_type: generate_until\ndoc_to_text: question\ndoc_to_target: '{{choices[answer]}}'\n"
+    "generation_kwargs: {until: ['.']}\nmetric_list:\n  - metric: exact_match\n  - metric: bleu\n",
+    "repeated": "output_type: generate_until\nrepeats: 3\ndoc_to_text: question\ndoc_to_target: '{{choices[answer]}}'\n"
+    "generation_kwargs: {until: ['.'], do_sample: true, temperature: 0.7}\n"
+    "filter_list:\n  - name: first\n    filter: [{function: take_first}]\n"
+    "  - name: most\n    filter: [{function: majority_vote}, {function: take_first}]\n"
+    "metric_list:\n  - metric: exact_match\n",
+    "rolling": "output_type: loglikelihood_rolling\ndoc_to_text: ''\ndoc_to_target: text\n"
+    "metric_list:\n  - metric: word_perplexity\n  - metric: bits_per_byte\n",
+    "continued": "output_type: loglikelihood\ndoc_to_text: question\ndoc_to_target: '{{choices[0]}}'\n"
+    "metric_list:\n  - metric: perplexity\n  - metric: acc\n",
+}
+#: What is run: all output types, several forms, groups, clusters, shots that are drawn and that are not.
+RUN = [
+    *("ranked", "information", "clusters@mcqa+cloze", "shots@mcqa+cloze+generate+cot", "first_shots@mcqa+mcqa~3"),
+    *("written", "repeated", "rolling", "continued", "pair@mcqa"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tasks")
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    for name, text in TASKS.items():
+        (folder / f"{name}.yaml").write_text(f"task: {name}\n{HEAD}{text}")
+    group = "group: pair\ntask: [ranked, first_shots]\naggregate_metric_list: [{metric: acc, weight_by_size: true}]\n"
+    (folder / "pair.yaml").write_text(group)
+    return folder
+
+
+class Dying(DummyModel):
+    """The dummy model, which asks for a stop after so many responses: -1 for never."""
+
+    stored = True
+    left = -1
+
+    def __init__(self, left: int = -1, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.left = left
+        self.asked: list[LoglikelihoodRequest] = []
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+        for response in super().loglikelihood(requests):
+            self.asked.append(requests[response[0]])
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            yield response
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """The files of a finished run, by what their names begin with."""
+    files: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*.json*")):
+        name = path.name.rpartition("_")[0]
+        assert name not in files
+        files[name] = path.read_text()
+    results = json.loads(files["results"])
+    return files | {"results": json.dumps({k: v for k, v in results.items() if k not in CHANGING})}
+
+
+def run(folder: Path, out: Path, **options: Any) -> Any:
+    options = {"model": "dummy", "tasks": RUN, "use_cache": False, "bootstrap_iters": 100, **options}
+    return evaluate(include_path=folder, output_path=out, log_samples=True, **options)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of about 40 requests, and hardly any sample in memory."""
+    monkeypatch.setattr(documents, "CHUNK_REQUESTS", 40)
+    monkeypatch.setattr(documents, "FEW_DOCUMENTS", 0)
+    monkeypatch.setattr(spool, "IN_MEMORY", 20_000)
+    monkeypatch.setattr(documents, "IN_MEMORY", 20_000)
+    monkeypatch.setattr(spool, "_BLOCK", 8)
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The files of a run of all tasks in one chunk."""
+    out = tmp_path_factory.mktemp("whole")
+    run(folder, out)
+    return contents(out)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_run_in_chunks_writes_the_bytes_of_a_run_in_one(folder: Path, whole: dict[str, Any], tmp_path: Path) -> None:
+    results = run(folder, tmp_path)
+    assert contents(tmp_path) == whole
+    assert isinstance(next(form for form in results.forms if form.task == "shots").samples, spool.SpooledSamples)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("kills", [[1], [30, 70, 5], [200, 1, 1]])
+def test_a_run_that_is_killed_again_and_again_writes_them_as_well(
+    folder: Path, whole: dict[str, Any], tmp_path: Path, kills: list[int]
+) -> None:
+    store, asked = tmp_path / "answers.db", []
+    for left in kills:
+        model = Dying(left)
+        with pytest.raises(KeyboardInterrupt):
+            run(folder, tmp_path / "out", model=model, use_cache=store)
+        asked += model.asked[:-1]
+    model = Dying()
+    run(folder, tmp_path / "out", model=model, use_cache=store)
+    asked += model.asked
+    assert len(asked) == len(set(asked))
+    files = {
+        name: text.replace('"CUSTOM"', '"dummy"') if name == "results" else text
+        for name, text in contents(tmp_path / "out").items()
+    }
+    for name, text in whole.items():
+        if name != "results":
+            assert files[name] == text
+    mine, theirs = json.loads(files["results"]), json.loads(whole["results"])
+    for key in ("results", "groups", "configs", "n-samples", "task_hashes", "intervals", "forms", "across_forms"):
+        assert mine[key] == theirs[key], key
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("rule", [{"until_ci": 0.12}, {"budget": 150}])
+def test_runs_that_stop_early_are_the_same_in_chunks(
+    folder: Path, tmp_path: Path, rule: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(folder, tmp_path / "chunks", tasks="shots@mcqa+cloze+generate", **rule)
+    monkeypatch.undo()
+    run(folder, tmp_path / "whole", tasks="shots@mcqa+cloze+generate", **rule)
+    assert contents(tmp_path / "chunks") == contents(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_samples_on_disk_are_those_in_memory(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spooled = run(folder, tmp_path / "chunks")
+    monkeypatch.undo()
+    held = run(folder, tmp_path / "whole")
+    assert spooled.samples() == held.samples()
+    for mine, theirs in zip(spooled.forms, held.forms, strict=True):
+        assert mine.samples == theirs.samples
+        assert pickle.loads(pickle.dumps(mine.samples)) == theirs.samples
+        assert [type(value) for sample in mine.samples for value in sample.values.values()] == [
+            type(value) for sample in theirs.samples for value in sample.values.values()
+        ]
+        assert mine.samples[-1].sample == theirs.samples[-1].sample
+        assert (mine.n, mine.ties, mine.endings) == (theirs.n, theirs.ties, theirs.endings)
+    assert repr(spooled.table()) == repr(held.table())
+
+
+class Slow(Dying):
+    """Takes a moment for each response, in which documents are checked ahead."""
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+        for response in super().loglikelihood(requests):
+            time.sleep(0.01)
+            yield response
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_mistake_in_the_last_document_ends_a_run_early_and_everything_is_stored(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [*ROWS * 10, {**ROWS[0], "choices": "none"}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "wrong.yaml").write_text(f"task: wrong\n{HEAD}{CHOICES}output_type: multiple_choice\n")
+    monkeypatch.setattr(documents, "_AHEAD_SHARE", 1.0)
+    model, store = Slow(), Store(tmp_path / "answers.db")
+    with pytest.raises(DataError, match="doc 400"):
+        evaluate(model=model, tasks=str(tmp_path / "wrong.yaml"), use_cache=store.path)
+    assert 0 < len(model.asked) < 600, "documents are not checked before their turn"
+    assert len(store.known(model.identity, model.asked)) == len(set(model.asked))
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_mistake_in_any_of_the_first_documents_is_found_before_the_model_runs(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "right.yaml").write_text(f"task: right\n{HEAD}{CHOICES}output_type: multiple_choice\n")
+    (tmp_path / "wrong.yaml").write_text(f"task: wrong\n{HEAD}{CHOICES}formats: mcqa\n".replace("question", "qestion"))
+    model = Dying()
+    with pytest.raises(DataError, match="question"):
+        evaluate(model=model, tasks=[str(tmp_path / "right.yaml"), str(tmp_path / "wrong.yaml")])
+    assert not model.asked
+
+
+def test_a_small_run_is_one_chunk(folder: Path) -> None:
+    """So that its requests are planned together, and every mistake shows before the model is loaded."""
+    asked: list[int] = []
+
+    class Counting(DummyModel):
+        def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+            asked.append(len(requests))
+            return super().loglikelihood(requests)
+
+    evaluate(model=Counting(), tasks=["quiz@mcqa+cloze", "ranked"], include_path=folder)
+    assert len(asked) == 1

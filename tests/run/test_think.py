@@ -1,0 +1,181 @@
+"""`think`: the model thinks, and then the choices are scored after its thought."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from multiform import Completion, LLOutput, TaskManager, UsageError, evaluate
+from multiform.errors import ConfigError
+from multiform.formats import ThinkFormat
+from multiform.models.dummy import DummyModel
+from multiform.results.read import read_results
+from multiform.run.rescoring import rescore
+
+#: A chat template with thoughts, as Qwen's; written for these tests.
+TEMPLATE = (
+    "{% for m in messages %}<|{{ m.role }}|>\n"
+    "{% if m.reasoning_content is defined %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
+    "{{ m.content }}<|end|>\n{% endfor %}{% if add_generation_prompt %}<|assistant|>\n"
+    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
+)
+
+
+class Thinker(DummyModel):
+    """Finds the choice most likely that its thought names; with `cut`, thoughts run into the limit."""
+
+    name = identity = "thinker"
+    stored = True
+
+    def __init__(self, *, cut: bool = False, thoughts: tuple[str, ...] = ("D",), variables: Any = None) -> None:
+        super().__init__()
+        self.cut, self.thoughts, self.variables = cut, thoughts, variables or {}
+        self.generated: list[Any] = []
+        self.scored: list[Any] = []
+
+    def apply_chat_template(self, messages, *, add_generation_prompt=True):
+        from jinja2 import Template
+
+        text = Template(TEMPLATE).render(
+            messages=messages, add_generation_prompt=add_generation_prompt, **self.variables
+        )
+        return text if add_generation_prompt else text.removesuffix("<|end|>\n")
+
+    def chat_template_text(self):
+        return TEMPLATE
+
+    def generate(self, requests):
+        self.generated += requests
+        for position, request in enumerate(requests):
+            label = self.thoughts[request.sample % len(self.thoughts)]
+            yield position, Completion(f"It must be {label}.", truncated=self.cut)
+
+    def loglikelihood(self, requests):
+        self.scored += requests
+        for position, request in enumerate(requests):
+            named = f"It must be{request.continuation}." in request.context
+            yield position, LLOutput(-0.1 if named else -3.0, is_greedy=named, tokens=1)
+
+
+def run(model, tasks="quiz@think", **options):
+    return evaluate(model=model, tasks=tasks, **{"limit": 3, "use_cache": False, **options})
+
+
+def test_without_a_chat_template_the_choices_are_scored_where_the_answer_would_be_named():
+    model = Thinker()
+    [form] = run(model).forms
+    thought = model.generated[0]
+    assert thought.context.endswith("one of A, B, C or D.")
+    assert thought.gen_kwargs["until"] == ["The best answer is"]
+    assert len(model.scored) == 12
+    expected = f"{thought.context}It must be D.\nThe best answer is"
+    assert {request.context for request in model.scored[:4]} == {expected}
+    assert [request.continuation for request in model.scored[:4]] == [" A", " B", " C", " D"]
+    assert [sample.prediction for sample in form.samples] == [3, 3, 3]
+
+
+def test_under_a_template_with_thoughts_the_thought_is_the_models_own():
+    model = Thinker()
+    run(model, apply_chat_template=True)
+    thought = model.generated[0]
+    assert thought.context.endswith("<|assistant|>\n<think>\n")
+    assert thought.gen_kwargs["until"] == ["</think>"]
+    assert model.scored[0].context == f"{thought.context}It must be D.\n</think>\n\nThe best answer is"
+
+
+def test_where_thinking_is_switched_off_the_model_reasons_in_plain_text():
+    model = Thinker(variables={"enable_thinking": False})
+    run(model, apply_chat_template=True)
+    assert model.generated[0].context.endswith("<think>\n\n</think>\n\n")
+    assert model.generated[0].gen_kwargs["until"] == ["The best answer is"]
+    assert model.scored[0].context == f"{model.generated[0].context}It must be D.\nThe best answer is"
+
+
+def test_texts_are_scored_without_labels():
+    config = TaskManager().load("quiz")[0].replace(formats={"type": "think", "choice_labels": None})
+    model = Thinker()
+    run(model, config, limit=1)
+    assert [request.continuation for request in model.scored] == [" Mars", " Saturn", " Venus", " Mercury"]
+    assert model.scored[0].context.endswith("\nThe final answer is")
+
+
+def test_cut_off_thoughts_are_closed_scored_and_counted():
+    model = Thinker(cut=True)
+    text = str(run(model, apply_chat_template=True, gen_kwargs={"max_gen_toks": 2048}))
+    assert model.scored[0].context.endswith("It must be D.\n</think>\n\nThe best answer is")
+    assert (
+        "quiz@think: 3 of 3 thoughts were cut off at 2,048 tokens; the choices are scored after what there was" in text
+    )
+
+
+def test_a_thought_leaves_room_for_its_end_and_the_choices():
+    model = Thinker()
+    run(model, apply_chat_template=True)
+    limit = model.generated[0].gen_kwargs["max_gen_toks"]
+    assert limit == f"context-{len('</think>') + len(chr(10)) * 3 + len('The best answer is A')}"
+
+
+def test_repeats_score_the_choices_after_every_thought():
+    config = TaskManager().load("quiz@think")[0].replace(
+        repeats=3, metric_list=[{"metric": "acc", "reduction": "avg@3+pass@2+maj@3+cons@3"}]
+    )  # fmt: skip
+    model = Thinker(thoughts=("D", "A", "D"))
+    [form] = run(model, config, limit=1).forms
+    assert len({request.sample for request in model.generated}) == 3
+    assert len(model.scored) == 8, "two repeats had the same thought, whose choices are scored once"
+    assert form.samples[0].prediction == [3, 0, 3]
+    values = {name: round(value, 4) for name, value in form.samples[0].values.items()}
+    del values["acc_norm"]  # of the first thought
+    assert values == {"avg@3(acc)": 0.6667, "pass@2(acc)": 1.0, "maj@3(acc)": 1.0, "cons@3(acc)": 1.0}
+
+
+def test_votes_of_a_metric_that_may_pick_another_choice_are_refused():
+    config = TaskManager().load("quiz@think")[0].replace(
+        repeats=3, metric_list=[{"metric": "acc_norm", "reduction": "maj@3"}]
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match="votes are for the choice that acc picks"):
+        run(Thinker(), config, limit=1)
+
+
+def test_samples_and_store_have_both_stages(tmp_path):
+    options = {"use_cache": tmp_path / "store.db", "output_path": tmp_path / "out", "log_samples": True}
+    first = run(Thinker(), **options)
+    [path] = (tmp_path / "out").rglob("samples_*.jsonl")
+    line = json.loads(path.read_text().splitlines()[0])
+    assert line["resps"][0] == ["It must be D."]
+    assert line["loglikelihoods"] == [-3.0, -3.0, -3.0, -0.1]
+    assert (line["num_tokens"], line["prediction"]) == ([1, 1, 1, 1], 3)
+    read = read_results(next((tmp_path / "out").rglob("results_*.json")))
+    assert [s.outputs for s in read.forms[0].samples] == [s.outputs for s in first.forms[0].samples]
+    again = Thinker()
+    assert dict(run(again, **options)) == dict(first)
+    assert (again.generated, again.scored) == ([], [])
+    assert rescore(tmp_path / "out")["quiz@think"] == first["quiz@think"]
+
+
+@pytest.mark.parametrize(("model", "reason"), [
+    ("anthropic", "the model 'anthropic' gives no log-likelihoods, which 'quiz@think' scores"),
+    ("openai-chat", "'quiz@think' scores choices after a thought, and this server begins a new answer instead"),
+])  # fmt: skip
+def test_servers_that_get_messages_are_refused(model, reason):
+    arguments = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    with pytest.raises(UsageError, match=reason):
+        evaluate(model=model, model_args=arguments, tasks="quiz@think", limit=1)
+
+
+@pytest.mark.parametrize(("keys", "message"), [
+    ({"scored": "generation"}, "after a thought, labels or texts are scored, not generation"),
+    ({"after_thought": " "}, "it marks where a thought ends"),
+    ({"gen_prefix": "The answer is"}, "the answer begins after the thought, not in the prompt"),
+])  # fmt: skip
+def test_settings_that_do_not_fit_are_refused(keys, message):
+    with pytest.raises(ConfigError, match=message):
+        ThinkFormat(**keys)
+
+
+def test_a_few_shot_example_ends_in_the_answer():
+    model = Thinker()
+    run(model, num_fewshot=1, limit=1)
+    assert "one of A, B, C or D.\nThe best answer is " in model.generated[0].context
