@@ -104,6 +104,12 @@ class OutputKind(ABC):
         With `all_repeats` all repeats are one outcome, as a task's own metric takes them.
         """
 
+    def turn_outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[list[Outcome]]:
+        """The outcomes of each turn of a conversation; any other sample has one turn."""
+        return [self.outcomes(sample, outputs, results, all_repeats=all_repeats)]
+
     @abstractmethod
     def check_requests(self, sample: Sample) -> None:
         """Refuse requests of a task's own `construct_requests` that the metrics could not be computed from."""

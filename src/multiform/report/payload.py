@@ -14,7 +14,7 @@ from multiform.report.forms import form_entry, group_entry, question_heads, shor
 from multiform.report.overview import overview
 from multiform.report.pictures import pictures_of
 from multiform.report.sample import primary_samples, sample_entry
-from multiform.report.turns import Question, with_questions
+from multiform.report.turns import Question, shown_prompt, with_questions
 from multiform.results.notes import stop_lines
 from multiform.results.provenance import usage_words
 from multiform.results.results import Results
@@ -95,7 +95,7 @@ class ReportParts:
         known = self._heads.setdefault(form.task, {})
         fresh = [(sample.doc_id, question.text) for sample, question in asked if sample.doc_id not in known]
         known.update(zip((doc for doc, _ in fresh), question_heads([text for _, text in fresh]), strict=True))
-        lengths = [len(sample.sample.prompt) for sample in samples] if lengths is None else lengths
+        lengths = [len(shown_prompt(sample)) for sample in samples] if lengths is None else lengths
         short = self.shorts[form.format_label or "as written"]
         return {**form_entry(form, run, samples, short, lengths), "block_size": BLOCK}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from multiform.forms import ScoredSample
 from multiform.prompts.media import Media
-from multiform.report.turns import chat_turns
+from multiform.report.turns import chat_turns, shown_prompt
 from multiform.requests import Completion, LLOutput, RollingRequest
 from multiform.results.export import sample_row
-from multiform.results.notes import is_unread
+from multiform.results.extraction import is_unread
 from multiform.results.samples import choices_and_labels
 from multiform.results.values import FormResult
 
@@ -75,7 +75,7 @@ def margin(sample: ScoredSample) -> float | None:
 
 def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
     """A sample in full; the question begins at `question_start` of its prompt. What it does not have is left out."""
-    row = sample_row(sample)
+    row = {**sample_row(sample), "prompt": shown_prompt(sample)}
     names = ("prompt", "choices", "labels", "loglikelihoods", "gold", "picked", "raw", "extracted")
     completions = [output for output in sample.outputs if isinstance(output, Completion)]
     tokens = [output.tokens for output in sample.outputs if isinstance(output, LLOutput)]

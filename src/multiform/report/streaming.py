@@ -20,7 +20,7 @@ from multiform.forms import ScoredSample
 from multiform.hashing import sha256
 from multiform.report.payload import BLOCK, ReportParts
 from multiform.report.sample import sample_entry
-from multiform.report.turns import Question, with_questions
+from multiform.report.turns import Question, shown_prompt, with_questions
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.compare import compare_forms
 from multiform.results.export import json_line
@@ -152,7 +152,7 @@ class StreamedReport:
                     others.append(small.sample(sample, form.cluster))
 
         for sample, question in with_questions(form, primary()):
-            lengths.append(len(sample.sample.prompt))
+            lengths.append(len(shown_prompt(sample)))
             index.questions.append(question.start)
             asked.append((small.sample(sample, form.cluster), Question(question.start, question.text[:_QUESTION])))
         index.places.extend(places)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiform.forms import ScoredSample
+from multiform.requests import GenerationRequest
 from multiform.results.values import FormResult
 
 #: How chat templates begin a turn, with its role, and how they end it.
@@ -44,6 +45,12 @@ class Question:
 
     start: int
     text: str
+
+
+def shown_prompt(sample: ScoredSample) -> str:
+    """The prompt of a sample; of a conversation the last one, which has all that was said before."""
+    contexts = [item.request.context for item in sample.instances if isinstance(item.request, GenerationRequest)]
+    return contexts[-1] if len(contexts) == len(sample.outputs) > 0 else sample.sample.prompt
 
 
 def chat_turns(prompt: str) -> list[ChatTurn]:
@@ -117,7 +124,7 @@ def with_questions(form: FormResult, samples: Iterable[ScoredSample]) -> Iterato
     description = str(form.config.get("description") or "")
     window: list[tuple[ScoredSample, _Asked]] = []
     for sample in samples:
-        window.append((sample, _asked(sample.sample.prompt)))
+        window.append((sample, _asked(shown_prompt(sample))))
         if len(window) > 1:
             at = len(window) - 2
             yield window[at][0], _question(window, at, shots, delimiter, description)

@@ -16,7 +16,8 @@ from multiform.forms import ScoredSample
 from multiform.paths import replace_output, safe_name
 from multiform.prompts.media import binary_summary
 from multiform.requests import Completion, LLOutput
-from multiform.results.notes import extraction_of, failures_of
+from multiform.results.extraction import extraction_of
+from multiform.results.notes import failures_of
 from multiform.results.samples import choices_and_labels, sample_lines, task_hash
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate

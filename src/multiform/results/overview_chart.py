@@ -10,7 +10,7 @@ from multiform.errors import DataError
 from multiform.results.chart_spec import ChartAxis, ChartPanel, ChartSpec, describe_chart, metric_axis
 from multiform.results.charts import direction_words, family_of, metric_name, scored_forms
 from multiform.results.compare import chance_level, metric_family, scoring_of
-from multiform.results.notes import is_unread
+from multiform.results.extraction import is_unread
 from multiform.results.values import FormResult, GroupResult, ResultsData
 
 
