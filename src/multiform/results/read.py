@@ -1,4 +1,5 @@
-"""Read results back from files: those of Multiform and lm-eval, Inspect's logs and records of Every Eval Ever."""
+"""Read results back from files: those of Multiform and lm-eval, Inspect's logs, records of Every Eval Ever and HELM's
+run folders."""
 
 from __future__ import annotations
 
@@ -129,7 +130,11 @@ def results_files(path: Path) -> list[Path]:
 
 
 def _foreign_files(folder: Path) -> list[Path]:
-    """Inspect's logs and records of Every Eval Ever, the newest last; of the logs of one run, the last."""
+    """Logs and records of other tools, the newest last; of the logs of one run, the last."""
+    from multiform.results.exchange.helm import helm_files
+
+    if runs := helm_files(folder):
+        return runs
     files = [file for file in folder.rglob("*") if file.suffix in (".json", ".eval") and _FOREIGN.match(file.name)]
     by_run: dict[Any, Path] = {}
     for file in sorted(files, key=lambda file: (_modification_time(file), file.name)):
@@ -172,6 +177,14 @@ def _foreign_run(log: dict[str, Any], file: Path) -> RecordedRun:
     return RecordedRun(file, run.results, run.lines)
 
 
+def _helm_run(file: Path) -> RecordedRun | None:
+    """The run of HELM that a file stands for; None for any other file."""
+    from multiform.results.exchange.helm import read_helm_run
+
+    run = read_helm_run(file)
+    return None if run is None else RecordedRun(file, run.results, run.lines)
+
+
 def partial_results_files(folder: Path) -> list[Path]:
     """The results files of runs that were stopped or failed, the newest last."""
     return sorted(folder.rglob(f"{_PARTIAL}*.json"), key=_modification_time)
@@ -210,6 +223,8 @@ def recorded_run(file: Path) -> RecordedRun:
     """The run of a results file."""
     hint = "name a results_<date>.json of Multiform or of lm-eval"
     try:
+        if (run := _helm_run(file)) is not None:
+            return run
         if (log := _foreign_log(file)) is not None:
             return _foreign_run(log, file)
         results = read_json(file)
