@@ -23,6 +23,7 @@ from tools.benchmarks import (
     rerun,
     scoring,
     startup,
+    streams,
     workers,
 )
 from tools.benchmarks.rows import Row, print_rows, say
@@ -38,6 +39,7 @@ MEASUREMENTS = {
     "architectures": architectures.measure,
     "forms": forms.measure,
     "report": report.measure,
+    "streams": streams.measure,
     "driver": driver.measure,
     "workers": workers.measure,
 }
