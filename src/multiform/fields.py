@@ -45,7 +45,7 @@ class Field:
 
     @classmethod
     def text(cls, spec: FieldSpec) -> Field:
-        """Compile a text, in which a word that is no column stands for itself."""
+        """Compile a text, in which a word that is not a column stands for itself."""
         if isinstance(spec, str) and not has_markup(spec):
             return cls(spec, lambda doc: doc.get(spec, spec))
         return cls.of(spec)

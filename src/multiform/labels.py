@@ -128,7 +128,7 @@ def gold_index(
     """The 0-based index of the right choice, or a list of them when the answer is a list.
 
     An answer may be an index, one of a list of labels, a letter, a 1-based digit string, a choice's text or a bool.
-    Roman numerals are no answers, as "I" is a letter as well; if a dataset has them, `labels` lists them.
+    Roman numerals are not answers, as "I" is a letter as well; if a dataset has them, `labels` lists them.
     With a `base` of 0 or 1, numbers and digit strings count from it.
 
     >>> gold_index(2, "xyz"), gold_index("B", ["x", "y"]), gold_index("2", ["x", "y"])
@@ -183,7 +183,7 @@ def digit_answers(answer: Any) -> list[str]:
 def digit_base(answer: Any, choices: Sequence[Any], labels: Sequence[Any] = ()) -> int | None:
     """Whether the digits of an answer count from 0 or from 1, if that is certain.
 
-    A label of the document says it, and so do a 0, and the number of choices; the text of a choice is no number of one.
+    A label of the document says it, and so do a 0, and the number of choices; the text of a choice is not its number.
 
     >>> digit_base("0", "xyz"), digit_base("3", "xyz"), digit_base("1", "xyz"), digit_base("3", ["3", "4", "5"])
     (0, 1, None, None)
@@ -253,7 +253,7 @@ def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str],
     if isinstance(answer, int):
         return _in_range(answer - (base or 0), choices)
     if not isinstance(answer, str):
-        raise _answer_error(answer, choices, "it is no index, label or text")
+        raise _answer_error(answer, choices, "it is not an index, label or text")
     readings = _readings(answer, choices, labels, 1 if base is None else base)
     if len(readings) > 1:
         ways = " or ".join(f"{index} as a {way}" for index, way in readings.items())

@@ -49,9 +49,9 @@ def define_broken(name):
 
 def test_a_format_whose_dataclass_fails_is_refused_wherever_it_is_used():
     define_broken("broken")
-    with pytest.raises(ConfigError, match="format 'broken' cannot be used: Broken is no finished dataclass"):
+    with pytest.raises(ConfigError, match="format 'broken' cannot be used: Broken is not a complete dataclass"):
         FormatConfig.by_name("broken")
-    with pytest.raises(ConfigError, match="Broken is no finished dataclass"):
+    with pytest.raises(ConfigError, match="Broken is not a complete dataclass"):
         supported_formats(None, FieldMapping("question", "choices", "answer"))
 
 
@@ -60,7 +60,7 @@ def test_a_format_that_changes_fields_without_a_decorator_is_refused_instead_of_
         format_name = "numbers"
         choice_labels = "numbers"
 
-    with pytest.raises(ConfigError, match=r"Numbers is no finished dataclass; decorate it with @dataclass\(frozen"):
+    with pytest.raises(ConfigError, match=r"Numbers is not a complete dataclass; decorate it with @dataclass\(frozen"):
         FormatConfig.by_name("numbers")
 
 

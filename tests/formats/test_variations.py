@@ -176,7 +176,7 @@ def registry_format(monkeypatch):
         ("cloze[labels=roman]", "labels=roman does not fit format 'cloze'"),
         ("cloze[order=reverse]", "does not show the choices"),
         ("mcqa[order=abd]", "no order of choices is called 'abd'"),
-        ("mcqa[draw=x]", "draw=x is no whole number"),
+        ("mcqa[draw=x]", "draw=x is not a whole number"),
         ("mcqaa[labels=roman]", "unknown format 'mcqaa'"),
         ("[labels=roman]", "the task has no format that could be varied"),
     ],

@@ -34,7 +34,7 @@ def config(choices: list[str], delimiter: str) -> TaskConfig:
 
 
 def test_an_empty_choice_is_an_error_before_a_model_runs() -> None:
-    with pytest.raises(DataError, match=r"choice 2 is empty, so that its log-likelihood would be 0"):
+    with pytest.raises(DataError, match=r"choice 2 is empty, so its log-likelihood would be 0"):
         evaluate(model="dummy", tasks=config(["yes", ""], ""))
 
 

@@ -80,7 +80,7 @@ def test_a_metric_that_evaluate_does_not_have_is_an_error(monkeypatch):
 
 @pytest.mark.parametrize("name", ["./wer", "../wer", "/tmp/wer", "a/b/c", "wer/", "", ".."])
 def test_a_metric_of_the_hub_is_no_path(name):
-    with pytest.raises(ConfigError, match="is no name on the hub"):
+    with pytest.raises(ConfigError, match="is not a name on the hub"):
         scoring("generate_until", {"metric": name, "hf_evaluate": True})
 
 

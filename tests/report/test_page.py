@@ -16,8 +16,8 @@ from multiform.forms import ScoredSample
 from multiform.report import write_report
 from multiform.requests import Completion
 from multiform.results.compare import compare_forms
+from multiform.results.extraction import is_unread
 from multiform.results.form_comparison import FormComparison
-from multiform.results.notes import is_unread
 from multiform.results.run_comparison import compare_runs
 from multiform.results.values import FailedDoc
 

@@ -11,7 +11,8 @@ import pytest
 
 from multiform import Completion, Model, Results, evaluate
 from multiform.results.export import to_json
-from multiform.results.notes import extraction_of, form_notes
+from multiform.results.extraction import extraction_of
+from multiform.results.notes import form_notes
 from tests.task_files import extracting
 
 ANSWERS = [" B. blue", " C", "red or blue? rather blue", "who knows"]

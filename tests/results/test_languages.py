@@ -10,7 +10,9 @@ import pytest
 
 import multiform
 from multiform.errors import UsageError
+from multiform.report.overview import overview
 from multiform.results.languages import language_spreads, languages_text
+from multiform.results.read import read_results
 
 FAMILY = """
 group: family
@@ -61,10 +63,33 @@ def test_without_a_statement_the_spread_is_unpaired_and_says_so(family: Any) -> 
     assert "metadata.parallel" in languages_text(results)
 
 
+def test_families_are_columns_of_one_table_and_part_of_the_files_and_the_report(family: Any, tmp_path: Path) -> None:
+    folder = family("parallel: number, ")
+    results = run(folder, languages=["de", "hi"], output_path=tmp_path / "run", log_samples=True)
+    lines = languages_text(results).splitlines()
+    assert lines[0].split() == ["family@mcqa:native"]
+    assert sorted(line.split()[0] for line in lines[2:4]) == ["de", "hi"]
+    assert [line.split("  ")[0] for line in lines[4:8]] == ["best − worst", "95 % interval", "p", "rows"]
+    assert lines[8] == "family@mcqa:native: rows are paired by number"
+    (file,) = (tmp_path / "run").rglob("results_*.json")
+    written = json.loads(file.read_text())["across_languages"]["family@mcqa:native"]
+    assert set(written["scores"]) == {"de", "hi"}
+    assert written["paired"] == 12
+    assert written["spread"]["value"] == pytest.approx(language_spreads(results)[0].spread.value)
+    again = read_results(tmp_path / "run")
+    assert language_spreads(again)[0].to_dict() == language_spreads(results)[0].to_dict()
+    facts = overview([again], ["a"])["facts"]
+    assert "2 languages of family@mcqa:native" in next(
+        f["words"] for f in facts if f["name"] == "best − worst language"
+    )
+
+
 def test_columns_that_do_not_tell_rows_apart_pair_nothing(family: Any) -> None:
     (spread,) = language_spreads(run(family("parallel: answer, ")))
     assert spread.paired is None
     assert "does not tell the rows" in spread.how
+    (spread,) = language_spreads(run(family("parallel: [number, link], ")))
+    assert spread.how == "rows of family_de have no number, link"
 
 
 def test_a_language_that_the_family_lacks_is_refused(family: Any) -> None:

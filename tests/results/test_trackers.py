@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import signal as signals
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -107,6 +110,48 @@ def test_a_slow_tracker_is_waited_for_a_while_only() -> None:
     assert time.monotonic() - started < 5
 
 
+def test_scores_are_told_while_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trackers, "RUNNING_PAUSE", 0.0)
+    recorder = Recorder()
+    results = run(track=recorder, model=Slow())
+    running = [scores for name, scores in recorder.calls if name == "log"][:-1]
+    assert len(running) >= 2
+    assert all(name.startswith("running/") for scores in running for name in scores)
+    counts = [scores["running/documents"] for scores in running]
+    assert counts == sorted(counts)
+    assert running[-1]["running/quiz@mcqa/acc,none"] == pytest.approx(results["quiz@mcqa"]["acc"], abs=0.5)
+
+
+class Slow(DummyModel):
+    """Takes a moment for each response."""
+
+    def loglikelihood(self, requests: Any) -> Any:
+        for response in super().loglikelihood(requests):
+            time.sleep(0.01)
+            yield response
+
+
+def test_a_slow_tracker_misses_scores_of_the_run_and_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trackers, "RUNNING_PAUSE", 0.0)
+    recorder = Recorder(seconds=0.2)
+    run(track=recorder, model=Slow())
+    assert recorder.calls[-1][0] == "finish"
+    assert len(recorder.calls) < 12  # of 12 documents
+
+
+def test_a_tracker_that_fails_on_the_way_is_told_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(Recorder):
+        def log(self, scores: Mapping[str, float]) -> None:
+            if any(name.startswith("running/") for name in scores):
+                raise OSError("no space left on device")
+            super().log(scores)
+
+    monkeypatch.setattr(trackers, "RUNNING_PAUSE", 0.0)
+    recorder = Full()
+    assert run(track=recorder, model=Slow()).status == "complete"
+    assert [name for name, _ in recorder.calls][-2:] == ["log", "finish"]
+
+
 def test_secrets_are_not_told() -> None:
     recorder = Recorder()
     Tracking([recorder], {"model_args": {"api_key": SECRET, "model": "m"}}).finish(None, "complete")
@@ -151,7 +196,7 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wandb.teardown()  # its own process writes the file when it ends
     (record,) = tmp_path.rglob("offline-run-*/run-*.wandb")
     content = wandb_records(record.read_bytes())
-    for text in (b"quiz@mcqa/acc,none", b"cluster", b"complete", b"samples"):
+    for text in (b"quiz@mcqa/acc,none", b"cluster", b"complete", b"samples", b"report.html"):
         assert text in content
 
 
@@ -166,6 +211,8 @@ def test_trackio_locally(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         logged |= entry
     assert logged["quiz@mcqa/acc,none"] == results["quiz@mcqa"]["acc"]
     assert logged["complete"] == 1
+    blobs = [file.read_bytes() for file in tmp_path.rglob("blobs/sha256/*/*")]
+    assert any(b"<title>" in blob for blob in blobs)  # the report
 
 
 def test_mlflow_locally(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,4 +224,44 @@ def test_mlflow_locally(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     (found,) = client.search_runs([client.get_experiment_by_name("evals").experiment_id])
     assert (found.info.status, found.data.params["limit"]) == ("FINISHED", "6")
     assert found.data.metrics["quiz.mcqa/acc.none"] == results["quiz@mcqa"]["acc"]
-    assert {file.path for file in client.list_artifacts(found.info.run_id)} == {"results.json", "samples.jsonl"}
+    files = {file.path for file in client.list_artifacts(found.info.run_id)}
+    assert files >= {"results.json", "samples.jsonl", "report.html"}
+
+
+KILLED = """
+import sys
+from multiform import evaluate
+from multiform.models.dummy import DummyModel
+from multiform.results.exchange import trackers
+trackers.RUNNING_PAUSE = 0.0
+class Slow(DummyModel):
+    def loglikelihood(self, requests):
+        import time
+        for response in super().loglikelihood(requests):
+            time.sleep(0.05)
+            yield response
+arguments = {"tracking_uri": sys.argv[1], "experiment": "evals"}
+evaluate(model=Slow(), tasks="quiz@mcqa", progress=False, mlflow_args=arguments)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("signal", "status"), [("SIGKILL", "RUNNING"), ("SIGTERM", "KILLED")])
+def test_a_kill_leaves_a_run_that_says_so(signal: str, status: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow = pytest.importorskip("mlflow")
+    store = f"file://{tmp_path / 'store'}"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, store])
+    client = mlflow.tracking.MlflowClient(tracking_uri=store)
+    end = time.monotonic() + 60
+    found = None
+    while found is None or "running/documents" not in found.data.metrics:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+        experiment = client.get_experiment_by_name("evals")
+        found = next(iter(client.search_runs([experiment.experiment_id])), None) if experiment else None
+    process.send_signal(getattr(signals, signal))
+    process.wait(60)
+    again = client.get_run(found.info.run_id)
+    assert again.info.status == status
+    assert "running/quiz.mcqa/acc.none" in again.data.metrics

@@ -105,7 +105,7 @@ def test_requests_are_tied_to_their_document_however_they_are_returned(fields, r
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        ("text", "construct_requests returned 'text', which is no request"),
+        ("text", "construct_requests returned 'text', which is not a request"),
         ([LoglikelihoodRequest("a", "b")], "construct_requests made 1 log-likelihood requests for 2 choices"),
         ([GenerationRequest("a")] * 2, "construct_requests made 0 log-likelihood requests for 2 choices"),
     ],

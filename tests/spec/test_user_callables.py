@@ -88,7 +88,9 @@ def test_a_registered_aggregation_and_reduction_that_cannot_be_called_are_refuse
 
 def test_a_scorer_that_is_no_scorer_is_refused(writing):
     register_scorer("function")(no_arguments)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="scorer: scorer 'function' is no_arguments, which is no subclass of Scorer"):
+    with pytest.raises(
+        ConfigError, match="scorer: scorer 'function' is no_arguments, which is not a subclass of Scorer"
+    ):
         writing(scorer="function")
 
 
@@ -145,7 +147,7 @@ class NoSeed(Sampler):
     [
         (NoExclusion, r"sampler 'mine': NoExclusion\.sample cannot be called: got an unexpected keyword argument"),
         (NoSeed, r"sampler 'mine': NoSeed\.__init__ cannot be called"),
-        (no_arguments, "sampler 'mine' is no_arguments, which is no subclass of Sampler"),
+        (no_arguments, "sampler 'mine' is no_arguments, which is not a subclass of Sampler"),
     ],
 )
 def test_a_sampler_that_cannot_be_called_is_refused(choosing, kind, message):

@@ -55,7 +55,7 @@ def _execute(options: argparse.Namespace) -> int:
             if doc_id in indexes:
                 _print_sample(form, sample, as_json=options.json)
                 if form.renderer.kind.has_stages and not options.json:
-                    _print_next_stage(form, sample, template)
+                    _print_next_stages(form, sample, template)
     return 0
 
 
@@ -111,16 +111,19 @@ def _print_requests(requests: Sequence[dict[str, Any]]) -> None:
     print()
 
 
-def _print_next_stage(form: Form, sample: Sample, template: ChatTemplate | None) -> None:
+def _print_next_stages(form: Form, sample: Sample, template: ChatTemplate | None) -> None:
     """Print the requests that follow once the first ones have responses, with "…" in the place of each response."""
-    from multiform.requests import Completion
+    from multiform.requests import Completion, GenerationRequest
 
     following = form.continue_sample(sample, [Completion("…")] * len(sample.instances), template)
-    if following is None:
-        return
-    first = len(sample.instances)
-    print(f"=== {form.name} · doc {sample.doc_id} · then, with … for what the model wrote")
-    _print_requests([_request(instance) for instance in following.instances[first:]])
+    while following is not None:
+        added = following.instances[len(sample.instances) :]
+        print(f"=== {form.name} · doc {sample.doc_id} · then, with … for what the model wrote")
+        _print_requests([_request(instance) for instance in added])
+        if not isinstance(added[0].request, GenerationRequest):  # scored, which no text stands for
+            return
+        sample = following
+        following = form.continue_sample(sample, [Completion("…")] * len(sample.instances), template)
 
 
 def _sample_dict(form: Form, sample: Sample) -> dict[str, Any]:

@@ -204,7 +204,7 @@ def _words(format: FormatConfig) -> dict[str, tuple[str, str]]:
 
 def _word(text: str | None, words: Mapping[str, str]) -> tuple[str, str] | None:
     """A text that is one of the words, in any case, and marks: the word and the marks."""
-    # Vowel signs of Indic and Burmese scripts are no word characters to `re`, and no marks after a word either.
+    # Vowel signs of Indic and Burmese scripts are not word characters to `re`, nor marks after a word.
     match = re.fullmatch(
         rf"({'|'.join(map(re.escape, words.values()))})([^\w\u0900-\u109f]*)", text or "", re.IGNORECASE
     )

@@ -248,7 +248,7 @@ class FormatConfig:
             )
         kind: Any = formats.get(name)
         if isinstance(kind, type) and not _is_complete(kind):
-            message = f"format '{name}' cannot be used: {kind.__name__} is no finished dataclass"
+            message = f"format '{name}' cannot be used: {kind.__name__} is not a complete dataclass"
             raise ConfigError(message, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
         base = None if isinstance(kind, type) else kind()
         known = {field.name for field in fields(kind if base is None else base)}

@@ -143,7 +143,7 @@ class COTGenFormat(FormatConfig):
     scorer: str | Mapping[str, Any] | None = "final_answer"
 
     def until(self) -> list[str]:
-        """The beginning of another problem; blank lines are no stop sequences, as reasoning may have some."""
+        """The beginning of another problem; blank lines are not stop sequences, as reasoning may have some."""
         stops = ["\n" + self.question_prefix.rstrip()] if self.question_prefix.strip() else []
         opening = (self.instruction or "").partition("\n")[0][:32]
         if opening and not has_markup(opening):

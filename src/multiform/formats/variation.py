@@ -309,7 +309,7 @@ class Grammar:
         if order is None:
             return None
         if not format.shows_choices:
-            message = f"format '{variation.label}' does not show the choices, so that their order changes nothing"
+            message = f"format '{variation.label}' does not show the choices, so their order changes nothing"
             raise ConfigError(message, where="order", hint="choose a format that does, such as mcqa")
         if not self.orders:
             message = "the task does not allow another order of its choices"
@@ -326,7 +326,7 @@ def draw_number(variation: Variation) -> int:
     """Which draw of few-shot examples a variation has; 0 if it does not say."""
     text = variation.choices.get("draw", "0")
     if not text.isdecimal():
-        raise ConfigError(f"draw={text} is no whole number", where="draw", hint="write e.g. mcqa[draw=2]")
+        raise ConfigError(f"draw={text} is not a whole number", where="draw", hint="write e.g. mcqa[draw=2]")
     return int(text)
 
 

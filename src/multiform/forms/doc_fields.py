@@ -134,7 +134,7 @@ class FieldReader:
         return None
 
     def _is_literal(self, spec: FieldSpec, doc: Doc) -> bool:
-        """Whether a word that is no column can only be meant as itself: a choice, or an answer that nothing reads."""
+        """Whether a word that is not a column can only stand for itself: a choice, or an answer that nothing reads."""
         if not isinstance(spec, str) or spec in doc or has_markup(spec) or self.config.format is not None:
             return False
         choices = self.config.doc_to_choice

@@ -94,7 +94,7 @@ class Form(FormSpec):
         settings = replace(settings, metric=settings.metric or self.settings.metric)
         makes_prompts = not self.hooks.keys().isdisjoint({"doc_to_text", "fewshot_context"})
         if settings.perturbation is not None and makes_prompts and "perturbation" not in self.hooks:
-            message = f"{type(self.task).__name__} makes its prompts itself, so that no perturbation can change them"
+            message = f"{type(self.task).__name__} makes its prompts itself, so no perturbation can change them"
             raise ConfigError(message, where=self.name, hint="run it without a perturbation")
         return self.config.replace(**settings.overrides) if settings.overrides else self.config, settings
 

@@ -104,6 +104,12 @@ class OutputKind(ABC):
         With `all_repeats` all repeats are one outcome, as a task's own metric takes them.
         """
 
+    def turn_outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[list[Outcome]]:
+        """The outcomes of each turn of a conversation; any other sample has one turn."""
+        return [self.outcomes(sample, outputs, results, all_repeats=all_repeats)]
+
     @abstractmethod
     def check_requests(self, sample: Sample) -> None:
         """Refuse requests of a task's own `construct_requests` that the metrics could not be computed from."""
@@ -178,7 +184,7 @@ class ChoiceKind(OutputKind):
     def _empty_choice(self, number: int, what: str) -> DataError:
         """The error about a choice without tokens: its log-likelihood would be 0, which no other choice reaches."""
         hint = "drop the document in process_docs, or give every choice a text"
-        message = f"the text of choice {number} {what}, so that its log-likelihood would be 0 and it would always win"
+        message = f"the text of choice {number} {what}, so its log-likelihood would be 0 and it would always win"
         return DataError(message, where=self.form.where("doc_to_choice"), hint=hint)
 
     def _unconditional_prompt(self, *, several_inputs: bool) -> str | None:

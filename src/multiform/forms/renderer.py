@@ -13,13 +13,13 @@ from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, UsageError, locating, running, shorten
 from multiform.fields import Doc
 from multiform.formats.base import after_prefix, written_answer
+from multiform.forms.conversations import Conversation, ConversationKind, output_kind, read_turns
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.media import MediaReader
 from multiform.forms.output_kinds import ChoiceKind
 from multiform.forms.sample import Context, Sample
 from multiform.forms.samplers import FewshotExamples
 from multiform.forms.spec import FormSpec
-from multiform.forms.thought_kind import output_kind
 from multiform.prompts.prompt import (
     ChatTemplate,
     Content,
@@ -118,7 +118,7 @@ def read_requests(returned: Any, doc_id: int, *, where: str | None) -> list[Inst
     items = [] if returned is None else list(returned) if isinstance(returned, list | tuple) else [returned]
     for item in items:
         if not isinstance(item, Instance | Request):
-            message = f"construct_requests returned {shorten(item)}, which is no request"
+            message = f"construct_requests returned {shorten(item)}, which is not a request"
             hint = "return a list of multiform.requests.Instance, or None to leave the document out"
             raise DataError(message, where=where, hint=hint)
     return [_instance(item, doc_id, index) for index, item in enumerate(items)]
@@ -178,8 +178,9 @@ class Renderer:
                 self._note_problem(doc_id, answer_key["problem"])
             if self._options.chat_template is not chat_template:
                 self._options = self._prompt_options(chat_template)
-            instances = self._requests(doc_id, fields, self._options)
-            sample = Sample(doc_id=doc_id, doc=doc, instances=tuple(instances), **answer_key)
+            conversation = self._conversation(fields, rendered=True)
+            instances = self._requests(doc_id, fields, self._options, conversation)
+            sample = Sample(doc_id=doc_id, doc=doc, conversation=conversation, instances=tuple(instances), **answer_key)
             if instances and "construct_requests" in self.hooks and self.form.compares:
                 self.kind.check_requests(sample)
             return sample
@@ -187,8 +188,22 @@ class Renderer:
     def with_requests(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
         """The sample of a document whose requests are known; its prompt is not made again."""
         with locating(f"doc {doc_id}"):
-            answer_key = self._answer_key(self.fields(doc))
-            return Sample(doc_id=doc_id, doc=doc, instances=tuple(instances), **answer_key)
+            fields = self.fields(doc)
+            conversation = self._conversation(fields, rendered=False)
+            answer_key = self._answer_key(fields)
+            return Sample(doc_id=doc_id, doc=doc, conversation=conversation, instances=tuple(instances), **answer_key)
+
+    def _conversation(self, fields: DocFields, *, rendered: bool) -> Conversation | None:
+        """The conversation of a document that has several turns; if `rendered`, with what stands before it."""
+        if not isinstance(self.kind, ConversationKind):
+            return None
+        if not rendered:
+            [question] = self.kind.inputs(fields)
+            return self.kind.conversation(fields, [Turn("user", question), *read_turns(fields, self.reader)])
+        [turns] = self.turns(fields, self.form.num_fewshot, self.form.settings.system_instruction, "")
+        self.media.check_turns(turns)
+        *opening, first = turns
+        return self.kind.conversation(fields, [first, *read_turns(fields, self.reader)], opening)
 
     def _prompt_options(self, chat_template: ChatTemplate | None) -> PromptOptions:
         settings = self.form.settings
@@ -293,7 +308,9 @@ class Renderer:
             text = self.reader.value(rationale, fields.doc, "doc_to_rationale")
         return written_answer(template, answer, "" if text is None else str(text))
 
-    def _requests(self, doc_id: int, fields: DocFields, options: PromptOptions) -> Sequence[Instance]:
+    def _requests(
+        self, doc_id: int, fields: DocFields, options: PromptOptions, conversation: Conversation | None
+    ) -> Sequence[Instance]:
         """The requests of a document; none if a task's own `construct_requests` leaves it out."""
         hooks, chat = self.hooks, options.apply_chat_template
         if "fewshot_context" in hooks:
@@ -307,6 +324,8 @@ class Renderer:
                 gen_prefix=fields.gen_prefix,
             )
             context = self.read_context(contents, fields, chat=chat, chat_template=options.chat_template)
+        elif conversation is not None:
+            context = conversation.prompt((), options, self._delimiters)
         else:
             context = self.context(fields, self.form.num_fewshot, options, fields.gen_prefix)
         if "construct_requests" not in hooks:

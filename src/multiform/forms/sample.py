@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from multiform.errors import DataError, UsageError, shorten
 from multiform.fields import Doc
 from multiform.prompts.prompt import Prompt
 from multiform.requests import Completion, Ending, Instance, LLOutput, Output, RollingRequest
+
+if TYPE_CHECKING:
+    from multiform.forms.conversations import Conversation
 
 #: A prompt, or one for each input of a document that has several.
 Context: TypeAlias = Prompt | list[Prompt]
@@ -44,6 +47,8 @@ class Sample:
     references: tuple[Any, ...] = ()
     #: The beginning of the answer that the prompt gives.
     gen_prefix: str = ""
+    #: The turns of a conversation, to each of which the model replies.
+    conversation: Conversation | None = None
     instances: tuple[Instance, ...] = ()
 
     @property

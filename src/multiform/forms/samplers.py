@@ -131,7 +131,7 @@ def check_sampler(name: str) -> None:
         raise ConfigError(f"unknown sampler '{name}'", hint=nearest(name, samplers, listed="samplers"))
     kind: Any = samplers.get(name)
     if not isinstance(kind, type) or not issubclass(kind, Sampler):
-        message = f"sampler '{name}' is {name_of(kind)}, which is no subclass of Sampler"
+        message = f"sampler '{name}' is {name_of(kind)}, which is not a subclass of Sampler"
         raise ConfigError(message, hint="register a class: class Mine(Sampler)")
     problems = {
         "__init__": mismatch(kind.__init__, None, [], seed=0, label_of=repr),

@@ -8,10 +8,10 @@ from typing import Any
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, locating, running
 from multiform.forms.aggregator import FormAggregator, Values, locating_scores
+from multiform.forms.conversations import merge_turns, output_kind, turn_doc
 from multiform.forms.sample import Responses, Sample, ScoredSample, Step
 from multiform.forms.scoring import build_scoring, check_reductions
 from multiform.forms.spec import FormSpec
-from multiform.forms.thought_kind import output_kind
 from multiform.requests import Completion, LLOutput, Output
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
@@ -57,22 +57,35 @@ class FormScorer:
 
     def _score_all(self, scorer: Scorer, samples: Sequence[tuple[Sample, Sequence[Output]]]) -> Iterator[ScoredSample]:
         values: dict[int, Values] = {}
-        outcomes: dict[int, list[Outcome]] = {}
+        turns: dict[int, list[list[Outcome]]] = {}
         for index, (sample, outputs) in enumerate(samples):
             with locating(f"doc {sample.doc_id}"), locating_scores(self.form):
                 results = self._filter(scorer, sample, outputs)
                 processed = self._task_values(scorer, sample, results)
                 if processed is None:
-                    outcomes[index] = self._outcomes(scorer, sample, outputs, results)
+                    turns[index] = self._turns(scorer, sample, outputs, results)
                 else:
                     values[index] = processed
-        if outcomes:
+        if turns:
             with locating_scores(self.form):
-                docs = [samples[index][0].doc for index in outcomes]
-                computed = self._computing_scorer(scorer).score_documents(list(outcomes.values()), docs)
-            values |= dict(zip(outcomes, computed, strict=True))
+                values |= self._score_turns(scorer, {index: samples[index][0] for index in turns}, turns)
         for index, (sample, outputs) in enumerate(samples):
             yield self._score(scorer, sample, outputs, values[index])
+
+    def _score_turns(
+        self, scorer: Scorer, samples: Mapping[int, Sample], turns: Mapping[int, Sequence[Sequence[Outcome]]]
+    ) -> dict[int, Values]:
+        """The values of samples by a scorer that takes all of them at once, each turn of a conversation by itself."""
+        scored = [
+            (index, number, outcomes) for index in turns for number, outcomes in enumerate(turns[index]) if outcomes
+        ]
+        docs = [turn_doc(samples[index], number) for index, number, _ in scored]
+        computed = self._computing_scorer(scorer).score_documents([outcomes for _, _, outcomes in scored], docs)
+        by_turn = {(index, number): values for (index, number, _), values in zip(scored, computed, strict=True)}
+        return {
+            index: merge_turns(scorer, [by_turn.get((index, number)) for number in range(len(turns[index]))])
+            for index in turns
+        }
 
     def _score(
         self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], values: Values | None = None
@@ -85,8 +98,7 @@ class FormScorer:
             if values is None and self.form.bypassed:
                 values = {metric.name: metric.fn(None) for metric in scorer.metrics}
             if values is None:
-                outcomes = self._outcomes(scorer, sample, outputs, results)
-                values = self._computing_scorer(scorer).score_repeats(outcomes)
+                values = self._compute(scorer, self._turns(scorer, sample, outputs, results))
             if "values" not in self.hooks:
                 check_values(values, scorer, lambda key: self._aggregator.aggregation(scorer, key))
         prediction = self._prediction(scorer, sample, outputs, results)
@@ -114,14 +126,18 @@ class FormScorer:
         if self.form.output_type != "generate_until":
             return None
         if self.form.compares:
-            outcomes = self._outcomes(scorer, sample, outputs, results)
-            results = [scorer.prediction(outcome) for outcome in outcomes]
+            turns = self._turns(scorer, sample, outputs, results)
+            results = [scorer.prediction(outcome) for outcomes in turns for outcome in outcomes]
         return results[0] if len(results) == 1 else list(results)
 
     def compute_values(self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]) -> dict[str, Any]:
         """The values of a sample by the metrics of the first scorer, from results that are filtered already."""
         scorer = self.scorers[0]
-        return self._computing_scorer(scorer).score_repeats(self._outcomes(scorer, sample, outputs, results))
+        return dict(self._compute(scorer, self._turns(scorer, sample, outputs, results)))
+
+    def _compute(self, scorer: Scorer, turns: Sequence[Sequence[Outcome]]) -> Values:
+        computing = self._computing_scorer(scorer)
+        return merge_turns(scorer, [computing.score_repeats(outcomes) if outcomes else None for outcomes in turns])
 
     def filter_outputs(self, sample: Sample, outputs: Sequence[Output]) -> dict[str, list[Any]]:
         """The filtered responses of a sample, by scorer."""
@@ -139,11 +155,12 @@ class FormScorer:
             return filtered
         return self.kind.filter_outputs(pipeline, sample.doc, outputs)
 
-    def _outcomes(
+    def _turns(
         self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]
-    ) -> list[Outcome]:
+    ) -> list[list[Outcome]]:
+        """The outcomes of each turn; one list of them, where it is no conversation."""
         all_repeats = all(metric.whole for metric in self._computing_scorer(scorer).metrics)
-        return self.kind.outcomes(sample, outputs, results, all_repeats=all_repeats)
+        return self.kind.turn_outcomes(sample, outputs, results, all_repeats=all_repeats)
 
     def _task_values(self, scorer: Scorer, sample: Sample, results: Sequence[Any]) -> Values | None:
         """What `process_results` gives for a document; None if it leaves the document to the metrics.

@@ -164,7 +164,7 @@ def _scorer_class(config: TaskConfig) -> type[Scorer]:
         raise ConfigError(f"unknown scorer '{name}'", where=config.where(*path), hint=hint)
     kind: Any = scorers.get(str(name))
     if not isinstance(kind, type) or not issubclass(kind, Scorer):
-        message = f"scorer '{name}' is {name_of(kind)}, which is no subclass of Scorer"
+        message = f"scorer '{name}' is {name_of(kind)}, which is not a subclass of Scorer"
         raise ConfigError(message, where=config.where(*path), hint="register a class: class Mine(Scorer)")
     if getattr(kind, "runs_code", False) and not config.unsafe_code:
         message = f"scorer '{name}' runs what the model writes, and the task does not say so"

@@ -10,7 +10,7 @@ from multiform.errors import DataError
 from multiform.fields import Doc
 from multiform.formats.builtin import ThinkFormat
 from multiform.forms.doc_fields import DocFields
-from multiform.forms.output_kinds import OUTPUT_KINDS, ChoiceKind, OutputKind
+from multiform.forms.output_kinds import ChoiceKind
 from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec
 from multiform.models.arguments import CONTEXT
@@ -20,12 +20,6 @@ from multiform.prompts.thoughts import ThoughtMarkers, ThoughtPlan, find_markers
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome
-
-
-def output_kind(form: FormSpec) -> OutputKind:
-    """How a form builds requests and reads responses, by its format and output type."""
-    thinks = form.config.format is not None and form.config.format.thinks
-    return ThoughtKind(form) if thinks else OUTPUT_KINDS[form.output_type](form)
 
 
 class ThoughtKind(ChoiceKind):

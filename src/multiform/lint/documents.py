@@ -28,6 +28,8 @@ class DocumentFields:
     choices: FieldSpec
     answer: FieldSpec
     context: FieldSpec = None
+    #: The turns of a conversation after the question.
+    turns: FieldSpec = None
     #: The places of the task and of each of the three fields.
     where: str | None = None
     where_question: str | None = None
@@ -35,6 +37,8 @@ class DocumentFields:
     where_answer: str | None = None
     #: Whether documents have images or audio, so that equal columns do not mean equal documents.
     has_media: bool = False
+    #: Whether every document must have an answer.
+    needs_answer: bool = True
 
 
 def document_findings(fields: DocumentFields, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
@@ -171,7 +175,7 @@ def _checks(fields: DocumentFields) -> Iterator[_MixedAnswers | _DocumentCheck]:
             problem=_filler_choices(Field.of(fields.choices)),
         )
     if not fields.has_media:
-        read = (question, choices, answer, columns(fields.context))
+        read = (question, choices, answer, columns(fields.context), columns(fields.turns))
         known = None if None in read else sorted(frozenset().union(*(names for names in read if names)))
         yield _DocumentCheck(
             code="duplicate_rows",
@@ -190,7 +194,7 @@ def _checks(fields: DocumentFields) -> Iterator[_MixedAnswers | _DocumentCheck]:
                 f"doc {doc_id}" if all(_is_blank(doc.get(name, "missing")) for name in names) else None
             ),
         )
-    if answer:
+    if answer and fields.needs_answer:
         yield _DocumentCheck(
             code="unlabelled",
             what="documents without an answer",

@@ -35,7 +35,7 @@ CODES: dict[str, Explanation] = {
     ),
     "doubled_space": Explanation(
         "Two spaces in a row where two parts of a prompt meet, or where a prompt and its answer meet.",
-        "The second space is often a token of its own, so that the answer is scored after something unusual.",
+        "The second space is often a token of its own, so the answer is scored after something unusual.",
         "Remove the space on one side, or trim the column: {{ question.strip() }}.",
     ),
     "trailing_space": Explanation(

@@ -97,7 +97,7 @@ def _borders(sample: Sample, encoder: Encoder) -> Iterator[tuple[LoglikelihoodRe
     """Each scored continuation: its request, whether a token spans its border, and its number of tokens.
 
     White space at the end of a context, such as the line break of a chat template, is scored with the continuation
-    but is no part of it.
+    but is not part of it.
     """
     from multiform.models.tokenizer import move_whitespace
 
@@ -173,7 +173,7 @@ def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
 
 
 def _room(request: Any) -> int:
-    """Tokens beside those of the text: those of a completion; the last token of a scored text is no input."""
+    """Tokens beside those of the text: those of a completion; the last token of a scored text is not an input."""
     if isinstance(request, GenerationRequest):
         return int(request.gen_kwargs.get("max_gen_toks", _MAX_GEN_TOKS))
     return -1

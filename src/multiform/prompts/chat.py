@@ -52,7 +52,7 @@ class ChatTemplate:
         """Refuse arguments about thinking that the template does not read; warn if it cannot switch thinking."""
         for name in ("reasoning_effort", "thinking_budget"):
             if name in self.variables and name not in (self.text or ""):
-                message = f"the chat template of '{self.model}' does not read {name}, so that it changes nothing"
+                message = f"the chat template of '{self.model}' does not read {name}, so it changes nothing"
                 hint = "leave it out, or give what the template reads in chat_template_args"
                 raise UsageError(message, where=name, hint=hint)
         if "enable_thinking" in self.variables and "enable_thinking" not in (self.text or ""):

@@ -139,13 +139,17 @@ def plain_text(turns: Iterable[Turn]) -> str:
     return "".join(turn.content + turn.after for turn in turns)
 
 
-def render_turns(turns: Sequence[Turn], options: PromptOptions) -> Prompt:
-    """The prompt as a model gets it: in its chat template if one is applied, as plain text otherwise."""
+def render_turns(turns: Sequence[Turn], options: PromptOptions, later: Sequence[Turn] = ()) -> Prompt:
+    """The prompt as a model gets it: in its chat template if one is applied, as plain text otherwise.
+
+    `later` are the turns of a conversation after its first one, which are messages of their own in any chat.
+    """
     media = tuple(medium for turn in turns for medium in turn.media)
     if not options.apply_chat_template or options.chat_template is None:
-        return Prompt(plain_text(turns), media)
-    messages = parts(chat_messages(turns, multiturn=options.fewshot_as_multiturn), media)
-    is_begun = turns[-1].role == "assistant"
+        return Prompt(plain_text([*turns, *later]), media)
+    messages = chat_messages(turns, multiturn=options.fewshot_as_multiturn)
+    messages = parts(messages + chat_messages(later, multiturn=True), media)
+    is_begun = messages[-1]["role"] == "assistant"
     return Prompt.of(options.chat_template(messages, add_generation_prompt=not is_begun), media)
 
 

@@ -1,6 +1,6 @@
 """The sandbox that templates run in: plain data alone, nothing that changes or reaches anything, all of it metered.
 
-Values that are no plain data, such as an image, can be passed through a template but not looked into.
+Values that are not plain data, such as an image, can be passed through a template but not looked into.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def _check_output(value: Any) -> Any:
         or _is_array(value)
     ):
         return _charge_text(value)
-    message = f"a template cannot write a {type(value).__name__}, which is no text, number or list"
+    message = f"a template cannot write a {type(value).__name__}, which is not a text, number or list"
     raise DataError(
         message, hint="name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"
     )

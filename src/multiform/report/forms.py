@@ -11,7 +11,7 @@ from multiform.errors import ConfigError
 from multiform.formats.axes import AXIS_WORDS
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
-from multiform.requests import LLOutput
+from multiform.requests import GenerationRequest, LLOutput
 from multiform.results.compare import (
     calibration_of,
     chance_level,
@@ -21,7 +21,7 @@ from multiform.results.compare import (
     scoring_of,
 )
 from multiform.results.export import sample_row
-from multiform.results.notes import is_unread
+from multiform.results.extraction import is_unread
 from multiform.results.pivot import p_words
 from multiform.results.samples import choices_and_labels
 from multiform.results.values import FormResult, GroupResult
@@ -220,6 +220,9 @@ def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
         {"step": step.name, "text": _step_text(step.value)} for step in sample.steps[1:]
     ]  # the first is the completion
     steps += [{"step": name, "text": value} for name, value in sample.values.items() if isinstance(value, str)]
+    contexts = [item.request.context for item in sample.instances if isinstance(item.request, GenerationRequest)]
+    if len(contexts) == len(sample.outputs) > 0:  # the last prompt of a conversation has all that was said before
+        row["prompt"] = contexts[-1]
     return {
         **{name: row[name] for name in names},
         "target": None if sample.target is None else str(sample.target),

@@ -12,6 +12,7 @@ from multiform.errors import MultiformError
 from multiform.results.charts import has_score, overview_chart
 from multiform.results.compare import chance_level, metric_family
 from multiform.results.form_comparison import FormComparison
+from multiform.results.languages import language_spreads
 from multiform.results.notes import form_notes, result_notes
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.results import Results
@@ -30,7 +31,7 @@ def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
     return {
         "attention": [note for run, label in zip(runs, labels, strict=True) for note in _attention(run, label, runs)],
         "sentence": _change_sentence(changes, labels) if len(runs) > 1 and changes else _sentence(runs[0]),
-        "facts": [] if len(runs) > 1 else _facts(runs[0]),
+        "facts": [] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
         "charts": [_chart(results) for results in runs],
         "changes": [_change_entry(*change) for change in changes],
     }
@@ -146,6 +147,17 @@ def _spread_facts(comparison: FormComparison, p: float, among: int) -> list[dict
         _fact("is it noise?", verdict, f"{p_words(p)}{corrected}", key="verdict"),
         _fact("detectable", can, f"smallest difference with {detectable.power:.0%} power"),
     ]
+
+
+def _language_facts(results: Results) -> Iterator[dict[str, str]]:
+    """How far the languages of each group lie apart."""
+    for spread in language_spreads(results):
+        best, worst = next(iter(spread.scores)), list(spread.scores)[-1]
+        low, high = spread.spread.interval
+        interval = "" if math.isnan(low) else f"{low:.3f} to {high:.3f} "
+        pairs = "unpaired" if spread.p is None else f"{p_words(spread.p)}, paired on {spread.paired} rows"
+        words = f"{interval}({best} − {worst}, {len(spread.scores)} languages of {spread.name}, {pairs})"
+        yield _fact("best − worst language", f"{spread.spread.value:.3f}", words)
 
 
 def _fact(name: str, value: str, words: str, key: str = "") -> dict[str, str]:

@@ -21,8 +21,8 @@ from multiform.results.compare import (
     position_bias_of,
     scoring_of,
 )
+from multiform.results.extraction import is_unread
 from multiform.results.form_comparison import FormComparison
-from multiform.results.notes import is_unread
 from multiform.results.pivot import shown_comparisons
 from multiform.results.values import FormResult, GroupResult, ResultsData
 

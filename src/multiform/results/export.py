@@ -16,7 +16,8 @@ from multiform.forms import ScoredSample
 from multiform.paths import replace_output, safe_name
 from multiform.prompts.media import binary_summary
 from multiform.requests import Completion, LLOutput
-from multiform.results.notes import extraction_of, failures_of
+from multiform.results.extraction import extraction_of
+from multiform.results.notes import failures_of
 from multiform.results.samples import choices_and_labels, sample_lines, task_hash
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate
@@ -53,6 +54,7 @@ def to_json(results: ResultsData) -> dict[str, Any]:
         "forms": {form.name: _form(form) for form in forms},
         **({"weight_by_size": {group.name: group.weight_by_size for group in scored}} if scored else {}),
         **({"across_forms": _across_forms(results)} if results.comparisons else {}),
+        **({"across_languages": languages} if (languages := _across_languages(results)) else {}),
         "status": results.status,
         "failures": {entry.name: failures_of(entry) for entry in all_results if entry.failed},
     }
@@ -146,6 +148,13 @@ def _replacing(path: Path, chunks: Iterable[str]) -> Iterator[None]:
         with partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
             file.writelines(chunks)
         yield
+
+
+def _across_languages(results: ResultsData) -> Mapping[str, Any]:
+    """The spread over languages of each group that has several."""
+    from multiform.results.languages import language_spreads
+
+    return {spread.name: spread.to_dict() for spread in language_spreads(results)}
 
 
 def _across_forms(results: ResultsData) -> Mapping[str, Any]:

@@ -40,6 +40,21 @@ class LanguageSpread:
     #: Why they are not paired, or by what they are.
     how: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """The spread as plain data."""
+        return {
+            "metric": self.metric,
+            "scores": {language: _numbers(score) for language, score in self.scores.items()},
+            "spread": _numbers(self.spread),
+            "p": self.p,
+            "paired": self.paired,
+            "how": self.how,
+        }
+
+
+def _numbers(estimate: Estimate) -> dict[str, float | int | None]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
+
 
 def language_spreads(results: ResultsData) -> list[LanguageSpread]:
     """The spread over languages of every group whose tasks state different languages."""
@@ -115,8 +130,10 @@ def _paired_table(forms: Sequence[FormResult], key: str) -> tuple[DocumentScores
     columns = []
     for form in forms:
         keys = {sample.doc_id: _row_key(sample.doc, sample.doc_id, stated) for sample in form.samples}
-        if None in keys.values() or len(set(keys.values())) < len(keys):
-            named = stated if isinstance(stated, str) else ", ".join(stated)
+        named = stated if isinstance(stated, str) else ", ".join(stated)
+        if None in keys.values():
+            return None, f"rows of {form.task} have no {named}"
+        if len(set(keys.values())) < len(keys):
             return None, f"'{named}' does not tell the rows of {form.task} apart"
         columns.append({keys[doc_id]: value for doc_id, value in document_values(form, key).items()})
     shared = [row for row in columns[0] if all(row in column for column in columns)]
@@ -147,20 +164,49 @@ def _clusters(form: FormResult, rows: Sequence[Hashable], stated: Any) -> list[H
 
 
 def languages_text(results: ResultsData) -> str:
-    """The table of languages as text; empty where no group has several."""
-    return "\n\n".join(map(_text, language_spreads(results)))
+    """One table: a row for each language, a column for each family; empty where no group has several languages.
+
+    The languages of the most families come first, and of these the one with the highest mean score.
+    """
+    spreads = language_spreads(results)
+    if not spreads:
+        return ""
+    languages = dict.fromkeys(language for spread in spreads for language in spread.scores)
+
+    def rank(language: str) -> tuple[int, float]:
+        scores = [spread.scores[language].value for spread in spreads if language in spread.scores]
+        return -len(scores), -sum(scores) / len(scores)
+
+    rows = [["", *(spread.name for spread in spreads)], ["language", *(spread.metric for spread in spreads)]]
+    rows += [
+        [language, *(_score_text(spread.scores.get(language)) for spread in spreads)]
+        for language in sorted(languages, key=rank)
+    ]
+    rows += [
+        ["best − worst", *(f"{spread.spread.value:.4f}" for spread in spreads)],
+        ["95 % interval", *map(_interval_text, spreads)],
+        ["p", *("" if spread.p is None else f"{spread.p:.3f}" for spread in spreads)],
+        ["rows", *("unpaired" if spread.paired is None else f"{spread.paired} paired" for spread in spreads)],
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([*lines, *map(_how, spreads)])
 
 
-def _text(spread: LanguageSpread) -> str:
-    width = max(len(name) for name in spread.scores)
-    lines = [f"{spread.name}: {spread.metric} by language"]
-    for name, score in spread.scores.items():
-        error = "" if score.stderr is None else f" ± {score.stderr:.4f}"
-        lines.append(f"  {name:<{width}}  {score.value:.4f}{error}  n={score.n}")
+def _score_text(score: Estimate | None) -> str:
+    if score is None:
+        return "–"
+    error = "" if score.stderr is None else f" ± {score.stderr:.4f}"
+    return f"{score.value:.4f}{error}  n={score.n}"
+
+
+def _interval_text(spread: LanguageSpread) -> str:
     low, high = spread.spread.low, spread.spread.high
-    interval = "" if low is None or high is None else f" [{low:.4f}, {high:.4f}]"
-    if spread.paired is None:
-        how = f"unpaired, the interval does not allow for picking the two: {spread.how}"
-    else:
-        how = f"p = {spread.p:.3f}, paired on {spread.paired} rows {spread.how}"
-    return "\n".join([*lines, f"  best − worst language: {spread.spread.value:.4f}{interval} ({how})"])
+    return "" if low is None or high is None else f"{low:.4f} to {high:.4f}"
+
+
+def _how(spread: LanguageSpread) -> str:
+    """How the rows of a family are matched, or why they are not."""
+    if spread.paired is not None:
+        return f"{spread.name}: rows are paired {spread.how}"
+    return f"{spread.name}: unpaired, the interval does not allow for picking the two languages: {spread.how}"

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.forms import ScoredSample
-from multiform.requests import Completion, GenerationRequest, resolved_names
+from multiform.requests import GenerationRequest, resolved_names
+from multiform.results.extraction import Extraction, extraction_of, pooled_extraction
 from multiform.results.groups import dataset_interval
 from multiform.results.judging import judging_notes
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.provenance import usage_words
 from multiform.results.values import FormResult, GroupResult, ResultsData
-from multiform.scoring.filters import INVALID
-from multiform.scoring.lenient import is_leniently_right, names_an_answer
-from multiform.statistics.estimates import ALPHA, LEVEL, STOPPED_LEVEL, Estimate, mean_estimate
+from multiform.statistics.estimates import ALPHA, LEVEL, STOPPED_LEVEL
 from multiform.terminal import duration
 
 if TYPE_CHECKING:  # they need numpy, which a run of one form does not
@@ -27,111 +26,6 @@ if TYPE_CHECKING:  # they need numpy, which a run of one form does not
 
 #: How many formats with several wordings have a line.
 _POPULATIONS = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extraction:
-    """Shares of a form's completions; the first three add up to 1."""
-
-    right: Estimate
-    #: An answer was extracted, and it is wrong.
-    wrong: Estimate
-    #: Nothing was extracted, or what names no answer ("I am not sure"); the score counts it as wrong.
-    missing: Estimate
-    #: The score with the lenient extractor wherever the form's own one is not sure to have read the answer.
-    lenient: Estimate
-    #: How many completions are `missing`, and how many of these were cut off at a limit of tokens.
-    unread: int = 0
-    cut_off: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """The shares as JSON."""
-        shares = {"right": self.right, "wrong": self.wrong, "missing": self.missing, "lenient": self.lenient}
-        return {
-            name: {"value": share.value, "stderr": share.stderr, "low": share.low, "high": share.high}
-            for name, share in shares.items()
-        }
-
-    def __str__(self) -> str:
-        return (
-            f"no answer could be extracted from {self.missing.value:.3f} of the completions, "
-            f"a wrong one from {self.wrong.value:.3f}; a lenient extractor would give {self.lenient.value:.4f}"
-            + self._cause
-        )
-
-    @property
-    def _cause(self) -> str:
-        """What to do where most completions without an answer ended too early."""
-        if 2 * self.cut_off <= self.unread:
-            return ""
-        share = f"{self.cut_off} of the {self.unread} without an answer were cut off at the limit of tokens"
-        return f"; {share}: raise it, e.g. --gen_kwargs max_gen_toks=1024"
-
-
-def extraction_of(form: FormResult) -> Extraction | None:
-    """How often answers could be extracted from a form's completions; None for forms not scored by an exact match."""
-    metric, _, scorer = form.primary.partition(",") if form.estimates else ("", "", "")
-    samples = [sample for sample in form.samples if sample.scorer == scorer]
-    if metric != "exact_match" or not samples:
-        return None
-    if not all(sample.sample.references and isinstance(sample.outputs[0], Completion) for sample in samples):
-        return None
-    right = [bool(sample.values.get(metric)) for sample in samples]
-    missing = [not hit and is_unread(sample) for hit, sample in zip(right, samples, strict=True)]
-    wrong = [not hit and not lost for hit, lost in zip(right, missing, strict=True)]
-    lenient = [hit or _is_leniently_right(sample) for hit, sample in zip(right, samples, strict=True)]
-    return Extraction(
-        right=mean_estimate(list(map(float, right))),
-        wrong=mean_estimate(list(map(float, wrong))),
-        missing=mean_estimate(list(map(float, missing))),
-        lenient=mean_estimate(list(map(float, lenient))),
-        unread=sum(missing),
-        cut_off=sum(lost and "cut off" in sample.endings for lost, sample in zip(missing, samples, strict=True)),
-    )
-
-
-def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool) -> Extraction:
-    """The shares over all tasks of a group, weighted as the group says; the pool of one task is that task's own."""
-    if len(extractions) == 1:
-        return extractions[0]
-    weights = [extraction.right.n if weight_by_size else 1 for extraction in extractions]
-
-    def mean(share: str) -> Estimate:
-        estimates: list[Estimate] = [getattr(extraction, share) for extraction in extractions]
-        value = sum(e.value * weight for e, weight in zip(estimates, weights, strict=True)) / sum(weights)
-        return Estimate(value=value, n=sum(estimate.n for estimate in estimates))
-
-    return Extraction(
-        right=mean("right"),
-        wrong=mean("wrong"),
-        missing=mean("missing"),
-        lenient=mean("lenient"),
-        unread=sum(extraction.unread for extraction in extractions),
-        cut_off=sum(extraction.cut_off for extraction in extractions),
-    )
-
-
-def is_unread(sample: ScoredSample) -> bool:
-    """Whether nothing was extracted from a completion, or a text that names no answer."""
-    prediction = sample.prediction
-    first = prediction[0] if isinstance(prediction, list) and prediction else prediction
-    if first is None or first in ("", INVALID) or first == []:
-        return True
-    references = [str(reference) for reference in sample.sample.references]
-    if not isinstance(first, str) or not references:
-        return False
-    return not names_an_answer(first, references, labels=sample.sample.labels, choices=sample.sample.texts)
-
-
-def _is_leniently_right(sample: ScoredSample) -> bool:
-    """Whether an answer that was not right can be read as right; one that names a choice is not read again."""
-    labels, choices = sample.sample.labels, sample.sample.texts
-    if (labels or choices) and not is_unread(sample):
-        return False
-    output = sample.outputs[0]
-    assert isinstance(output, Completion)
-    references = [str(reference) for reference in sample.sample.references]
-    return is_leniently_right(output.text, references, labels=labels, choices=choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -258,7 +258,7 @@ def _results(run: RecordedRun, samples: bool) -> Results:
 #: The keys of a results file that are about forms and groups; all others are about the run.
 ABOUT_FORMS = frozenset(
     {
-        *("across_forms", "status", "failures"),
+        *("across_forms", "across_languages", "status", "failures"),
         *("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better"),
         *("n-samples", "config", "task_hashes", "intervals", "forms", "weight_by_size"),
     }

@@ -185,7 +185,7 @@ class Documents:
         return entries
 
     def _stream_of(self, form: Form) -> Iterator[Sample]:
-        if self._caching is None:
+        if self._caching is None or form.renderer.kind.has_stages:  # later stages need more than the first requests
             return _samples(form, self._template)
         requests = _cached_requests(form, self._template, self._caching)
         return (form.renderer.with_requests(doc_id, doc, requests.get(doc_id, [])) for doc_id, doc in form.docs())

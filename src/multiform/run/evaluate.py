@@ -158,7 +158,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
                     executor=executor,
                     store=store,
                     fresh=options.fresh,
-                    log=results.journal,
+                    logs=results.logs,
                     spending=spending,
                 )
                 return results.finish(schedule.run(runner, documents, progress))

@@ -452,9 +452,10 @@ class RunOptions(BaseModel):
         config = parse_arguments(self.wandb_config_args, where="wandb_config_args")
         if self.track is None and not any(given.values()) and not config:
             return []
+        from multiform.report import write_report
         from multiform.results.exchange.trackers import chosen_trackers
 
-        return chosen_trackers(self.track, given, config)
+        return chosen_trackers(self.track, given, config, write_report)
 
     @cached_property
     def hub(self) -> Hub | None:

@@ -25,7 +25,7 @@ from multiform.run.cost import Spending, dollars
 from multiform.run.failures import failure_summary
 from multiform.run.journal import Journal
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
-from multiform.run.runner import RunOutcome
+from multiform.run.runner import RunLog, RunOutcome
 from multiform.run.store import Store
 from multiform.scoring.judges.asking import Judging
 from multiform.tasks import Group
@@ -63,6 +63,11 @@ class RunResults:
     tracking: Tracking | None = None
     #: The judges of the run, and what they have taken.
     judging: Judging = field(default_factory=Judging)
+
+    @property
+    def logs(self) -> list[RunLog]:
+        """What gets the events of the run: its journal, and its trackers."""
+        return [log for log in (self.journal, self.tracking) if log is not None]
 
     def finish(self, outcome: RunOutcome) -> Results:
         """The results, written to `output_path` if there is one; those of a run that did not end well say why."""

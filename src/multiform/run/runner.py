@@ -91,7 +91,7 @@ class Runner:
     executor: Executor | None = None
     store: Store | None = None
     fresh: bool = False
-    log: RunLog | None = None
+    logs: Sequence[RunLog] = ()
     spending: Spending | None = None
 
     def run(
@@ -239,7 +239,7 @@ class _Run:
 
     def _look_up(self, requests: Sequence[Request]) -> list[Request]:
         """Take the responses that the store has; returns the requests that the model has to run."""
-        store, log = self.runner.store, self.runner.log
+        store = self.runner.store
         cached = CachedResponses()
         if store and not self.runner.fresh:
             cached = store.known(self.runner.model.identity, requests)
@@ -248,7 +248,7 @@ class _Run:
             first = "" if self._rendered == self.total else "the first "
             message = f"{len(cached)} of {first}{len(requests)} responses are cached in {store.path}{since}"
             self.progress.message(message)
-        if log is not None:
+        for log in self.runner.logs:
             log.begin(len(requests), len(cached))
         self._requests += len(requests)
         self._cached += len(cached)
@@ -293,8 +293,8 @@ class _Run:
             if self.mistake is not None:
                 continue
             try:
-                if self.runner.log is not None:
-                    self.runner.log.on_response(isinstance(response, FailedRequest))
+                for log in self.runner.logs:
+                    log.on_response(isinstance(response, FailedRequest))
                 self._record(request, response)
                 if meanwhile is not None:
                     meanwhile()
@@ -366,14 +366,14 @@ class _Run:
     def _finish(self, entry: PendingSample) -> None:
         """Score a sample that has all its responses, have it wait for further ones, or record that it failed."""
         form, outputs = entry.form.name, [entry.outputs[instance.request] for instance in entry.sample.instances]
-        failed, log = FailedDoc.of(entry.sample, outputs), self.runner.log
+        failed = FailedDoc.of(entry.sample, outputs)
         if failed is not None:
             self._finished += 1
             self._failed[form].append(failed)
             self.failures += 1
             if self.failures <= _LOGGED_FAILURES:
                 logger.warning("%s: doc %d failed: %s", form, failed.doc_id, failed.reason)
-            if log is not None:
+            for log in self.runner.logs:
                 log.on_failure(form, failed)
             return
         known = tuple(output for output in outputs if not isinstance(output, FailedRequest))
@@ -391,7 +391,7 @@ class _Run:
         if any(scorer.deferred for scorer in entry.form.scorer.scorers):
             self._together[form].append((entry.sample, known))
         self._running[form].show(form, scored, self.progress)
-        if log is not None:
+        for log in self.runner.logs:
             log.on_score(form, scored)
 
 

@@ -121,7 +121,7 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
 
 
 def _first_numbers(items: Sequence[Any]) -> list[Any] | None:
-    """The first number of each document's list; None if the values are no lists of numbers.
+    """The first number of each document's list; None if the values are not lists of numbers.
 
     >>> _first_numbers([[0.0], [1.0, 2.0]]), _first_numbers([0.0, 1.0]), _first_numbers([["a"]])
     ([0.0, 1.0], None, None)

@@ -1,6 +1,6 @@
 """The lenient extractor: what a completion answers if one makes an effort to read it.
 
-It is no scorer: a score by it would reward answers that were never given clearly. It tells a strict extractor
+It is not a scorer: a score by it would reward answers that were never given clearly. It tells a strict extractor
 that fails on a completion from a model that does not know, and is applied if nothing was extracted.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -43,7 +44,8 @@ class TextOutcome:
     """A completion, or the prediction extracted from it, with the references.
 
     `prediction` is None if none could be extracted. `choices` and `labels` are those that the prompt shows,
-    `primed` is the beginning of the completion that was part of the prompt, and `prompt` is the whole prompt.
+    `primed` is the beginning of the completion that was part of the prompt, and `prompt` is the whole prompt. In a
+    conversation, `conversation` are the messages before this reply.
     """
 
     prediction: Any
@@ -53,6 +55,7 @@ class TextOutcome:
     labels: tuple[str, ...] = ()
     primed: str = ""
     prompt: str = ""
+    conversation: tuple[Mapping[str, str], ...] = ()
 
 
 Outcome: TypeAlias = ChoiceOutcome | LikelihoodOutcome | TextOutcome

@@ -252,7 +252,7 @@ def resolve_filter_functions(filter_list: Any, source: Source | None, where: str
 
 
 def _convert_values(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """The same data with each value that is no dict or list converted."""
+    """The same data with each value that is not a dict or list converted."""
     if isinstance(value, dict):
         return {key: _convert_values(item, convert) for key, item in value.items()}
     if isinstance(value, list):

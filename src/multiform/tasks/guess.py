@@ -25,7 +25,7 @@ _ANSWER = ("answerkey", "answer_key", "answer", "label", "answer_index", "answer
            "correct_choice", "labels", "answers", "answer_number", "final_answer", "expected_answer")  # fmt: skip
 _RATIONALE = ("solution", "rationale", "explanation", "exp", "reasoning", "cot_content", "long_answer")
 _SUBJECT = ("subject", "subject_name", "category", "topic", "domain", "discipline")
-#: Columns that end in a number or letter and are no choices.
+#: Columns that end in a number or letter and are not choices.
 _NO_CHOICES = (
     "sentence",
     "sent",

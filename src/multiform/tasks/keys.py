@@ -191,6 +191,8 @@ class TaskKeys:
     doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
     doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
     doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
+    #: What follows the first turn of a conversation: turns of the user's, or messages with role and content.
+    doc_to_turns: str | list[Any] | Callable[..., Any] | None = None
     #: What the question is about, such as a passage: formats write it before the question.
     doc_to_context: str | None = None
     #: The number, 0 or 1, from which `doc_to_target` counts choices; by default numbers count from 0, digits as text

@@ -102,7 +102,7 @@ def resolve_class(stated: StatedKeys) -> StatedKeys:
         return replace(stated, data=settings, task_class=kind)
     for key, name in (("_formats_selection", "format"), ("perturbation", "perturbation")):
         if settings.get(key) is not None:
-            message = f"{kind.__name__} writes its prompts itself, so that no {name} can change them"
+            message = f"{kind.__name__} writes its prompts itself, so no {name} can change them"
             raise ConfigError(message, where=str(data.get("task")), hint=f"run it without a {name}")
     naming = {key: value for key, value in settings.items() if key in ("task", "task_alias", "tag")}
     return replace(stated, data=naming, task_class=kind, class_keys={**settings, "class": kind})

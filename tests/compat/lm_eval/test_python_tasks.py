@@ -217,7 +217,7 @@ def test_requests_of_code_are_made_anew_and_score_the_same(own, monkeypatch, tmp
 
 
 def test_no_format_or_noise_is_taken_and_then_ignored(own):
-    with pytest.raises(ConfigError, match="Sums writes its prompts itself, so that no format can change them"):
+    with pytest.raises(ConfigError, match="Sums writes its prompts itself, so no format can change them"):
         evaluate(tasks="sums@cot", include_path=own, model="dummy")
     with pytest.raises(ConfigError, match="no perturbation can change them"):
         evaluate(tasks="sums", include_path=own, model="dummy", perturbation={"type": "editor", "probability": 0.5})

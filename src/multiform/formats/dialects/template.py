@@ -30,7 +30,7 @@ _BRACKETED = tuple(f"({letter})" for letter in label_list(26))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelTemplate(BoundTemplate):
-    """The template of a document's labels, which gives all `labels` if its `choices` are no list."""
+    """The template of a document's labels, which gives all `labels` if its `choices` are not a list."""
 
     choices: Field = field(kw_only=True)
     labels: tuple[str, ...] = field(kw_only=True)
@@ -89,7 +89,7 @@ class TemplateConfig(ABC):
     def wrap_doc_to_choice(self, original_doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
         """A function from a document to what is scored: the labels, or the choices if there are no labels.
 
-        If a document's choices are no list, all labels are scored.
+        If a document's choices are not a list, all labels are scored.
         """
 
         def scored_choices(doc: Doc) -> list[str]:

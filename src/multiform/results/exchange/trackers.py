@@ -1,7 +1,8 @@
 """Experiment trackers: Weights & Biases, Trackio and MLflow get a run's configuration, scores, samples and state.
 
 A tracker works in a thread of its own: whatever it does or fails to do, the run goes on, and its results are written
-before the tracker gets them. Calls that failed are made again at the end, which waits for `PATIENCE` seconds at most.
+before the tracker gets them. While the run goes on, it gets the scores so far; one that is slow or down misses some of
+these. Other calls that failed are made again at the end, which waits for `PATIENCE` seconds at most.
 """
 
 from __future__ import annotations
@@ -15,20 +16,29 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from multiform.errors import UsageError, nearest
+from multiform.forms import ScoredSample
 from multiform.results.exchange.foreign import is_number, shareable, without_secrets
 from multiform.results.export import SAMPLE_COLUMNS, json_line, sample_rows, to_json, write_json
-from multiform.results.values import ResultsData
+from multiform.results.values import FailedDoc, ResultsData
 
 logger = logging.getLogger("multiform")
 
 #: Seconds that the end of a run waits for a tracker.
 PATIENCE = 30.0
+#: Seconds between two reports of the scores so far.
+RUNNING_PAUSE = 5.0
 #: The most rows of a table of samples.
 _ROWS = 10_000
+#: The most metrics that MLflow takes at once.
+_MLFLOW_METRICS = 1000
 _MLFLOW_STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
+
+
+#: Writes the report on some runs to a file.
+WriteReport: TypeAlias = Callable[[Sequence[Any], Path], Path]
 
 
 class Tracker(Protocol):
@@ -38,7 +48,10 @@ class Tracker(Protocol):
         """The run begins, with this configuration."""
 
     def log(self, scores: Mapping[str, float]) -> None:
-        """Scores by ``form/metric,filter``, with their bounds."""
+        """Scores by ``form/metric,filter``, with their bounds; and while the run goes on, those so far.
+
+        The names of the latter begin with ``running/``.
+        """
 
     def finish(self, results: ResultsData | None, state: str) -> None:
         """The run has ended: "complete", "stopped" or "failed"; results may be partial, or None."""
@@ -47,8 +60,15 @@ class Tracker(Protocol):
 class WandbTracker:
     """Weights & Biases, and Trackio, which has the same interface; `arguments` go to its `init`."""
 
-    def __init__(self, module: str, arguments: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        module: str,
+        arguments: Mapping[str, Any],
+        config: Mapping[str, Any] | None = None,
+        write_report: WriteReport | None = None,
+    ) -> None:
         self.module, self.arguments, self.config = module, dict(arguments), dict(config or {})
+        self._write_report = write_report
         self._run: Any = None
 
     def start(self, config: Mapping[str, Any]) -> None:
@@ -64,10 +84,14 @@ class WandbTracker:
         if results is not None and results.forms:
             self._run.log({"samples": library.Table(columns=list(SAMPLE_COLUMNS), data=_table(results))})
             with TemporaryDirectory() as folder:
-                file = write_json(Path(folder) / "results.json", to_json(results))
+                files = _artifacts(results, Path(folder), self._write_report)
                 artifact = library.Artifact("results", type="eval_results")
-                artifact.add_file(str(file))
+                for file in files:
+                    artifact.add_file(str(file))
                 self._run.log_artifact(artifact)
+                if self.module == "wandb":  # which shows pages, with their charts
+                    pages = [file for file in files if file.suffix == ".html"]
+                    self._run.log({file.stem: library.Html(file.read_text(encoding="utf-8")) for file in pages})
         self._run.log({"complete": int(state == "complete")})
         if self.module == "wandb":
             self._run.config.update({"status": state}, allow_val_change=True)
@@ -79,8 +103,10 @@ class WandbTracker:
 class MlflowTracker:
     """MLflow; the arguments are ``tracking_uri``, ``experiment`` and those of `start_run`."""
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, arguments: Mapping[str, Any], write_report: WriteReport | None = None) -> None:
         self.arguments = dict(arguments)
+        self._write_report = write_report
+        self._steps = 0
         self._client: Any = None
         self._run_id = ""
 
@@ -98,18 +124,36 @@ class MlflowTracker:
             self._client.log_param(self._run_id, key, str(value)[:500])
 
     def log(self, scores: Mapping[str, float]) -> None:
-        for key, value in scores.items():
-            # MLflow takes letters, digits and a few signs.
-            self._client.log_metric(
-                self._run_id, "".join(c if c.isalnum() or c in "_-./ " else "." for c in key), value
-            )
+        from mlflow.entities import Metric
+
+        self._steps += 1
+        now = int(time.time() * 1000)
+        # MLflow takes letters, digits and a few signs.
+        names = {key: "".join(c if c.isalnum() or c in "_-./ " else "." for c in key) for key in scores}
+        metrics = [Metric(names[key], value, now, self._steps) for key, value in scores.items()]
+        for start in range(0, len(metrics), _MLFLOW_METRICS):
+            self._client.log_batch(self._run_id, metrics=metrics[start : start + _MLFLOW_METRICS])
 
     def finish(self, results: ResultsData | None, state: str) -> None:
         if results is not None and results.forms:
-            self._client.log_dict(self._run_id, to_json(results), "results.json")
+            with TemporaryDirectory() as folder:
+                for file in _artifacts(results, Path(folder), self._write_report):
+                    self._client.log_artifact(self._run_id, str(file))
             rows = [dict(zip(SAMPLE_COLUMNS, row, strict=True)) for row in _table(results)]
             self._client.log_text(self._run_id, "".join(f"{json_line(row)}\n" for row in rows), "samples.jsonl")
         self._client.set_terminated(self._run_id, status=_MLFLOW_STATUS[state])
+
+
+def _artifacts(results: ResultsData, folder: Path, write_report: WriteReport | None) -> list[Path]:
+    """The results file, the report, and a chart of the scores where Altair is installed."""
+    files = [write_json(folder / "results.json", to_json(results))]
+    if write_report is not None:
+        files.append(write_report([results], folder / "report.html"))
+    if all(find_spec(package) for package in ("altair", "vl_convert")):
+        from multiform.results.drawing import save_chart
+
+        files.append(save_chart(results, "scores", folder / "scores.html"))
+    return files
 
 
 def _table(results: ResultsData) -> list[list[Any]]:
@@ -136,7 +180,10 @@ def score_values(results: ResultsData) -> dict[str, float]:
 
 
 def chosen_trackers(
-    track: Any, arguments: Mapping[str, Mapping[str, Any] | None], config: Mapping[str, Any] | None
+    track: Any,
+    arguments: Mapping[str, Mapping[str, Any] | None],
+    config: Mapping[str, Any] | None,
+    write_report: WriteReport | None = None,
 ) -> list[Tracker]:
     """The trackers of a run: those named or given as `track`, and those that `arguments` has an entry for.
 
@@ -159,8 +206,8 @@ def chosen_trackers(
             hint = f"pip install 'multiform[{name}]'"
             raise UsageError(f"the package {name} is not installed", where=f"{name}_args", hint=hint)
         values = arguments[name] or {}
-        trackers.append(MlflowTracker(values) if name == "mlflow" else WandbTracker(
-            name, values, config if name == "wandb" else None))  # fmt: skip
+        trackers.append(MlflowTracker(values, write_report) if name == "mlflow" else WandbTracker(
+            name, values, config if name == "wandb" else None, write_report))  # fmt: skip
     if config and "wandb" not in names:
         raise UsageError(
             "wandb_config_args needs wandb_args", where="wandb_config_args", hint="give wandb_args as well"
@@ -169,14 +216,38 @@ def chosen_trackers(
 
 
 class Tracking:
-    """The trackers of a run that has begun."""
+    """The trackers of a run that has begun; a log of the run, of which they get the scores so far."""
 
     def __init__(self, trackers: Sequence[Tracker], config: Mapping[str, Any], patience: float = PATIENCE) -> None:
         self._workers = [_Worker(tracker) for tracker in trackers]
         self._patience = patience
         self._ended = False
+        self._running: dict[str, tuple[float, int]] = {}
+        self._counts = {"documents": 0, "failed": 0}
+        self._due = time.monotonic() + RUNNING_PAUSE
         described = without_secrets(dict(config))
         self._each(lambda tracker: tracker.start(described))
+
+    def begin(self, requests: int, cached: int) -> None: ...
+
+    def on_response(self, failed: bool) -> None: ...
+
+    def on_score(self, form: str, samples: Sequence[ScoredSample]) -> None:
+        self._counts["documents"] += 1
+        for sample in samples:
+            for metric, value in sample.values.items():
+                if is_number(value):
+                    total, n = self._running.get(f"{form}/{metric},{sample.scorer}", (0.0, 0))
+                    self._running[f"{form}/{metric},{sample.scorer}"] = total + float(value), n + 1
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + RUNNING_PAUSE
+            scores = {f"running/{key}": total / n for key, (total, n) in self._running.items()}
+            scores |= {f"running/{name}": float(count) for name, count in self._counts.items()}
+            for worker in self._workers:
+                worker.put_unless_busy(lambda tracker: tracker.log(scores))
+
+    def on_failure(self, form: str, doc: FailedDoc) -> None:
+        self._counts["failed"] += 1
 
     def finish(self, results: ResultsData | None, state: str) -> None:
         """Pass on the results and the state, and wait a while for the trackers; only the first call counts."""
@@ -202,18 +273,28 @@ class _Worker:
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
         self._name = getattr(tracker, "module", type(tracker).__name__)
-        self._calls: queue.SimpleQueue[Callable[[Tracker], None] | None] = queue.SimpleQueue()
+        self._has_failed = False
+        #: Calls, and whether they are made again at the end where they fail.
+        self._calls: queue.SimpleQueue[tuple[Callable[[Tracker], None], bool] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, daemon=True, name="multiform-tracker")
         self._thread.start()
 
     def put(self, call: Callable[[Tracker], None]) -> None:
-        self._calls.put(call)
+        self._calls.put((call, True))
+
+    def put_unless_busy(self, call: Callable[[Tracker], None]) -> None:
+        """Have a call made now or never: a tracker that is slow or has failed misses it."""
+        if self._calls.empty() and not self._has_failed:
+            self._calls.put((call, False))
 
     def _run(self) -> None:
         failed: list[Callable[[Tracker], None]] = []
-        while (call := self._calls.get()) is not None:
-            if failed or not self._try(call, "it is told again at the end of the run"):
-                failed.append(call)
+        while (queued := self._calls.get()) is not None:
+            call, is_needed = queued
+            then = "it is told again at the end of the run" if is_needed else "it is told no more until the end"
+            if failed or not self._try(call, then):
+                self._has_failed = True
+                failed += [call] if is_needed else []
         for call in failed:
             if not self._try(call, "it lacks this run; the results are complete without it"):
                 break

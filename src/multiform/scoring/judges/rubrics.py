@@ -1,7 +1,8 @@
 """Rubrics: the prompts of judges whose task has none of its own, as Jinja templates.
 
-The variables are `question`, `prompt`, `prediction`, `reference`, `references`, `choices`, `doc` and `scale`; where two
-answers are compared, also `first` and `second`, and `baseline`, the answer that the prediction is compared with.
+The variables are `question`, `prompt`, `prediction`, `reference`, `references`, `choices`, `doc`, `scale`, `turn` and
+`conversation`; where two answers are compared, also `first` and `second`, and `baseline`, the answer that the
+prediction is compared with.
 """
 
 from __future__ import annotations

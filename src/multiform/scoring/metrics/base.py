@@ -221,7 +221,7 @@ class HubMetric:
 
     def __init__(self, name: str) -> None:
         if not _HUB_NAME.fullmatch(name):
-            raise ConfigError(f"metric {shorten(name)} is no name on the hub", hint="write e.g. metric: wer")
+            raise ConfigError(f"metric {shorten(name)} is not a name on the hub", hint="write e.g. metric: wer")
         if Path(name).exists():
             message = (
                 f"there is a file or folder '{name}' here, and the library evaluate would run its code as the metric"

@@ -67,8 +67,9 @@ class AIJudge(Scorer):
     `--judge_args`).
 
     `rubric` is a Jinja template of the judge's prompt, with the variables `question`, `prompt`, `prediction`,
-    `reference`, `references`, `choices`, `doc` and `scale`. `question` is the field of the document with the question;
-    by default a column with a usual name. The last match of `verdict_pattern` in the judge's response is a number on
+    `reference`, `references`, `choices`, `doc` and `scale`; in a conversation also `turn` and `conversation`, the
+    messages before the reply. `question` is the field of the document with the question; by default a column with a
+    usual name, or the conversation. The last match of `verdict_pattern` in the judge's response is a number on
     the `scale` or a word of `verdicts`; with `structured`, the judge writes JSON, and its key `verdict` counts. The
     response is part of the values as `judge_text`.
 
@@ -167,10 +168,14 @@ class AIJudge(Scorer):
         """The judge's prompts for one completion: one, or one for each order of two answers."""
         prompt = getattr(outcome, "prompt", "")
         question = self._question.value(doc) if self._question is not None else _question(doc) or prompt or dict(doc)
+        if outcome.conversation and self._question is None:
+            question = transcript(outcome.conversation)
         prediction = "" if outcome.prediction is None else outcome.prediction
         names: dict[str, Any] = {
             "question": question,
             "prompt": prompt or question,
+            "conversation": [dict(message) for message in outcome.conversation],
+            "turn": doc.get("turn", 1) if outcome.conversation else 1,
             "prediction": prediction,
             "reference": outcome.references[0] if outcome.references else "",
             "references": list(outcome.references),
@@ -252,6 +257,21 @@ class AIJudge(Scorer):
             detail["unanimous"] = float(len(set(means.values())) == 1 and len(means) == len(by_judge))
             detail |= {f"judge({name})": means.get(name, unread) for name in by_judge}
         return graded, detail
+
+
+def transcript(conversation: Sequence[Mapping[str, str]]) -> str:
+    """The messages of a conversation as a text; that of one turn is its text.
+
+    >>> print(transcript([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]))
+    [User]
+    Hi
+    <BLANKLINE>
+    [Assistant]
+    Hello
+    """
+    if len(conversation) == 1:
+        return conversation[0]["content"]
+    return "\n\n".join(f"[{message['role'].capitalize()}]\n{message['content']}" for message in conversation)
 
 
 def _texts(verdicts: Sequence[Mapping[str, Sequence[Verdict]]]) -> Iterator[tuple[str, str]]:

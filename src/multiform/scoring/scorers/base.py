@@ -36,7 +36,7 @@ register_scorer = scorers.register
 
 
 def check_statements(statements: Any) -> None:
-    """Refuse statements that are no list of texts with ``{answer}`` in them."""
+    """Refuse statements that are not a list of texts with ``{answer}`` in them."""
     right = isinstance(statements, list | tuple) and all(isinstance(s, str) and "{answer}" in s for s in statements)
     if not right:
         message = f"expected a list of texts with {{answer}} in them, got {shorten(statements)}"
@@ -261,7 +261,7 @@ def _holds_pairs(value: list[Any]) -> bool:
 def check_values(values: Mapping[str, Any], scorer: Scorer, aggregation_of: Callable[[str], Aggregation]) -> None:
     """Raise a DataError for a value that the aggregation of its metric cannot use.
 
-    Text under a name that is no metric, such as a judge's response, is only written to the samples.
+    Text under a name that is not a metric, such as a judge's response, is only written to the samples.
     """
     for key, value in values.items():
         if item_kind(aggregation_of(key)) != "number" or _is_number(value):

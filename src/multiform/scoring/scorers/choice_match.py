@@ -149,7 +149,7 @@ def read_choice(
 
 
 def _label_pattern(labels: Sequence[str]) -> str:
-    """Any of the labels; only of single letters does the case matter, so that "a" is no label.
+    """Any of the labels; only of single letters does the case matter, so that "a" is not a label.
 
     If it is one, it is an article all the same before a noun, as in "the answer is a planet".
     """

@@ -312,6 +312,10 @@ class Instructions(Scorer):
         except MultiformError as error:
             raise error.at("scorer.kwargs") from error
 
+    @property
+    def needs_references(self) -> bool:
+        return any(metric.name not in (*_METRICS, "truncated") for metric in self.metrics)
+
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         return [
             self.reduce([self._values(outcome, doc) for outcome in repeats])

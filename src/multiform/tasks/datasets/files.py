@@ -269,7 +269,7 @@ def slice_splits(dataset: Dataset, split: Any, place: str | None) -> Dataset:
     lengths = {name: len(rows) for name, rows in dataset.items()}
     try:
         slices = datasets.ReadInstruction.from_spec(split).to_absolute(lengths)
-    except Exception as error:  # text that is no specification raises several kinds of errors
+    except Exception as error:  # text that is not a specification raises several kinds of errors
         hint = "write the name of a split, or a part of one as in train[:100] or test[50%:]"
         raise DataError(f"not a split: {reason(error)}", where=place, hint=hint) from error
 

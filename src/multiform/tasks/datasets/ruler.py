@@ -118,9 +118,7 @@ generate.takes_mirror = True  # type: ignore[attr-defined]
 def counter(tokenizer: str | None) -> Callable[[str], int]:
     """A function that counts tokens; without a tokenizer, an estimate that is rather too high."""
     if tokenizer is None:
-        logger.warning(
-            "RULER: no tokenizer is known, so that lengths are estimated; add tokenizer=NAME to the metadata"
-        )
+        logger.warning("RULER: no tokenizer is known, so lengths are estimated; add tokenizer=NAME to the metadata")
         return lambda text: len(re.findall(r"[^\W\d_]{1,6}|\d|[^\w\s]|_", text))
     from multiform.models.tokenizer import load_tokenizer
 
