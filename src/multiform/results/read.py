@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -67,12 +67,28 @@ class RecordedRun:
 
     def samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T] | None:
         """The result of `read` for each line of a form's samples file; None where the run did not log samples."""
+        placed = self.placed_samples(form, read)
+        return None if placed is None else (sample for _, sample in placed)
+
+    def placed_samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[tuple[int, T]] | None:
+        """The same with the place of each line, by which `samples_at` reads it again."""
         if self.lines is not None:
-            return map(read, self.lines[form]) if self.lines.get(form) else None
+            return enumerate(map(read, self.lines[form])) if self.lines.get(form) else None
         file = self._samples_file(form)
         return None if file is None else self._samples(form, file, read)
 
-    def _samples(self, form: str, file: Path, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+    def samples_at(self, form: str, places: Iterable[int], read: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+        """The result of `read` for the lines at some places of a form's samples file."""
+        if self.lines is not None:
+            yield from (read(self.lines[form][place]) for place in places)
+        elif (file := self._samples_file(form)) is not None:
+            with open_file(file) as lines:
+                for place in places:
+                    lines.seek(place)
+                    yield read(json.loads(lines.readline()))
+
+    def _samples(self, form: str, file: Path, read: Callable[[Mapping[str, Any]], T]) -> Iterator[tuple[int, T]]:
+        place = 0
         with open_file(file) as lines:
             for number, text in enumerate(lines, start=1):
                 try:
@@ -82,7 +98,8 @@ class RecordedRun:
                     message = f"the line is no sample: {reason(error)}"
                     raise UsageError(message, where=f"{file}:{number}", hint="run the task again") from error
                 if sample is not None:
-                    yield sample
+                    yield place, sample
+                place += len(text)
 
     def _samples_file(self, form: str) -> Path | None:
         """The samples of a form: of its own, or of all forms where the run was not finished."""
@@ -303,6 +320,7 @@ def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> F
         format_label=label,
         overridden=about.get("overridden") or (),
         control=bool(about.get("control")),
+        extraction=about.get("extraction"),
         samples=samples,
         failed=[_failed_doc(doc) for doc in failures.get("documents") or ()],
         bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},
