@@ -17,7 +17,7 @@ INSTEAD = {
     **dict.fromkeys(("sglang", "sglang-generate", "trtllm", "gguf", "ggml"), _SERVED),
     "vllm-vlm": f"use --model hf-multimodal --model_args pretrained=NAME, or {_SERVED}",
     "anthropic-completions": "use --model anthropic --model_args model=NAME: Anthropic's older interface is closed",
-    **dict.fromkeys(("litellm", "litellm-chat", "litellm-chat-completions", "textsynth", "watsonx_llm"), _CHAT),
+    **dict.fromkeys(("textsynth", "watsonx_llm"), _CHAT),
     **dict.fromkeys(("hf-audiolm-qwen", "hf-mistral3"), "use --model hf-multimodal --model_args pretrained=NAME"),
     **dict.fromkeys(("mamba_ssm", "steered", "megatron_lm", "nemo_lm"), f"{_LOCAL}, where transformers loads it"),
     **dict.fromkeys(("ipex", "neuronx", "openvino", "habana", "onnxruntime", "onnxruntime-genai", "winml"), _LOCAL),

@@ -25,6 +25,9 @@ from multiform.registry import Registry
 
 logger = logging.getLogger("multiform")
 
+#: Rendered examples that are kept in memory.
+_MAX_RENDERED = 10_000
+
 samplers: Registry[type[Sampler]] = Registry("sampler")
 register_sampler = samplers.register
 
@@ -261,6 +264,8 @@ class FewshotExamples:
     def shot(self, index: int) -> list[Turn]:
         """The turns of the example that has this index."""
         if index not in self._rendered:
+            if len(self._rendered) == _MAX_RENDERED:
+                self._rendered.clear()
             with locating(f"few-shot {self._place(index)}"):
                 self._rendered[index] = self._render(self.sampler.pool[index])
         return self._rendered[index]

@@ -110,6 +110,11 @@ _ANTHROPIC = ModelEntry(
 _GEMINI = replace(
     _ANTHROPIC, factory="multiform.models.servers.gemini:GeminiChat", about="Google's generateContent (model=...)"
 )
+_LITELLM = ModelEntry(
+    factory="multiform.models.servers.litellm_chat:LiteLLMChat",
+    about="any provider that LiteLLM knows (model=PROVIDER/NAME)",
+    loglikelihoods=False,
+)
 _DUMMY = ModelEntry(factory="multiform.models.dummy:DummyModel", about="answers at once, knows nothing")
 
 
@@ -130,6 +135,7 @@ models: Registry[ModelEntry] = Registry(
         "openai-completions": _OPENAI_COMPLETIONS,
         "anthropic": _ANTHROPIC,
         "gemini": _GEMINI,
+        "litellm": _LITELLM,
         "hf-auto": _alias(_HF, "hf"),
         "huggingface": _alias(_HF, "hf"),
         "local-chat-completions": _alias(_OPENAI_CHAT, "openai-chat"),
@@ -137,6 +143,8 @@ models: Registry[ModelEntry] = Registry(
         "openai-chat-completions": _alias(_OPENAI_CHAT, "openai-chat"),
         "anthropic-chat": _alias(_ANTHROPIC, "anthropic"),
         "anthropic-chat-completions": _alias(_ANTHROPIC, "anthropic"),
+        "litellm-chat": _alias(_LITELLM, "litellm"),
+        "litellm-chat-completions": _alias(_LITELLM, "litellm"),
     },
     group="multiform.models",
 )

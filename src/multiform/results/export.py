@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
+_DATA_URLS = ("data:image/", "data:audio/")
+
+
 def to_json(results: ResultsData) -> dict[str, Any]:
     """The results as the JSON object that lm-eval writes; docs/results.md lists the keys that Multiform adds."""
     forms, groups = results.forms, results.groups
@@ -126,6 +129,15 @@ def json_line(value: Mapping[str, Any]) -> str:
 
 def _finite(value: Any) -> Any:
     """The value with strings as keys, and None for numbers that JSON does not have."""
+    kind = type(value)  # of most values, which are many: asking each for its classes takes several times as long
+    if kind is str:
+        return binary_summary(value) if value.startswith(_DATA_URLS) else value
+    if kind is int or kind is bool or value is None:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if kind is list or kind is tuple:
+        return [_finite(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -135,9 +147,7 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     # A data URL holds a whole file, which is replaced by its summary.
-    return (
-        binary_summary(value) if isinstance(value, str) and value.startswith(("data:image/", "data:audio/")) else value
-    )
+    return binary_summary(value) if isinstance(value, str) and value.startswith(_DATA_URLS) else value
 
 
 @contextmanager

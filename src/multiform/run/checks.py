@@ -57,7 +57,7 @@ def check_options(options: RunOptions) -> None:
 def check_forms(options: RunOptions, forms: Sequence[Form]) -> None:
     """Refuse forms that the options do not fit."""
     check_samples(forms, options.samples)
-    check_consent(forms, options.confirm_run_unsafe_code, options.judge)
+    check_consent(forms, options.confirm_run_unsafe_code, options.judge, labelled=options.judge_labels is not None)
     check_output_types(forms)
 
 
@@ -70,7 +70,9 @@ def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | 
             raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
 
 
-def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None) -> None:
+def check_consent(
+    forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None, *, labelled: bool = False
+) -> None:
     """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
     unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
@@ -90,6 +92,8 @@ def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | N
     judged = [(form, scorer) for form in forms for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)]
     if judge and not judged:
         logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
+    if labelled and not judged:
+        logger.warning("--judge_labels changes nothing: no task of this run has a judge")
     for form, scorer in judged:
         try:
             judges = scorer.judges  # refuses what only the user may choose

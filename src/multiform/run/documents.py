@@ -260,7 +260,7 @@ class _Ahead:
     ) -> None:
         self.forms = forms
         self._checking = checking
-        self._steps = self._check(counts, template) if forms else iter(())
+        self._steps = self._check(counts, template) if forms else None
         #: How many documents of each form were seen here, and how many had their turn.
         self._seen, self._rendered = Counter[str](), Counter[str]()
         self._last = time.monotonic()
@@ -268,6 +268,8 @@ class _Ahead:
 
     def advance(self) -> None:
         """Check documents for a small part of the time since the last call."""
+        if self._steps is None:
+            return
         now = time.monotonic()
         self._allowance += (now - self._last) * _AHEAD_SHARE
         self._last = now
@@ -277,6 +279,8 @@ class _Ahead:
             for _ in self._steps:
                 if time.monotonic() - now > self._allowance:
                     break
+            else:
+                self._steps = None
         self._last = time.monotonic()
         self._allowance -= self._last - now
 
@@ -285,7 +289,7 @@ class _Ahead:
         self._rendered[form.name] += 1
         if self._rendered[form.name] <= self._seen[form.name]:
             return True
-        self._steps = iter(())
+        self._steps = None
         return False
 
     def _check(self, counts: Mapping[str, int], template: ChatTemplate | None) -> Iterator[None]:

@@ -161,6 +161,7 @@ class _Run:
         self.runner = runner
         self.executor = runner.executor or LocalExecutor(runner.model)
         self.progress = progress
+        self._watching = progress if isinstance(progress, WatchingProgress) else None
         self.policy = policy
         self.documents = documents
         self.total = sum(documents.values())
@@ -260,8 +261,7 @@ class _Run:
         """Begin to run missing requests; where a display watches, plan them first."""
         model, workload = self.runner.model, None
         share = self._rendered / self.total
-        watching = self.progress if isinstance(self.progress, WatchingProgress) else None
-        if watching is not None:
+        if self._watching is not None:
             if self.status is None:
                 self.progress.message("planning")
             workload = _workload(model, missing)
@@ -276,9 +276,9 @@ class _Run:
         self.status = RunStatus((), usage=model.usage)
         self.status.add(missing, cached=self._cached, workload=workload, share=share)
         self.progress.begin(self.status.requests, self.total)
-        if watching is not None:
+        if self._watching is not None:
             self._update_scores()
-            watching.watch(self.status)
+            self._watching.watch(self.status)
 
     def receive(
         self, stream: Iterator[tuple[Request, Output | FailedRequest]], meanwhile: Callable[[], None] | None
@@ -303,7 +303,7 @@ class _Run:
                 request_stop()
             if self.has_too_many_failures or self.is_too_expensive:
                 request_stop()
-            if isinstance(self.progress, WatchingProgress) and time.monotonic() >= self._scores_due:
+            if self._watching is not None and time.monotonic() >= self._scores_due:
                 self._update_scores()
 
     def _count(self, request: Request) -> None:
@@ -332,7 +332,7 @@ class _Run:
             for name, form in self._forms.items():
                 samples = sorted(self._together[name], key=lambda pair: pair[0].doc_id)
                 self._scored.add(name, form.scorer.score_together(samples))
-        if isinstance(self.progress, WatchingProgress):
+        if self._watching is not None:
             self._update_scores()
         return RunOutcome(
             state=state,

@@ -316,16 +316,21 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         return {**self.payload(generation), "logprobs": True, "top_logprobs": NUMBERS[0]}
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
-        choice = only_choice(response)
-        message = choice.get("message")
-        if not isinstance(message, Mapping):
-            raise ModelError("the response has no message", hint="check that it is a chat endpoint")
-        reason = "refusal" if message.get("refusal") else finish_reason(choice, "finish_reason")
-        thought = next((text for key in _THOUGHTS if isinstance(text := message.get(key), str) and text), None)
-        text = _text(message.get("content"))
-        if thought is None:
-            thought, text = split_thought(text, self.thinking.think_end_token)
-        return completion(text, stop_strings(request), reason, thought=thought)
+        return read_chat(request, response, self.thinking.think_end_token)
+
+
+def read_chat(request: GenerationRequest, response: Any, think_end_token: str | None) -> Completion:
+    """The completion in the response to a chat; thoughts are apart, or end with the token."""
+    choice = only_choice(response)
+    message = choice.get("message")
+    if not isinstance(message, Mapping):
+        raise ModelError("the response has no message", hint="check that it is a chat endpoint")
+    reason = "refusal" if message.get("refusal") else finish_reason(choice, "finish_reason")
+    thought = next((text for key in _THOUGHTS if isinstance(text := message.get(key), str) and text), None)
+    text = _text(message.get("content"))
+    if thought is None:
+        thought, text = split_thought(text, think_end_token)
+    return completion(text, stop_strings(request), reason, thought=thought)
 
 
 def _text(content: Any) -> str:

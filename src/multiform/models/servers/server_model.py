@@ -104,6 +104,11 @@ _TOKEN_BYTES = 4
 _CHAT_TOKENS = 8
 
 
+def text_tokens(text: str) -> int:
+    """About how many tokens a server counts for a prompt."""
+    return len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS
+
+
 def counted_tokens(response: Any) -> dict[str, int]:
     """The tokens of the prompt and of the completion, as the server counts them; empty where it does not.
 
@@ -276,7 +281,7 @@ class ServerModel(Model):
         texts = [request.prompt.text for request in generations]
         texts += dict.fromkeys(r.prompt.text for r in requests if isinstance(r, LoglikelihoodRequest))
         texts += [request.text for request in requests if isinstance(request, RollingRequest)]
-        prompt = sum(len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS for text in texts)
+        prompt = sum(map(text_tokens, texts))
         written = sum(token_limit(request) for request in generations) + len(texts) - len(generations)
         return {"prompt": prompt, "completion": written}
 

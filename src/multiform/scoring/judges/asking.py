@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason
 from multiform.models import Model, models
-from multiform.models.servers.openai_chat import OpenAIProtocol
 from multiform.prompts.prompt import Content
 from multiform.requests import Completion, FailedRequest, GenerationRequest, Output, Request
 from multiform.scoring.judges.choice import WHERE, JudgeChoice, JudgeSpec
@@ -201,7 +200,11 @@ def _chat(judge: Model, text: str) -> Content:
 
 def _schema_options(judge: Model, schema: Mapping[str, Any] | None) -> dict[str, Any]:
     """The argument that has a server of OpenAI's protocol write JSON of a schema; others are only told so."""
-    if schema is None or not isinstance(judge, OpenAIProtocol):
+    if schema is None:
+        return {}
+    from multiform.models.servers.openai_chat import OpenAIProtocol  # which needs httpx
+
+    if not isinstance(judge, OpenAIProtocol):
         return {}
     return {
         "response_format": {

@@ -13,9 +13,11 @@ from typing import Any
 from multiform.errors import DataError, nearest, reason, shorten
 from multiform.paths import open_file, read_file
 from multiform.tasks.datasets.media_files import without_decoding
+from multiform.tasks.datasets.rows import LARGE, JsonLines, LazyRows
 from multiform.tasks.source import display
 
-Rows = list[dict[str, Any]]
+#: A list, or what reads rows of a large table when they are needed.
+Rows = Sequence[dict[str, Any]]
 
 _BOM = "\ufeff"
 #: The most rows of a Parquet file.
@@ -65,18 +67,26 @@ def _check_size(path: Path, most: int) -> None:
 
 
 def _read_jsonl(path: Path) -> Rows:
-    rows: Rows = []
+    """All rows, each of which is checked; those of a large file are read again when they are needed."""
+    rows: list[dict[str, Any]] = []
+    lines, place = JsonLines(path), 0
     name = display(path)
     # Split at newlines only: other line separators may stand inside strings.
-    with io.TextIOWrapper(open_file(path), encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE), ""), start=1):
-            if len(line) == _MAX_LINE:
-                message = f"a line of more than {_MAX_LINE:,} characters"
+    with open_file(path) as file:
+        for number, data in enumerate(iter(lambda: file.readline(_MAX_LINE), b""), start=1):
+            if len(data) == _MAX_LINE:
+                message = f"a line of more than {_MAX_LINE:,} bytes"
                 raise DataError(message, where=f"{name}:{number}", hint="write one row on each line")
-            line = line.removeprefix(_BOM) if number == 1 else line
+            line = data.decode("utf-8").removeprefix(_BOM) if number == 1 else data.decode("utf-8")
             if line.strip():
-                rows.append(_row(_parse(line, path, number), f"{name}:{number}"))
-    return rows
+                row = _row(_parse(line, path, number), f"{name}:{number}")
+                lines.places.append(place)
+                if len(lines.places) <= LARGE:
+                    rows.append(row)
+                else:
+                    rows.clear()
+            place += len(data)
+    return lines.rows() if len(lines.places) > LARGE else rows
 
 
 def _read_json(path: Path, field: str | None = None) -> Rows:
@@ -156,12 +166,14 @@ def _read_parquet(path: Path) -> Rows:
             raise
         message = f"not a Parquet file, or damaged: {_flat(error, path)}"
         raise DataError(message, where=display(path), hint="write it again") from error
+    if content.num_rows > LARGE:
+        return LazyRows(content.num_rows, lambda start, stop: _table_rows(content.slice(start, stop - start), path))
     return _table_rows(content, path)
 
 
-def _table_rows(table: Any, path: Path) -> Rows:
+def _table_rows(table: Any, path: Path) -> list[dict[str, Any]]:
     try:
-        rows: Rows = table.to_pylist()
+        rows: list[dict[str, Any]] = table.to_pylist()
     except Exception as error:  # dates and time zones that Python does not know raise nearly anything
         for name, column in zip(table.column_names, table.columns, strict=True):
             try:
@@ -284,7 +296,10 @@ def listing(rows: Any, place: str | None) -> Callable[[], Rows]:
 
     def read_rows() -> Rows:
         try:
-            return [dict(row) for row in without_decoding(rows)]
+            given = without_decoding(rows)
+            if type(given).__name__ == "Dataset" and len(given) > LARGE:  # of `datasets`, which maps its files
+                return LazyRows(len(given), lambda start, stop: [dict(given[index]) for index in range(start, stop)])
+            return [dict(row) for row in given]
         except (TypeError, ValueError) as error:
             message = f"the rows are not mappings of columns: {error}"
             raise DataError(message, where=place, hint="give a list of dicts for each split") from error

@@ -345,4 +345,9 @@ def _through_datasets(
 
 
 def _reading(paths: Sequence[Path], options: Mapping[str, Any] | None = None) -> Callable[[], Rows]:
-    return lambda: [row for path in paths for row in read_rows(path, **(options or {}))]
+    def read() -> Rows:
+        if len(paths) == 1:
+            return read_rows(paths[0], **(options or {}))
+        return [row for path in paths for row in read_rows(path, **(options or {}))]
+
+    return read
