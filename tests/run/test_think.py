@@ -250,7 +250,7 @@ def test_all_forms_for_reasoning_models_run_end_to_end(tmp_path):
     assert {name: sample.prediction for name, sample in first.items() if name in ("mcq_cot", "generate")} == {
         "mcq_cot": "D", "generate": "D"
     }  # fmt: skip
-    assert (first["think"].prediction, first["cot"].prediction) == (3, "Mercury")
+    assert (first["think"].prediction, first["cot"].prediction) == (3, "mercury")
     assert [form.form for form in results.forms if form.control] == ["quiz@open", "quiz@blind"]
     for path in (tmp_path / "out").rglob("samples_*.jsonl"):
         line = json.loads(path.read_text().splitlines()[0])
