@@ -15,6 +15,7 @@ from multiform.forms import Task
 from multiform.paths import mirror_path
 from multiform.requests import Completion
 from multiform.tasks import TaskManager
+from multiform.tasks.index import lm_eval_folder
 from tests.tasks.test_protocols import FORMS, digest, form_of, prompt_of, shots_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "protocols.md"
@@ -178,6 +179,30 @@ def extraction(name: str, completion: str) -> str:
 )
 def test_answers_are_read_as_the_harness_reads_them(name: str, completion: str, answer: str) -> None:
     assert extraction(name, completion) == answer
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("gsm8k@llama3", "gsm8k_cot_llama"),
+        ("arc_challenge@llama3", "arc_challenge_llama"),
+        ("mmlu_anatomy@llama3", "mmlu_llama_anatomy"),
+        ("gsm8k@wei8", "gsm8k_cot"),
+        ("math_algebra@minerva", "minerva_math_algebra"),
+    ],
+)
+def test_the_whole_prompt_over_a_real_row_is_that_of_lm_eval(ours: str, theirs: str) -> None:
+    if lm_eval_folder() is None or not (SHARED / "data").is_dir():
+        pytest.skip("lm-eval or the rows of the benchmarks are not here")
+    prompts = []
+    for manager, name in ((TaskManager(), ours), (TaskManager("lm_eval"), theirs)):
+        config = manager.load(name)[0]
+        if config.dataset_path == "hails/mmlu_no_train":  # the same rows under another name
+            config = config.replace(dataset_path="cais/mmlu")
+        form = Task.from_config(config, dataset_mirror=SHARED / "data").form
+        prompts.append(form.sample(0, form.eval_docs[0]).prompt)
+    assert prompts[0] == prompts[1]
 
 
 def real_hashes() -> list[str]:
