@@ -131,13 +131,18 @@ def check_model_fits(
         return
     if isinstance(model, str) and model in models:
         with _errors_at("--gen_kwargs"):
-            models.get(model).check_generation(gen_kwargs)
+            models.get(model).check_generation(_sent_arguments(gen_kwargs))
         for form in generating:
             with _errors_at(form.where("generation_kwargs")):
-                models.get(model).check_generation(form.generation_kwargs)
+                models.get(model).check_generation(_sent_arguments(form.generation_kwargs))
     greedy = any(form.generation_kwargs.get("do_sample") is False for form in generating)
     if gen_kwargs.get("temperature") and greedy:
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
+
+
+def _sent_arguments(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The generation arguments without the thinking budget, which the form keeps where the model gets texts."""
+    return {name: value for name, value in gen_kwargs.items() if name != "thinking_budget"}
 
 
 def _check_scoring(model: Any, scored: Sequence[Form], arguments: Mapping[str, Any]) -> None:
