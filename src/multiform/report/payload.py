@@ -30,7 +30,7 @@ _LONGEST_LABEL = 16
 class Payload:
     """The data of a page: `main` is needed at once, each of `blocks` when a sample in it is opened or searched.
 
-    `pictures` are data URLs by the SHA-256 of the images of samples.
+    `pictures` are the images of samples, as JPEG in base64, by their SHA-256.
     """
 
     main: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The images of samples as data URLs, small enough for a page."""
+"""The images of samples, small enough for a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIDE, _MOST = 640, 12_000_000
 
 
 def pictures_of(samples: Iterable[ScoredSample]) -> dict[str, str]:
-    """The images of samples by their SHA-256; what does not fit into a page any more is left out.
+    """The images of samples as JPEG in base64, by their SHA-256; what does not fit into a page any more is left out.
 
     Results that were read from files have no pixels, and none of their images is here.
     """
@@ -32,6 +32,6 @@ def pictures_of(samples: Iterable[ScoredSample]) -> dict[str, str]:
             image.thumbnail((_SIDE, _SIDE))
             data = io.BytesIO()
             image.convert("RGB").save(data, "JPEG", quality=82)
-            pictures[medium.sha256] = f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}"
+            pictures[medium.sha256] = base64.b64encode(data.getvalue()).decode()
             size += len(pictures[medium.sha256])
     return pictures

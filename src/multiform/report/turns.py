@@ -27,6 +27,8 @@ _TEMPLATES = (
 #: One of which every known template has.
 _MARKS = ("<|", "<start_of_turn>", "<｜", "[INST]")
 _INSTRUCTION = re.compile(r"\[INST\] ?(.*?) ?\[/INST\] ?((?:(?!</s>|\[INST\]).)*)(?:</s>)?", re.DOTALL)
+#: The most characters of a label such as "Question:" before a question.
+_LABEL = 30
 _ROLES = {"model": "assistant", "chatbot": "assistant", "human": "user", "developer": "system"}
 
 
@@ -117,20 +119,22 @@ def with_questions(form: FormResult, samples: Iterable[ScoredSample]) -> Iterato
     """Each sample with its question, after the description and the few-shot examples.
 
     In a chat, the question is in the last turn of the user. The task's delimiter says where it begins if it stands
-    between the examples alone. Elsewhere it is what the prompts before and after have in common, up to a line's end.
+    between the examples alone. Elsewhere it is the line with the document's own question, or what the prompts before
+    and after have in common, up to a line's end.
     """
     shots = form.num_fewshot if isinstance(form.num_fewshot, int) else 0
     delimiter = str(form.config.get("fewshot_delimiter") or "\n\n")
     description = str(form.config.get("description") or "")
+    column = str(form.mapping.get("doc_to_text") or form.mapping.get("question") or "")
     window: list[tuple[ScoredSample, _Asked]] = []
     for sample in samples:
         window.append((sample, _asked(shown_prompt(sample))))
         if len(window) > 1:
             at = len(window) - 2
-            yield window[at][0], _question(window, at, shots, delimiter, description)
+            yield window[at][0], _question(window, at, shots, delimiter, description, column)
         del window[:-2]
     if window:
-        yield window[-1][0], _question(window, len(window) - 1, shots, delimiter, description)
+        yield window[-1][0], _question(window, len(window) - 1, shots, delimiter, description, column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,22 +155,32 @@ def _asked(prompt: str) -> _Asked:
 
 
 def _question(
-    window: Sequence[tuple[ScoredSample, _Asked]], at: int, shots: int, delimiter: str, description: str
+    window: Sequence[tuple[ScoredSample, _Asked]], at: int, shots: int, delimiter: str, description: str, column: str
 ) -> Question:
-    asked = window[at][1]
+    sample, asked = window[at]
+    own = sample.doc.get(column)
     neighbours = [window[near][1].text for near in (at - 1, at + 1) if 0 <= near < len(window)]
-    inside = 0 if asked.multiturn else _question_start(asked.text, neighbours, shots, delimiter, description)
+    inside = (
+        0
+        if asked.multiturn
+        else _question_start(asked.text, neighbours, shots, delimiter, description, own if isinstance(own, str) else "")
+    )
     # Messages are JSON in the prompt, where some characters are escaped.
     before = len(json.dumps(asked.text[:inside], ensure_ascii=False)) - 2 if asked.escaped else inside
     return Question(asked.start + before, asked.text[inside:])
 
 
-def _question_start(text: str, neighbours: Sequence[str], shots: int, delimiter: str, description: str) -> int:
+def _question_start(
+    text: str, neighbours: Sequence[str], shots: int, delimiter: str, description: str, own: str
+) -> int:
     skipped = len(description) if description and text.startswith(description) else 0
     if not shots:
         return skipped
     if text.count(delimiter, skipped) == shots:
         return text.rfind(delimiter) + len(delimiter)
+    if own.strip() and (place := text.rfind(own.strip())) >= 0:
+        line = text.rfind("\n", 0, place) + 1
+        return line if place - line <= _LABEL else place
     return text.rfind("\n", 0, max((shared_length(text, neighbour) for neighbour in neighbours), default=0)) + 1
 
 

@@ -425,8 +425,8 @@ export class SampleBrowser {
     const all = this.documents.length;
     this.count.textContent = `${grouped(documents.length)} of ${grouped(all)} document${all === 1 ? "" : "s"}${more}`;
     this.frame.setAttribute("aria-rowcount", String(documents.length + 1));
-    if (this.selected && !more && !documents.includes(this.selected)) this.close();
     this.list.show(documents.length);
+    if (this.selected && !more && !documents.includes(this.selected)) this.close();
   }
 
   /**

@@ -34,9 +34,9 @@ export function makeSortable(table, state = newTableState()) {
   const heads = /** @type {HTMLTableCellElement[]} */ ([...table.querySelectorAll("thead th")]);
   const sort = () => {
     const { column, up } = state;
-    heads.forEach((head, index) => {
+    heads.forEach((head) => {
       if (head.hasAttribute("aria-sort"))
-        head.setAttribute("aria-sort", index === column ? (up ? "ascending" : "descending") : "none");
+        head.setAttribute("aria-sort", head.cellIndex === column ? (up ? "ascending" : "descending") : "none");
     });
     if (column < 0) return;
     const order = (a, b) => {
@@ -47,7 +47,8 @@ export function makeSortable(table, state = newTableState()) {
     };
     table.tBodies[0].append(...[...table.tBodies[0].rows].sort(order));
   };
-  heads.forEach((head, column) => {
+  heads.forEach((head) => {
+    const column = head.cellIndex;
     if (!head.textContent?.trim()) return;
     head.setAttribute("aria-sort", "none");
     const onclick = () => {
