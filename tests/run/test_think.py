@@ -229,3 +229,30 @@ def test_a_budget_without_a_place_for_thoughts_is_refused():
         )  # fmt: skip
     with pytest.raises(UsageError, match="has no format under which a model may think"):
         run(Answerer(), "quiz@mcqa", thinking_budget=[16])
+
+
+class Reasoner(Thinker):
+    """Thinks apart from its answer, as servers and think_end_token give it, and answers as each form asks."""
+
+    def generate(self, requests):
+        self.generated += requests
+        for position, request in enumerate(requests):
+            answer = (
+                "" if request.context.endswith("<think>\n") else "The best answer is D. The final answer is Mercury"
+            )
+            yield position, Completion(answer, thought="It must be D.")
+
+
+def test_all_forms_for_reasoning_models_run_end_to_end(tmp_path):
+    forms = "quiz@mcq_cot+think+open+blind+cot+generate+mcqa"
+    results = run(Reasoner(), forms, limit=2, apply_chat_template=True, output_path=tmp_path / "out", log_samples=True)
+    first = {form.form.partition("@")[2]: form.samples[0] for form in results.forms}
+    assert {name: sample.prediction for name, sample in first.items() if name in ("mcq_cot", "generate")} == {
+        "mcq_cot": "D", "generate": "D"
+    }  # fmt: skip
+    assert (first["think"].prediction, first["cot"].prediction) == (3, "mercury")
+    assert [form.form for form in results.forms if form.control] == ["quiz@open", "quiz@blind"]
+    for path in (tmp_path / "out").rglob("samples_*.jsonl"):
+        line = json.loads(path.read_text().splitlines()[0])
+        written = any("until" in str(arguments) for arguments in line["arguments"].values())
+        assert line.get("thoughts") == (["It must be D."] if written else None)
