@@ -7,15 +7,17 @@
 # make bench-vllm  Multiform's and lm-eval's vllm models side by side, five minutes once vLLM is installed
 # make test-ray  many workers: Ray on this machine, and a cluster of which a node is killed
 # make test-wheel  the wheel, installed into every Python of this machine, from the first command to a report
+# make page  build the script of report and viewer from tools/page, which needs node
 # make golden  write the golden texts of the public API and of what commands print again
 # make browser  Debian's chromium, for the tests of pages; they are skipped where it cannot be installed
 # make sandbox  Debian's bubblewrap, for the tests of programs; those that need it are skipped where it cannot be installed
 # make shells  Debian's zsh and fish, for the tests of completion; they are skipped where they cannot be installed
 # make fuzz  2,000 task files with random damage through validate, show and run
-# make bench  Multiform and lm-eval side by side, an hour; make bench-short takes five minutes
+# make bench  Multiform and lm-eval side by side, an hour; make bench-short takes 20 documents and ten minutes
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
 # make parity-tasks  all 13,093 task files of lm-eval: which load, and which give a prompt
 # make zoo  every architecture of transformers against its own forward pass, a quarter of an hour; writes docs/architectures.md
+# make gpu-check  the engine on this machine's accelerator, against its CPU and lm-eval; writes gpu_report.md
 # make lint-tasks  what lint finds in 589 lm-eval tasks, counted into docs/lint-lm-eval.md; five minutes
 # make foreign-tasks  what formats recover from lm-eval's task files, counted into docs/foreign-tasks.md
 # make docs  the docs as a site in site/, which works offline; fails on a broken link
@@ -25,7 +27,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser sandbox shells test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks benchmark-pages docs clean
+.PHONY: help setup demo page browser sandbox shells test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check check-page format fuzz bench bench-short parity parity-tasks zoo gpu-check lint-tasks foreign-tasks benchmark-pages docs clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -53,6 +55,19 @@ check: $(BIN)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory check-page; \
+	else echo "node is not installed: the script of the page in tools/page is not checked"; fi
+
+# The page's script: types, lint, format, and that the built file in the package is what its sources build.
+tools/page/node_modules: tools/page/package-lock.json
+	cd tools/page && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+check-page: tools/page/node_modules
+	cd tools/page && npm run --silent check
+
+page: tools/page/node_modules
+	cd tools/page && npm run --silent format && npm run --silent build
 
 format: $(BIN)/.dev
 	$(BIN)/ruff check --fix .
@@ -143,6 +158,11 @@ parity-tasks: $(BIN)/.dev
 
 zoo: $(BIN)/.dev
 	$(BIN)/python -m tools.zoo
+
+# The torch of the environment sees CPUs only: DEVICE_PYTHON names a Python whose torch sees the accelerator.
+DEVICE_PYTHON ?= $(BIN)/python
+gpu-check: $(BIN)/.dev
+	$(DEVICE_PYTHON) -m tools.gpu_check
 
 lint-tasks: $(BIN)/.dev
 	$(BIN)/python -m tools.parity.lint_report

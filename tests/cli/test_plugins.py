@@ -165,7 +165,13 @@ class TestEntryPoints:
 
     @pytest.mark.parametrize(
         ("kind", "name"),
-        [("models", "longest"), ("formats", "brackets"), ("metrics", "first_choice"), ("tasks", "rivers")],
+        [
+            ("models", "longest"),
+            ("formats", "brackets"),
+            ("metrics", "first_choice"),
+            ("tasks", "rivers"),
+            ("exporters", "headlines"),
+        ],
     )
     def test_ls_lists_it(self, kind, name, installed, tmp_path):
         done = command("ls", kind, cwd=tmp_path, path=[installed])
@@ -187,6 +193,13 @@ class TestEntryPoints:
         assert {"acc,none", "first_choice,none"} <= set(json.loads(done.stdout)["results"]["rivers@brackets"])
         shown = command("show", "rivers@brackets", cwd=tmp_path, path=[installed])
         assert "(B) Seine" in shown.stdout
+
+    def test_export_uses_it(self, installed, tmp_path):
+        run = ("run", "rivers@brackets", "--model", "longest", "--output_path", "out")
+        assert command(*run, cwd=tmp_path, path=[installed]).returncode == 0
+        exported = command("export", "out", "--to", "headlines", cwd=tmp_path, path=[installed])
+        assert exported.returncode == 0, exported.stderr
+        assert (tmp_path / "exported" / "headlines.tsv").read_text().startswith("rivers@brackets\t")
 
     def test_sweep_uses_it(self, installed, tmp_path):
         (tmp_path / "sweep.yaml").write_text("models: [longest]\ntasks: [rivers]\nformats: [brackets]\n")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from multiform.errors import ConfigError
-from multiform.formats import FieldMapping, select_format
+from multiform.formats import FieldMapping, localization, select_format
 from multiform.formats.base import after_prefix, written_answer
 from multiform.formats.compile import CompiledFormat
+from multiform.formats.language import recognised_words
 from multiform.formats.localization import language_codes, local_words, task_language
 from multiform.labels import label_list, plain_characters
 from multiform.scoring.outcome import TextOutcome
@@ -25,6 +27,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "languages"
 #: Pairs of roles that may share a word.
 MAY_SHARE = {"question": {"problem"}, "problem": {"question"}, "true": {"right"}, "right": {"true"},
              "also": {"and"}, "and": {"also"}}  # fmt: skip
+#: The codes that files have in place of these.
+_MACRO = {"arb": "ara"}
 #: A row that reads the same in every language.
 ROW: dict[str, Any] = {"question": "2 + 2 = ?", "choices": ["3", "4", "5", "6"], "answer": 1}
 
@@ -173,3 +177,18 @@ def test_a_finished_prompt_takes_no_language():
 def test_texts_of_the_task_stay_as_they_are():
     format = chosen("own:de", {"own": {"type": "mcqa", "question_prefix": "Q: "}})
     assert (format.question_prefix, format.answer_prompt) == ("Q: ", "Antwort:")
+
+
+def test_a_word_has_one_source() -> None:
+    """What is in the file of a language is not in the list of words beside these."""
+    listed = tomllib.loads(Path(localization.__file__).with_name("languages.toml").read_text(encoding="utf-8"))
+    for part, role in (("question", "question"), ("answer", "answer"), ("choices", "options")):
+        of_files = {local_words(code).words[role].casefold() for code in language_codes()}
+        assert not of_files & {word.casefold() for word in listed["recognised"][part]}
+        assert of_files <= {word.casefold() for word in recognised_words(part)}
+    for code, texts in listed["stylers"].items():
+        words = next(words for words in map(local_words, language_codes()) if words.iso3 in (code, _MACRO.get(code)))
+        space = words.punctuation["space"]
+        assert texts.get("question") != words.cue("question") + space
+        assert texts.get("answer") != words.cue("answer")
+        assert texts.get("labels", "-").split() != list(words.labels)

@@ -219,6 +219,19 @@ def test_show_prints_all_turns(tmp_path: Path, capsys: Any):
     assert "\nName city 0. …\n\nWhich country? …\n\nAre you sure?\n---" in shown
 
 
+def test_inspect_gets_the_whole_conversation(server: FakeServer, tmp_path: Path):  # noqa: F811
+    server.reply = lambda prompt: f"You said {prompt}"
+    arguments = {"model": "tiny", "base_url": server.base_url}
+    options: dict[str, Any] = {"apply_chat_template": True, "output_path": tmp_path / "out", "log_samples": True}
+    evaluate(model="openai-chat", model_args=arguments, tasks=[config(DOCS[:1])], **options)
+    assert main(["export", str(tmp_path / "out"), "--to", "inspect", "-o", str(tmp_path / "logs")]) == 0
+    [log] = (tmp_path / "logs").glob("*.json")
+    [sample] = json.loads(log.read_text())["samples"]
+    said = [(message["role"], message["content"]) for message in sample["messages"]]
+    assert said[:2] == [("user", "Name city 0."), ("assistant", "You said Name city 0.")]
+    assert said[4:] == [("user", "Are you sure?"), ("assistant", "You said Are you sure?")]
+
+
 #: Runs conversations of three turns; kills itself at the eighth request where the environment says so.
 SCRIPT = """
 import json, os, signal, sys, time

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from multiform import evaluate
 from multiform.forms import ScoredSample
-from multiform.report.forms import UNREADABLE, WRONG, form_entry
+from multiform.report.forms import form_entry
+from multiform.report.sample import UNREADABLE, WRONG
 from multiform.results.values import FormResult
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from multiform import LLOutput, Results, evaluate, read_results
+from multiform.cli.export import FORMATS
 from multiform.cli.main import main
 from multiform.errors import DataError
 from multiform.models.dummy import DummyModel
@@ -42,6 +43,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Results:
     tasks = "quiz@mcqa+cloze+generate"
     evaluate(model=Failing(), tasks=tasks, limit=12, on_error="skip", output_path=folder, log_samples=True)
     return read_results(folder)
+
+
+def test_an_unknown_exporter_is_one_message(run: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run.save(tmp_path / "run")
+    assert main(["export", str(tmp_path / "run"), "--to", "inspct"]) == 2
+    assert "error: --to: unknown exporter 'inspct'; did you mean 'inspect'?" in capsys.readouterr().err
 
 
 def scores(results: Results) -> dict[str, Any]:
@@ -192,7 +199,7 @@ def test_telemetry_has_every_score_and_every_failure(run: Results, tmp_path: Pat
     )
 
 
-@pytest.mark.parametrize("name", ["inspect", "eee", "eval-results", "parquet", "otel"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_secrets_are_in_no_export(name: str, tmp_path: Path) -> None:
     arguments = {"seed": 0}
     evaluate(model="dummy", model_args=arguments, tasks="quiz@mcqa", limit=3, output_path=tmp_path / "run")

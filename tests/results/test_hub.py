@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -19,7 +20,7 @@ import yaml
 
 from multiform import evaluate, read_results
 from multiform.errors import UsageError
-from multiform.results.exchange.hub import HubTarget, card, write_eval_results
+from multiform.results.exchange.hub import Hub, HubTarget, card, write_eval_results
 
 TOKEN = "hf_verysecret"
 
@@ -145,6 +146,16 @@ def test_results_and_samples_are_pushed_as_lm_eval_lays_them_out(hub: FakeHub, t
     assert "http://board" in body
     assert "ada@example.org" in body
     assert not any(TOKEN.encode() in data for data in files.values())
+
+
+def test_secrets_are_not_pushed(hub: FakeHub) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa", limit=2, progress=False)
+    secrets = {"model_args": {"api_key": "sk-verysecret", "extra": {"auth_token": "sk-verysecret"}}}
+    results = replace(results, run={**results.run, **secrets})
+    Hub(HubTarget.of({"push_results_to_hub": True, "push_samples_to_hub": True})).push(results)
+    (files,) = hub.repos.values()
+    assert len(files) == 3
+    assert not any(b"sk-verysecret" in data for data in files.values())
 
 
 def test_a_later_run_adds_to_the_repository(hub: FakeHub) -> None:

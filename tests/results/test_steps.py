@@ -22,10 +22,12 @@ def test_the_changes_of_the_steps_add_up() -> None:
     table = step_table(
         {form.name: form for form in results.forms}, first.name, [(step.what, step.form.name) for step in steps]
     )
-    changes = [effect.change.difference.value for effect in table.effects]
-    assert sum(changes) == pytest.approx(table.total.change.difference.value)
+    changes = [effect.change for effect in (*table.effects, table.total) if effect.change is not None]
+    *each, total = (change.difference.value for change in changes)
+    assert sum(each) == pytest.approx(total)
     assert table.total.score.value == results["quiz@generate"]["exact_match,none"]
-    assert all(effect.change.paired and effect.change.comparisons == len(table.effects) for effect in table.effects)
+    assert len(changes) == len(steps) + 1
+    assert all(change.paired and change.comparisons == len(table.effects) for change in changes[:-1])
 
 
 def test_a_step_that_changes_neither_prompts_nor_scores_is_named_apart(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,6 +45,11 @@ def test_the_command_prints_the_score_after_every_step(capsys: pytest.CaptureFix
     assert "1. choice format" in printed
     assert "all steps together" in printed
     assert "* The prompt has" in printed
+
+
+def test_scores_of_two_kinds_have_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "quiz@cloze", "quiz@bpb", "--run", "dummy", "--limit", "10"]) == 0
+    assert "a score of another kind" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -179,3 +179,80 @@ def test_a_few_shot_example_ends_in_the_answer():
     model = Thinker()
     run(model, num_fewshot=1, limit=1)
     assert "one of A, B, C or D.\nThe best answer is " in model.generated[0].context
+
+
+class Answerer(Thinker):
+    """Writes what it is told to in a thought, and the best answer after one."""
+
+    def generate(self, requests):
+        self.generated += requests
+        for position, request in enumerate(requests):
+            begun = request.context.endswith("<think>\n")
+            limit = request.gen_kwargs["max_gen_toks"]
+            thought = Completion("", truncated=limit == 16, thought="Hm, is it A")
+            yield position, thought if begun else Completion("The best answer is D")
+
+
+def test_every_thinking_budget_gives_a_form():
+    model = Answerer()
+    results = run(model, ["quiz@think", "quiz@mcqa"], thinking_budget=[0, 16], apply_chat_template=True, limit=1)
+    assert [form.form for form in results.forms] == ["quiz@think[budget=0]", "quiz@think[budget=16]", "quiz@mcqa"]
+    [thought] = model.generated
+    assert thought.gen_kwargs["max_gen_toks"] == 16
+    ends = {request.context.partition("<think>")[2] for request in model.scored}
+    assert ends == {
+        "", "\n\n</think>\n\nThe best answer is", "\nHm, is it A\n</think>\n\nThe best answer is"
+    }  # fmt: skip
+
+
+def test_a_thought_ends_at_its_budget_and_the_answer_follows():
+    model = Answerer()
+    results = run(model, "quiz@mcq_cot", thinking_budget=[0, 16], apply_chat_template=True, limit=1)
+    [off, short] = results.forms
+    assert "they count as wrong" not in str(results)
+    prompts = [request.context.partition("<think>")[2] for request in model.generated]
+    assert sorted(prompts) == ["\n", "\n\n</think>\n\n", "\nHm, is it A\n</think>\n\n"]
+    assert all("thinking_budget" not in request.gen_kwargs for request in model.generated)
+    assert [request.gen_kwargs["max_gen_toks"] for request in model.generated] == ["context", 16, "context"]
+    assert (off.samples[0].prediction, short.samples[0].prediction) == ("D", "D")
+
+
+def test_a_budget_without_a_place_for_thoughts_is_refused():
+    with pytest.raises(
+        UsageError, match="the prompt is a text without a place for thoughts; add --apply_chat_template"
+    ):
+        run(Answerer(), "quiz@mcq_cot", thinking_budget=[16])
+    with pytest.raises(UsageError, match="the chat template has switched thinking off; add --model_args"):
+        run(
+            Answerer(variables={"enable_thinking": False}), "quiz@mcq_cot",
+            thinking_budget=[16], apply_chat_template=True,
+        )  # fmt: skip
+    with pytest.raises(UsageError, match="has no format under which a model may think"):
+        run(Answerer(), "quiz@mcqa", thinking_budget=[16])
+
+
+class Reasoner(Thinker):
+    """Thinks apart from its answer, as servers and think_end_token give it, and answers as each form asks."""
+
+    def generate(self, requests):
+        self.generated += requests
+        for position, request in enumerate(requests):
+            answer = (
+                "" if request.context.endswith("<think>\n") else "The best answer is D. The final answer is Mercury"
+            )
+            yield position, Completion(answer, thought="It must be D.")
+
+
+def test_all_forms_for_reasoning_models_run_end_to_end(tmp_path):
+    forms = "quiz@mcq_cot+think+open+blind+cot+generate+mcqa"
+    results = run(Reasoner(), forms, limit=2, apply_chat_template=True, output_path=tmp_path / "out", log_samples=True)
+    first = {form.form.partition("@")[2]: form.samples[0] for form in results.forms}
+    assert {name: sample.prediction for name, sample in first.items() if name in ("mcq_cot", "generate")} == {
+        "mcq_cot": "D", "generate": "D"
+    }  # fmt: skip
+    assert (first["think"].prediction, first["cot"].prediction) == (3, "mercury")
+    assert [form.form for form in results.forms if form.control] == ["quiz@open", "quiz@blind"]
+    for path in (tmp_path / "out").rglob("samples_*.jsonl"):
+        line = json.loads(path.read_text().splitlines()[0])
+        written = any("until" in str(arguments) for arguments in line["arguments"].values())
+        assert line.get("thoughts") == (["It must be D."] if written else None)

@@ -24,6 +24,7 @@ from tools.benchmarks import (
     scoring,
     startup,
     streams,
+    whole,
     workers,
 )
 from tools.benchmarks.rows import Row, print_rows, say
@@ -35,6 +36,7 @@ MEASUREMENTS = {
     "building": building.measure,
     "rerun": rerun.measure,
     "scoring": scoring.measure,
+    "whole": whole.measure,
     "growth": growth.measure,
     "architectures": architectures.measure,
     "forms": forms.measure,
@@ -48,10 +50,10 @@ MEASUREMENTS = {
 def main() -> int:
     """Run the measurements; 1 where a needed figure was missed, 2 where there is nothing to measure on."""
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
-    parser.add_argument("--short", action="store_true", help="few documents and one repeat: under five minutes")
+    parser.add_argument("--short", action="store_true", help="few documents and one repeat: ten minutes")
     parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), help="what to measure")
     parser.add_argument(
-        "--docs", type=_positive, nargs=2, metavar=("FEW", "MANY"), help="default: 20 200, or 4 8 if short"
+        "--docs", type=_positive, nargs=2, metavar=("FEW", "MANY"), help="default: 20 200, or 10 20 if short"
     )
     parser.add_argument("--model", type=Path, help="a folder with a model (default: the bundled one)")
     # With one, CPU seconds are work; with more, they are also waiting for each other.
@@ -63,7 +65,7 @@ def main() -> int:
         say(f"no rows of MMLU at {mirror}: set MULTIFORM_DATASET_MIRROR to a mirror that has cais/mmlu")
         return 2
     model = options.model or _bundled()
-    few, many = options.docs or ((4, 8) if options.short else (20, 200))
+    few, many = options.docs or ((10, 20) if options.short else (20, 200))
     setting = Setting(
         mirror=mirror.resolve(), model=model, threads=options.threads, docs=(few, many), short=options.short
     )

@@ -14,12 +14,12 @@ Answers: TypeAlias = list[Any]
 Side: TypeAlias = tuple[Any, Callable[[Sequence[Sequence[Any]]], Answers]]
 
 
-def multiform_side(model: str) -> Side:
+def multiform_side(model: str, device: str = "cpu") -> Side:
     """Multiform's `hf` model, which finds out its batch size by itself."""
     from multiform.models.hf.model import HFModel
     from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
-    loaded = HFModel(model, dtype="float32", device="cpu")
+    loaded = HFModel(model, dtype="float32", device=device)
 
     def answer(requests: Sequence[Sequence[Any]]) -> Answers:
         if isinstance(requests[0][1], str):
@@ -32,12 +32,12 @@ def multiform_side(model: str) -> Side:
     return loaded.model, answer
 
 
-def lm_eval_side(model: str) -> Side:
+def lm_eval_side(model: str, device: str = "cpu") -> Side:
     """lm-eval's `hf` model."""
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    loaded = HFLM(pretrained=model, batch_size=LM_EVAL_BATCH, dtype="float32", device="cpu")
+    loaded = HFLM(pretrained=model, batch_size=LM_EVAL_BATCH, dtype="float32", device=device)
 
     def answer(requests: Sequence[Sequence[Any]]) -> Answers:
         scoring = isinstance(requests[0][1], str)
@@ -52,7 +52,7 @@ def lm_eval_side(model: str) -> Side:
     return loaded.model, answer
 
 
-SIDES: dict[str, Callable[[str], Side]] = {"multiform": multiform_side, "lm-eval": lm_eval_side}
+SIDES: dict[str, Callable[..., Side]] = {"multiform": multiform_side, "lm-eval": lm_eval_side}
 
 
 class Count:

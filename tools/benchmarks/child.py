@@ -143,6 +143,13 @@ def start(job: dict[str, Any]) -> dict[str, Any]:
     return {"phases": to_first_pass(job["model"], job["folder"])}
 
 
+def whole(job: dict[str, Any]) -> dict[str, Any]:
+    """A whole run of a task file."""
+    from tools.benchmarks.whole import run_whole
+
+    return run_whole(job)
+
+
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "score": score,
     "score_each": score_each,
@@ -152,6 +159,7 @@ JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "requests": requests,
     "prompt": prompt,
     "start": start,
+    "whole": whole,
 }
 
 

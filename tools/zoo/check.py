@@ -89,7 +89,7 @@ class NumberTokenizer:
 def check(name: str, model: PreTrainedModel) -> Finding:
     """Score and generate with a model, and compare with what transformers gives each sequence alone."""
     judge = copy.deepcopy(model)
-    with _small_passes(), _warnings() as reasons:
+    with _small_passes(model.device.type), _warnings() as reasons:
         if model.config.is_encoder_decoder:
             return _check_seq2seq(name, model, judge, reasons)
         return _check_causal(name, model, judge, reasons)
@@ -269,7 +269,7 @@ def _generations(prompts: Sequence[list[int]]) -> list[Generation]:
 @torch.no_grad()
 def _plain(judge: PreTrainedModel, pair: Pair) -> Tensor:
     """The logits at a pair's continuation, by the model alone."""
-    ids = torch.tensor([pair.tokens[:-1].tolist()])
+    ids = torch.tensor([pair.tokens[:-1].tolist()], device=judge.device)
     logits: Tensor = _fresh(judge)(input_ids=ids, **accepted_options(judge.forward, use_cache=False)).logits[0]
     return logits[pair.start - 1 :]
 
@@ -282,14 +282,14 @@ def _fresh(judge: PreTrainedModel) -> PreTrainedModel:
 
 @torch.no_grad()
 def _plain_seq2seq(judge: PreTrainedModel, pair: Pair) -> Tensor:
-    decoder_ids = torch.tensor([decoder_tokens(judge, pair.continuation)])
-    ids = torch.tensor([pair.context])
+    decoder_ids = torch.tensor([decoder_tokens(judge, pair.continuation)], device=judge.device)
+    ids = torch.tensor([pair.context], device=judge.device)
     logits: Tensor = judge(input_ids=ids, decoder_input_ids=decoder_ids, use_cache=False).logits[0]
     return logits
 
 
 def _judged(logits: Tensor, pair: Pair) -> LLOutput:
-    lines, targets = logits.double().log_softmax(-1), torch.tensor(pair.continuation)
+    lines, targets = logits.cpu().double().log_softmax(-1), torch.tensor(pair.continuation)
     greedy = bool((lines.argmax(-1) == targets).all())
     return LLOutput(float(lines[range(len(targets)), targets].sum()), greedy, len(targets))
 
@@ -299,7 +299,7 @@ def _texts(judge: PreTrainedModel, prompts: Sequence[list[int]]) -> list[str] | 
     tokenizer = NumberTokenizer()
     texts = []
     for prompt in prompts:
-        ids = torch.tensor([prompt])
+        ids = torch.tensor([prompt], device=judge.device)
         config = greedy_config(judge, NEW_TOKENS, tokenizer.pad_token_id)
         config.use_cache = getattr(judge.config, "use_cache", None) is not False
         try:
@@ -316,13 +316,15 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _small_passes() -> Iterator[None]:
-    before = device.PASS_TOKENS["cpu"]
-    device.PASS_TOKENS["cpu"] = PASS_TOKENS
+def _small_passes(kind: str) -> Iterator[None]:
+    """Small forward passes on devices of that kind."""
+    before = dict(device.PASS_TOKENS)
+    device.PASS_TOKENS[kind] = PASS_TOKENS
     try:
         yield
     finally:
-        device.PASS_TOKENS["cpu"] = before
+        device.PASS_TOKENS.clear()
+        device.PASS_TOKENS.update(before)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ def lm_eval_scores(
             tokenizer=_number_tokenizer(),
             backend=backend,
             max_length=POSITIONS,
-            device="cpu",
+            device=str(model.device),
         )
         return PeerScores(_outputs(peer, pairs), _texts(peer, prompts, new_tokens, tokenizer))
     return None

@@ -181,7 +181,7 @@ def _step_lines(table: StepTable) -> Iterator[str]:
     yield _effect_line(table.total.what, table.total, width)
     if len(table.effects) > 1:
         yield f"the intervals and p values of the {len(table.effects)} steps hold for all of them at once (Bonferroni)"
-    if any(not effect.change.paired for effect in (*table.effects, table.total)):
+    if any(effect.change and not effect.change.paired for effect in (*table.effects, table.total)):
         yield "unpaired: the documents are not the same, or their scores have no mean"
     if table.idle:
         yield f"without effect on these {table.first.n} documents: {', '.join(table.idle)}"
@@ -189,6 +189,8 @@ def _step_lines(table: StepTable) -> Iterator[str]:
 
 def _effect_line(what: str, effect: StepEffect, width: int) -> str:
     change, metric = effect.change, effect.metric
+    if change is None:
+        return f"{what:<{width}}{effect.score.value:6.4f}  {'a score of another kind':<49}{metric}"
     low, high = change.simultaneous
     interval = "not known" if math.isnan(low) else f"{low:+.4f} to {high:+.4f}"
     p = "unpaired" if change.p_simultaneous is None else f"{change.p_simultaneous:.4f}"

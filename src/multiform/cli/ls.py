@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ABOUT = ("title", "kind", "rows", "language", "licence")
 KINDS = (
     *("tasks", "subtasks", "groups", "tags", "formats", "languages", "protocols", "models", "metrics", "filters"),
-    *("scorers", "samplers"),
+    *("scorers", "samplers", "exporters"),
 )
 
 
@@ -179,6 +179,7 @@ def _dialects() -> list[dict[str, Any]]:
 def _registry(kind: str) -> Any:
     from multiform.formats import formats
     from multiform.forms import samplers
+    from multiform.results.exchange.exporters import exporters
     from multiform.scoring.filters import filters
     from multiform.scoring.metrics import metrics
     from multiform.scoring.scorers import scorers
@@ -189,6 +190,7 @@ def _registry(kind: str) -> Any:
         "filters": filters,
         "scorers": scorers,
         "samplers": samplers,
+        "exporters": exporters,
     }
     return table[kind]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import Command
+from multiform.cli.tokens import RecordedTemplate, encoder_of, print_tokens
 from multiform.errors import UsageError, shorten
 from multiform.run.values import SOURCES
 
@@ -25,6 +26,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--doc", metavar="N|A:B|all", help="which documents (default: 0)")
     flags.add_flag(parser, "limit", default=None, help="the first N documents, or a fraction below 1: --doc 0:N")
     parser.add_argument("--jinja", action="store_true", help="the templates instead of the prompts")
+    parser.add_argument("--tokens", action="store_true", help="the prompts in the tokens of the model")
     parser.add_argument("--json", action="store_true", help="one JSON object per line and document")
     flags.add_flags(parser, "prompts", "model", SOURCES)
     flags.add_code(parser)
@@ -38,12 +40,16 @@ def _execute(options: argparse.Namespace) -> int:
     from multiform.run.setup import load_forms
     from multiform.tasks.functions import unusable_scoring_kept
 
+    if options.tokens and (options.json or options.jinja):
+        raise UsageError("tokens are printed as text", where="--tokens", hint="leave out --json and --jinja")
     run = flags.run_options(options, tasks=",".join(options.tasks), limit=None)
     with unusable_scoring_kept():  # prompts need no metrics
         forms, _ = load_forms(run)
     check_output_types(forms)
-    model = load_model(run.model, run.model_arguments, Silent()) if run.apply_chat_template else None
-    template = None if model is None else model.apply_chat_template
+    needs_model = run.apply_chat_template or options.tokens
+    model = load_model(run.model, run.model_arguments, Silent()) if needs_model else None
+    encoder = encoder_of(model) if model is not None and options.tokens else None
+    template = RecordedTemplate(model.apply_chat_template) if model is not None and run.apply_chat_template else None
     for form in forms:
         if options.jinja:
             _print_templates(form, as_json=options.json)
@@ -52,7 +58,12 @@ def _execute(options: argparse.Namespace) -> int:
         # Few-shot examples are drawn for every document in order, so that a document has the same ones as in a run.
         for doc_id, doc in form.docs(limit=max(indexes) + 1):
             sample = form.sample(doc_id, doc, template)
-            if doc_id in indexes:
+            if doc_id in indexes and encoder is not None:
+                print(f"=== {form.name} · doc {doc_id}")
+                for change in template.changes(sample.prompt) if template else ():
+                    print(f"--- chat template, {change}")
+                print_tokens(encoder, sample)
+            elif doc_id in indexes:
                 _print_sample(form, sample, as_json=options.json)
                 if form.renderer.kind.has_stages and not options.json:
                     _print_next_stages(form, sample, template)

@@ -45,7 +45,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _execute(options: argparse.Namespace) -> int:
     """Run what is missing, and print the leaderboard."""
-    from multiform.report.runs import leaderboard
+    from multiform.report.leaderboard import leaderboard
     from multiform.run.sweep import read_sweep
 
     sweep = read_sweep(Path(options.file))

@@ -246,4 +246,5 @@ AXIS_WORDS = {
     "between": "between choices",
     "order": "order of the choices",
     "draw": "which few-shot examples",
+    "budget": "how many tokens a model may think",
 }

@@ -1,4 +1,7 @@
-"""Languages and their words, which `languages.toml` lists: those of our prompts, and those that recognise others'."""
+"""Languages by name, and the words by which prompts in them are written by stylers and recognised.
+
+The words are those of the files in `languages`; `languages.toml` has what these do not.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from multiform.errors import ConfigError, nearest
+from multiform.formats.localization import language_codes, local_words
 from multiform.labels import LabelSpec
 
 
@@ -65,22 +69,43 @@ def _read_words() -> dict[str, Any]:
 
 @cache
 def language_words() -> Mapping[Language, LanguageWords]:
-    """The words of each language that has some.
+    """The words of stylers' prompts in each language: those of its file, but for what stylers write otherwise.
 
     >>> language_words()[Language.DEU].answer
     'Antwort:'
     """
-    return {
-        Language[code.upper()]: LanguageWords(**{**words, "labels": tuple(words["labels"].split())})
-        if "labels" in words
-        else LanguageWords(**words)
-        for code, words in _read_words()["languages"].items()
-    }
+    otherwise = _read_words()["stylers"]
+    written = {}
+    for words in map(local_words, language_codes()):
+        language = Language.__members__.get(words.iso3.upper())
+        if language is None or "-" in words.code:
+            continue
+        space = words.punctuation["space"]
+        changes = {key: text for code in _codes(language) for key, text in otherwise.get(code, {}).items()}
+        labels: LabelSpec = tuple(changes.pop("labels", "").split()) or words.labels or "letters"
+        cues = {"question": words.cue("question") + space, "answer": words.cue("answer"), **changes}
+        written[language] = LanguageWords(**cues, labels=labels, space=space)
+    return written
 
 
+def _codes(language: Language) -> list[str]:
+    """The codes of a language, of which some are macro-languages of others."""
+    return [name.lower() for name, member in Language.__members__.items() if member is language]
+
+
+#: The words of a language's file that a part of a prompt is recognised by, too.
+_ROLES: Mapping[str, str] = {"question": "question", "answer": "answer", "choices": "options"}
+
+
+@cache
 def recognised_words(part: Part) -> tuple[str, ...]:
     """The words, in all languages, by which a part of somebody's prompt is recognised."""
-    return tuple(_read_words()["recognised"][part])
+    listed = _read_words()["recognised"][part]
+    if part not in _ROLES:
+        return tuple(listed)
+    return tuple(
+        dict.fromkeys([*listed, *(local_words(code).words[_ROLES[part]].lower() for code in language_codes())])
+    )
 
 
 def language_of(name: Any) -> Language:

@@ -161,8 +161,9 @@ def move_gold(gold: int | list[int], permutation: Sequence[int]) -> int | list[i
     return sorted(positions[index] for index in gold) if isinstance(gold, list) else positions[gold]
 
 
-#: Axes that leave the format as it is: the order of the choices, and which few-shot examples are drawn.
-RUN_AXES = ("order", "draw")
+#: Axes that leave the wording as it is: the order of the choices, which few-shot examples are drawn, and how long a
+#: model may think.
+RUN_AXES = ("order", "draw", "budget")
 #: The orders of choices that are drawn at random, beside the original one.
 _ORDERS = ("original", "reverse", "rotate:1", "shuffle:1", "shuffle:2", "shuffle:3")
 #: Fields that say what is scored, and how: no variation changes them.
@@ -244,6 +245,8 @@ class Grammar:
             other = replace(format, **changed)
             if other != format:
                 format, chosen[axis.name] = other, value
+        if "budget" in variation.choices:
+            format, chosen["budget"] = _with_budget(format, variation), variation.choices["budget"]
         order = self._order(format, variation)
         draw = draw_number(variation)
         chosen |= {} if order is None else {"order": order.name}
@@ -296,7 +299,7 @@ class Grammar:
             chosen["order"] = base.choices["order"]
         elif self.orders and all(format.shows_choices for format in formats):
             chosen["order"] = rng.choice(self.orders)
-        return Variation(base.label, {**chosen, **{k: v for k, v in base.choices.items() if k == "draw"}})
+        return Variation(base.label, {**chosen, **{k: v for k, v in base.choices.items() if k in ("draw", "budget")}})
 
     def _change(self, axis: Axis, value: str, variation: Variation) -> Change:
         if value in axis.values:
@@ -328,6 +331,17 @@ def draw_number(variation: Variation) -> int:
     if not text.isdecimal():
         raise ConfigError(f"draw={text} is not a whole number", where="draw", hint="write e.g. mcqa[draw=2]")
     return int(text)
+
+
+def _with_budget(format: FormatConfig, variation: Variation) -> FormatConfig:
+    """The format with the thinking budget of a variation, in tokens."""
+    text = variation.choices["budget"]
+    if not text.isdecimal():
+        raise ConfigError(f"budget={text} is no number of tokens", where="budget", hint="write e.g. think[budget=1024]")
+    if not format.generates:
+        message = f"under format '{variation.label}' the model does not think"
+        raise ConfigError(message, where="budget", hint="choose a format in which it does, such as think or mcq_cot")
+    return replace(format, generation_kwargs={**(format.generation_kwargs or {}), "thinking_budget": int(text)})
 
 
 def _checked_name(name: Any) -> str:

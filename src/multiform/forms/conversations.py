@@ -14,7 +14,7 @@ from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.output_kinds import OUTPUT_KINDS, GenerationKind, OutputKind
 from multiform.forms.sample import Sample
 from multiform.forms.spec import FormSpec
-from multiform.forms.thought_kind import ThoughtKind
+from multiform.forms.thought_kind import BudgetKind, ThoughtKind
 from multiform.prompts.prompt import ChatTemplate, Delimiters, Prompt, PromptOptions, Turn, render_turns
 from multiform.requests import Completion, GenerationRequest, Output, Request
 from multiform.scoring.filters import Pipeline
@@ -30,8 +30,11 @@ def output_kind(form: FormSpec) -> OutputKind:
     """How a form builds requests and reads responses, by its output type, its format and its turns."""
     config = form.config
     if config.doc_to_turns is None:
-        thinks = config.format is not None and config.format.thinks
-        return ThoughtKind(form) if thinks else OUTPUT_KINDS[form.output_type](form)
+        if config.format is not None and config.format.thinks:
+            return ThoughtKind(form)
+        if form.output_type == "generate_until" and form.generation_kwargs.get("thinking_budget") is not None:
+            return BudgetKind(form)
+        return OUTPUT_KINDS[form.output_type](form)
     if form.output_type != "generate_until":
         message = f"the model replies in a conversation, and output_type {form.output_type} generates nothing"
         hint = "set output_type: generate_until, or choose a format that generates"

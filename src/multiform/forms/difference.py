@@ -144,7 +144,7 @@ def _differing_lines(lines: Sequence[str], others: Sequence[str]) -> Iterator[tu
     for _, start, end, other_start, other_end in matcher.get_opcodes():
         block, other = lines[start:end], others[other_start:other_end]
         pairs = list(zip(block, other, strict=False))
-        if len(block) == len(other) and all(_are_alike(*pair) for pair in pairs):
+        if len(block) == len(other) and 2 * sum(_are_alike(*pair) for pair in pairs) > len(pairs):
             yield from pairs
         else:
             yield "".join(block), "".join(other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
@@ -37,7 +37,7 @@ class OutputKind(ABC):
     """
 
     #: Whether `next_requests` may give any.
-    has_stages: ClassVar[bool] = False
+    has_stages: bool = False
 
     def __init__(self, form: FormSpec) -> None:
         self.form = form

@@ -51,8 +51,8 @@ class ThoughtMarkers:
 
     def open(self, prompt: str) -> str:
         """The prompt with the beginning of a thought; as it is where the template has begun one."""
-        begun = not self.opening.strip() or prompt.rstrip().endswith(self.opening.strip())
-        return prompt if begun else prompt + self.opening
+        opening = self.opening.strip()
+        return prompt if opening and prompt.rstrip().endswith(opening) else prompt + self.opening
 
     def close(self, prompt: str, thought: str) -> str:
         """The prompt and its thought, up to where the answer begins."""

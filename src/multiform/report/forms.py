@@ -11,7 +11,8 @@ from multiform.errors import ConfigError
 from multiform.formats.axes import AXIS_WORDS
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
-from multiform.requests import GenerationRequest, LLOutput
+from multiform.report.sample import UNREADABLE, flags_of, margin, pick, sample_score
+from multiform.report.turns import shared_length
 from multiform.results.compare import (
     calibration_of,
     chance_level,
@@ -20,20 +21,14 @@ from multiform.results.compare import (
     position_bias_of,
     scoring_of,
 )
-from multiform.results.export import sample_row
-from multiform.results.extraction import is_unread
 from multiform.results.pivot import p_words
 from multiform.results.samples import choices_and_labels
 from multiform.results.values import FormResult, GroupResult
 from multiform.statistics.estimates import ALPHA, Estimate
 from multiform.statistics.predictions import PositionBias
 
-#: What can be said of a sample, as bits of a number.
-WRONG, UNREADABLE, TRUNCATED, FAILED, PROMPT_TRUNCATED = 1, 2, 4, 8, 16
 #: Characters of a document that the list of documents shows.
 _HEAD = 110
-#: Characters of an answer in the matrix of samples.
-_PICK = 16
 #: The longest name of a format that charts show whole.
 _LONGEST = 24
 
@@ -64,10 +59,13 @@ def variation_table(shorts: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], short: str) -> dict[str, Any]:
+def form_entry(
+    form: FormResult, run: int, samples: Sequence[ScoredSample], short: str, lengths: Sequence[int] = ()
+) -> dict[str, Any]:
     """A form with the score, the flags and the number of each of its documents.
 
-    `samples` are those of one filter, and `short` is the label of the form's format in charts.
+    `samples` are those of one filter, `lengths` the numbers of characters of their prompts, and `short` is the label of
+    the form's format in charts.
     """
     # What --predict_only writes instead of a score is none.
     estimates = {key: estimate for key, estimate in form.estimates.items() if key.partition(",")[0] != "bypass"}
@@ -75,7 +73,7 @@ def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], shor
     name = metric.partition(",")[0]
     scores = [sample_score(sample, name) for sample in samples]
     higher = form.higher_is_better.get(name, True)
-    flags = [_flags(sample, wrong=higher and score == 0) for sample, score in zip(samples, scores, strict=True)]
+    flags = [flags_of(sample, wrong=higher and score == 0) for sample, score in zip(samples, scores, strict=True)]
     family = metric_family(form)
     return {
         **_scores(metric, estimates),
@@ -99,6 +97,8 @@ def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], shor
         "scores": scores,
         "flags": flags,
         "picks": [pick(sample) for sample in samples],
+        "lengths": list(lengths),
+        "margins": [margin(sample) for sample in samples],
         "unreadable": sum(bool(flag & UNREADABLE) for flag in flags),
         "position": _position(samples, clusters_of(form, samples)),
         "calibration": _calibration(samples, clusters_of(form, samples)),
@@ -116,48 +116,6 @@ def group_entry(group: GroupResult, run: int) -> dict[str, Any]:
         "depth": group.depth,
         "n": group.n,
     }
-
-
-def primary_samples(form: FormResult) -> list[ScoredSample]:
-    """The samples under the filter of the form's first metric, or under the first filter there is."""
-    scorers = list(dict.fromkeys(sample.scorer for sample in form.samples))
-    named = form.primary.partition(",")[2] if form.estimates else ""
-    chosen = named if named in scorers else scorers[0] if scorers else ""
-    return [sample for sample in form.samples if sample.scorer == chosen]
-
-
-def sample_score(sample: ScoredSample, metric: str) -> float | None:
-    """The value of a metric for one document, where it is a number."""
-    value = sample.values.get(metric)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def pick(sample: ScoredSample) -> str:
-    """The answer of a sample in a few characters: the label of the picked choice or its text, or what was extracted."""
-    if sample.failure is not None or sample.prediction is None:
-        return ""
-    texts, labels = choices_and_labels(sample.sample)
-    prediction = sample.prediction
-    ranked = any(isinstance(output, LLOutput) for output in sample.outputs)
-    if ranked and isinstance(prediction, int) and prediction < max(len(texts), len(labels)):
-        prediction = labels[prediction] if prediction < len(labels) else texts[prediction]
-    elif ranked:
-        return ""
-    while isinstance(prediction, list | tuple) and prediction:
-        prediction = prediction[0]
-    words = " ".join(str(prediction)[: 4 * _PICK].split())
-    return words if len(words) <= _PICK else f"{words[: _PICK - 1]}…"
-
-
-def _flags(sample: ScoredSample, *, wrong: bool) -> int:
-    written = any(not isinstance(output, LLOutput) for output in sample.outputs)
-    return (
-        WRONG * wrong
-        | UNREADABLE * (written and (sample.prediction is None or (wrong and is_unread(sample))))
-        | FAILED * (sample.failure is not None)
-        | TRUNCATED * any(getattr(output, "truncated", False) for output in sample.outputs)
-        | PROMPT_TRUNCATED * any(getattr(output, "context_truncated", False) for output in sample.outputs)
-    )
 
 
 def _scores(primary: str, estimates: Mapping[str, Estimate]) -> dict[str, Any]:
@@ -212,65 +170,9 @@ def _calibration(samples: Sequence[ScoredSample], clusters: Sequence[str] | None
     }
 
 
-def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
-    """A sample as the page shows it; the question begins at `question_start` of its prompt."""
-    row = sample_row(sample)
-    names = ("prompt", "choices", "labels", "loglikelihoods", "gold", "picked", "raw", "extracted")
-    steps = [
-        {"step": step.name, "text": _step_text(step.value)} for step in sample.steps[1:]
-    ]  # the first is the completion
-    steps += [{"step": name, "text": value} for name, value in sample.values.items() if isinstance(value, str)]
-    contexts = [item.request.context for item in sample.instances if isinstance(item.request, GenerationRequest)]
-    if len(contexts) == len(sample.outputs) > 0:  # the last prompt of a conversation has all that was said before
-        row["prompt"] = contexts[-1]
-    return {
-        **{name: row[name] for name in names},
-        "target": None if sample.target is None else str(sample.target),
-        "scores": {name: value for name, value in sample.values.items() if not isinstance(value, str)},
-        "question_start": question_start,
-        **({"steps": steps} if steps else {}),
-    }
-
-
-def _step_text(value: Any) -> str:
-    """What a step left, as text: of one completion that alone."""
-    if isinstance(value, list | tuple) and len(value) == 1:
-        return _step_text(value[0])
-    return "nothing" if value is None else str(value)
-
-
-def question_heads(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How each question begins, without the lines that all of them begin with, such as an instruction."""
-    questions = [row["prompt"][row["question_start"] :] for row in rows]
+def question_heads(questions: Sequence[str]) -> list[str]:
+    """How each question begins, without what all of them begin with, such as an instruction or "Question: "."""
     first, last = min(questions, default=""), max(questions, default="")
-    start = first.rfind("\n", 0, _shared_length(first, last)) + 1 if first != last else 0
+    shared = first[: shared_length(first, last)] if first != last else ""
+    start = max(shared.rfind("\n") + 1, shared.rfind(": ") + 2 if ": " in shared else 0)
     return [" ".join(question[start : start + 4 * _HEAD].split())[:_HEAD] for question in questions]
-
-
-def question_starts(form: FormResult, samples: Sequence[ScoredSample]) -> list[int]:
-    """Where the question begins in each prompt, after the description and the few-shot examples; 0 where unknown.
-
-    The task's delimiter says it where it stands between the examples alone. Elsewhere, as in chats, it is what the
-    prompts before and after have in common, up to a line's end.
-    """
-    prompts = [sample.sample.prompt for sample in samples]
-    shots = form.num_fewshot if isinstance(form.num_fewshot, int) else 0
-    delimiter = str(form.config.get("fewshot_delimiter") or "\n\n")
-    description = str(form.config.get("description") or "")
-    return [_question_start(prompts, position, shots, delimiter, description) for position in range(len(prompts))]
-
-
-def _question_start(prompts: Sequence[str], position: int, shots: int, delimiter: str, description: str) -> int:
-    prompt = prompts[position]
-    skipped = len(description) if description and prompt.startswith(description) else 0
-    if not shots:
-        return skipped
-    if prompt.count(delimiter, skipped) == shots:
-        return prompt.rfind(delimiter) + len(delimiter)
-    neighbours = [prompts[near] for near in (position - 1, position + 1) if 0 <= near < len(prompts)]
-    return prompt.rfind("\n", 0, max((_shared_length(prompt, neighbour) for neighbour in neighbours), default=0)) + 1
-
-
-def _shared_length(text: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
-    return next((n for n, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))

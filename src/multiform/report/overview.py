@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Any
 
 from multiform.errors import MultiformError
-from multiform.results.charts import has_score, overview_chart
 from multiform.results.compare import chance_level, metric_family
 from multiform.results.form_comparison import FormComparison
 from multiform.results.languages import language_spreads
 from multiform.results.notes import form_notes, result_notes
+from multiform.results.overview_chart import has_score, overview_chart
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_all_runs, compare_groups
@@ -47,7 +47,11 @@ def _attention(results: Results, label: str, runs: Sequence[Results]) -> Iterato
     """What a reader of the scores has to know before reading them."""
     before = f"{label}: " if len(runs) > 1 else ""
     notes = result_notes(results)
-    if results.status != "complete":
+    if results.status == "running":
+        scored, total = (sum(counts) for counts in zip(*((f.n, f.total_docs) for f in results.forms), strict=True))
+        yield f"{before}Running: {scored:,} of {total:,} documents are scored; open the page again to see more"
+        notes = notes[1:]
+    elif results.status != "complete":
         empty = sum(not form.estimates or not form.n for form in results.forms)
         missing = f"; {empty} of {len(results.forms)} forms have no scores" if empty else ""
         scored = sum(form.n for form in results.forms)

@@ -19,11 +19,8 @@ from multiform.results.export import json_line
 from multiform.results.provenance import package_version
 from multiform.results.results import Results
 
-#: The parts of the script, in the order in which they build on each other.
-SCRIPTS = (
-    *("dom.js", "state.js", "data.js", "charts.js", "filters.js", "samples.js", "findings.js", "overview.js"),
-    "report.js",
-)
+#: The page's script, which tools/page builds from its sources.
+SCRIPT = "app.js"
 
 _LONGEST_TITLE = 80
 
@@ -48,9 +45,10 @@ def report_page(runs: Sequence[Results], *, title: str | None = None) -> Iterato
     """The page, in parts."""
     name = title or _title(runs)
     data = payload(runs, title=name)
-    script = "(() => {\n" + "".join(map(asset, [*SCRIPTS, "embedded.js"])) + "})();"
+    script = asset(SCRIPT)
     style = asset("style.css")
-    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'"
+    sources = f"script-src {_hash(script)}; style-src {_hash(style)}; img-src data:"
+    policy = f"default-src 'none'; {sources}; base-uri 'none'"
     marker = "<!-- data -->"
     page = Template(asset("page.html")).substitute(
         policy=policy,
@@ -65,6 +63,7 @@ def report_page(runs: Sequence[Results], *, title: str | None = None) -> Iterato
     yield before
     yield _data_block("data", data.main)
     yield from (_data_block(f"samples-{number}", block) for number, block in enumerate(data.blocks))
+    yield from (_data_block(f"media-{sha256}", picture) for sha256, picture in data.pictures.items())
     yield after
 
 

@@ -14,7 +14,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
@@ -25,8 +25,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from multiform.errors import MultiformError, UsageError, reason
-from multiform.report.page import SCRIPTS, asset
-from multiform.report.runs import Runs, UnknownPageError, leaderboard
+from multiform.report.page import SCRIPT, asset
+from multiform.report.runs import Runs, UnknownPageError
 from multiform.results.export import json_line
 from multiform.results.provenance import package_version
 from multiform.results.read import MALFORMED
@@ -154,7 +154,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(HTTPStatus.OK, kind, body)
 
-    def _answer(self, path: str, query: Mapping[str, str]) -> tuple[str, str]:
+    def _answer(self, path: str, query: Mapping[str, str]) -> tuple[str, str | Iterator[str]]:
+        """The type and the text of a page, or its lines as they are made."""
         runs = self.server.runs
         keys = query.get("runs", "").split(",")
         match path:
@@ -164,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
                 runs.check(keys)  # the page comes at once, and asks for its data
                 return "text/html", page("Report", "report")
             case "/app.js":
-                return "text/javascript", "".join(map(asset, [*SCRIPTS, "viewer.js"]))
+                return "text/javascript", asset(SCRIPT)
             case "/style.css":
                 return "text/css", asset("style.css")
             case "/api/runs":
@@ -172,14 +173,15 @@ class _Handler(BaseHTTPRequestHandler):
                     {"complete": runs.run_lines(), "going_on": runs.unfinished_lines(), "folder": str(runs.folder)}
                 )
             case "/api/leaderboard":
-                return _json(leaderboard(runs.all_results()))
+                return _json(runs.board(_columns(query.get("columns"))))
             case "/api/report":
-                return _json(runs.payload(keys).main)
+                return "application/jsonl", runs.report(keys).lines()
             case "/api/samples":
-                blocks, number = runs.payload(keys).blocks, query.get("block", "")
-                if not number.isdecimal() or int(number) >= len(blocks):
+                report, number = runs.report(keys), query.get("block", "")
+                block = report.block(int(number)) if number.isdecimal() and len(number) < 10 else None
+                if block is None:
                     raise UnknownPageError(number)
-                return _json({"samples": blocks[int(number)]})
+                return _json({"samples": block})
         raise UnknownPageError(path)
 
     def _is_token(self, given: str) -> bool:
@@ -209,15 +211,20 @@ class _Handler(BaseHTTPRequestHandler):
             "same-site",
         )
 
-    def _send(self, status: HTTPStatus, kind: str, body: str, headers: Mapping[str, str] | None = None) -> None:
-        data = body.encode(errors="replace")
+    def _send(
+        self, status: HTTPStatus, kind: str, body: str | Iterator[str], headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Send a whole text, or lines as they come: the connection ends with the last."""
+        parts = iter([body]) if isinstance(body, str) else body
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(data)))
+        if isinstance(body, str):
+            self.send_header("Content-Length", str(len(body.encode(errors="replace"))))
         for name, value in {**_HEADERS, **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(data)
+        for part in parts:
+            self.wfile.write(part.encode(errors="replace"))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged."""
@@ -232,3 +239,16 @@ def page(title: str, view: str) -> str:
 
 def _json(value: Mapping[str, Any]) -> tuple[str, str]:
     return "application/json", json.dumps(json.loads(json_line(value)), separators=(",", ":"))
+
+
+def _columns(text: str | None) -> list[str] | None:
+    """The columns that an address names as JSON; None where it names none."""
+    if text is None:
+        return None
+    try:
+        columns = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnknownPageError(text) from error
+    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        raise UnknownPageError(text)
+    return columns

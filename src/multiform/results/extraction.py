@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,9 @@ from multiform.results.values import FormResult
 from multiform.scoring.filters import INVALID
 from multiform.scoring.lenient import is_leniently_right, names_an_answer
 from multiform.statistics.estimates import Estimate, mean_estimate
+
+#: What a results file records of an estimate beside its value.
+_BOUNDS = ("stderr", "low", "high")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,8 @@ def extraction_of(form: FormResult) -> Extraction | None:
     """How often answers could be extracted from a form's completions; None for forms not scored by an exact match."""
     metric, _, scorer = form.primary.partition(",") if form.estimates else ("", "", "")
     samples = [sample for sample in form.samples if sample.scorer == scorer]
+    if form.extraction is not None:
+        return _recorded_extraction(form.extraction, samples, metric, form.n)
     if metric != "exact_match" or not samples:
         return None
     if not all(sample.sample.references and isinstance(sample.outputs[0], Completion) for sample in samples):
@@ -73,6 +78,18 @@ def extraction_of(form: FormResult) -> Extraction | None:
         unread=sum(missing),
         cut_off=sum(lost and "cut off" in sample.endings for lost, sample in zip(missing, samples, strict=True)),
     )
+
+
+def _recorded_extraction(
+    recorded: Mapping[str, Mapping[str, Any]], samples: Sequence[ScoredSample], metric: str, n: int
+) -> Extraction:
+    """What a results file says of extraction; how many completions were cut off is counted again."""
+    shares = {
+        name: Estimate(value=float(recorded[name]["value"]), n=n, **{key: recorded[name].get(key) for key in _BOUNDS})
+        for name in ("right", "wrong", "missing", "lenient")
+    }
+    unread = [sample for sample in samples if not sample.values.get(metric) and is_unread(sample)]
+    return Extraction(**shares, unread=len(unread), cut_off=sum("cut off" in sample.endings for sample in unread))
 
 
 def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool) -> Extraction:

@@ -142,15 +142,19 @@ def _control_notes(results: ResultsData) -> Iterator[str]:
 def _thought_notes(results: ResultsData) -> Iterator[str]:
     """Thoughts that ran into the token limit: they have no answer, which is not the same as a wrong one."""
     for entry in noted_forms(results):
-        samples = [sample for form in entry.forms for sample in form.samples]
         for ranked, become in ((False, "they count as wrong"), (True, "the choices are scored after what there was")):
-            outputs = [
-                (sample, output) for sample in samples for output in sample.thoughts if sample.is_ranked == ranked
-            ]
+            forms = [form for form in entry.forms if ranked or not _has_budget(form)]
+            samples = [sample for form in forms for sample in form.samples if sample.is_ranked == ranked]
+            outputs = [(sample, output) for sample in samples for output in sample.thoughts]
             cut = [sample for sample, output in outputs if output.truncated and (ranked or output.is_thought_cut_off)]
             if cut:
                 limit = _limit_words(cut[0])
                 yield f"{entry.name}: {len(cut)} of {len(outputs)} thoughts were cut off{limit}; {become}"
+
+
+def _has_budget(form: FormResult) -> bool:
+    """Whether thoughts end at a budget, after which the answer is generated."""
+    return bool((form.config.get("generation_kwargs") or {}).get("thinking_budget"))
 
 
 def _limit_words(sample: ScoredSample) -> str:

@@ -1,11 +1,12 @@
-"""Read results back from files: those of Multiform and lm-eval, Inspect's logs and records of Every Eval Ever."""
+"""Read results back from files: those of Multiform and lm-eval, Inspect's logs, records of Every Eval Ever and HELM's
+run folders."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -66,12 +67,28 @@ class RecordedRun:
 
     def samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T] | None:
         """The result of `read` for each line of a form's samples file; None where the run did not log samples."""
+        placed = self.placed_samples(form, read)
+        return None if placed is None else (sample for _, sample in placed)
+
+    def placed_samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[tuple[int, T]] | None:
+        """The same with the place of each line, by which `samples_at` reads it again."""
         if self.lines is not None:
-            return map(read, self.lines[form]) if self.lines.get(form) else None
+            return enumerate(map(read, self.lines[form])) if self.lines.get(form) else None
         file = self._samples_file(form)
         return None if file is None else self._samples(form, file, read)
 
-    def _samples(self, form: str, file: Path, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+    def samples_at(self, form: str, places: Iterable[int], read: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+        """The result of `read` for the lines at some places of a form's samples file."""
+        if self.lines is not None:
+            yield from (read(self.lines[form][place]) for place in places)
+        elif (file := self._samples_file(form)) is not None:
+            with open_file(file) as lines:
+                for place in places:
+                    lines.seek(place)
+                    yield read(json.loads(lines.readline()))
+
+    def _samples(self, form: str, file: Path, read: Callable[[Mapping[str, Any]], T]) -> Iterator[tuple[int, T]]:
+        place = 0
         with open_file(file) as lines:
             for number, text in enumerate(lines, start=1):
                 try:
@@ -81,7 +98,8 @@ class RecordedRun:
                     message = f"the line is no sample: {reason(error)}"
                     raise UsageError(message, where=f"{file}:{number}", hint="run the task again") from error
                 if sample is not None:
-                    yield sample
+                    yield place, sample
+                place += len(text)
 
     def _samples_file(self, form: str) -> Path | None:
         """The samples of a form: of its own, or of all forms where the run was not finished."""
@@ -112,7 +130,11 @@ def results_files(path: Path) -> list[Path]:
 
 
 def _foreign_files(folder: Path) -> list[Path]:
-    """Inspect's logs and records of Every Eval Ever, the newest last; of the logs of one run, the last."""
+    """Logs and records of other tools, the newest last; of the logs of one run, the last."""
+    from multiform.results.exchange.helm import helm_files
+
+    if runs := helm_files(folder):
+        return runs
     files = [file for file in folder.rglob("*") if file.suffix in (".json", ".eval") and _FOREIGN.match(file.name)]
     by_run: dict[Any, Path] = {}
     for file in sorted(files, key=lambda file: (_modification_time(file), file.name)):
@@ -155,6 +177,14 @@ def _foreign_run(log: dict[str, Any], file: Path) -> RecordedRun:
     return RecordedRun(file, run.results, run.lines)
 
 
+def _helm_run(file: Path) -> RecordedRun | None:
+    """The run of HELM that a file stands for; None for any other file."""
+    from multiform.results.exchange.helm import read_helm_run
+
+    run = read_helm_run(file)
+    return None if run is None else RecordedRun(file, run.results, run.lines)
+
+
 def partial_results_files(folder: Path) -> list[Path]:
     """The results files of runs that were stopped or failed, the newest last."""
     return sorted(folder.rglob(f"{_PARTIAL}*.json"), key=_modification_time)
@@ -193,6 +223,8 @@ def recorded_run(file: Path) -> RecordedRun:
     """The run of a results file."""
     hint = "name a results_<date>.json of Multiform or of lm-eval"
     try:
+        if (run := _helm_run(file)) is not None:
+            return run
         if (log := _foreign_log(file)) is not None:
             return _foreign_run(log, file)
         results = read_json(file)
@@ -288,6 +320,7 @@ def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> F
         format_label=label,
         overridden=about.get("overridden") or (),
         control=bool(about.get("control")),
+        extraction=about.get("extraction"),
         samples=samples,
         failed=[_failed_doc(doc) for doc in failures.get("documents") or ()],
         bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},

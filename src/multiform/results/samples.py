@@ -225,6 +225,7 @@ def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
         gold=_gold(line, choices),
         texts=tuple(map(str, line.get("choices") or ())),
         labels=tuple(line.get("labels") or ()),
+        references=_references(line, doc.instances),
         permutation=None if line.get("choice_order") is None else tuple(line["choice_order"]),
         instances=doc.instances,
     )
@@ -240,6 +241,14 @@ def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
         steps=tuple(Step(name=step["step"], value=step["value"]) for step in line.get("steps") or ()),
         failure=doc.failure,
     )
+
+
+def _references(line: Mapping[str, Any], instances: Sequence[Instance]) -> tuple[str, ...]:
+    """The completions that count as right, where the line is Multiform's and the sample is generated."""
+    if not instances or not isinstance(instances[0].request, GenerationRequest):
+        return ()
+    gold = line.get("gold")
+    return tuple(map(str, gold)) if isinstance(gold, list) else () if gold is None else (str(gold),)
 
 
 def _judge_texts(line: Mapping[str, Any]) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from multiform.errors import DataError
+from multiform.errors import DataError, UsageError
 from multiform.results.run_comparison import FormChange, compare_form
 from multiform.results.values import FormResult
 from multiform.statistics.estimates import Estimate
@@ -19,22 +20,23 @@ class StepEffect:
     what: str
     metric: str
     score: Estimate
-    #: The score after the step minus that before; its interval and p value hold for all steps at once.
-    change: FormChange
+    #: The score after the step minus that before; its interval and p value hold for all steps at once. None if the two
+    #: scores are not of one kind, such as accuracy and bits per byte.
+    change: FormChange | None
 
     def to_dict(self) -> dict[str, Any]:
         """The effect as plain data."""
+        about = {"what": self.what, "metric": self.metric, "score": self.score.value, "documents": self.score.n}
+        if self.change is None:
+            return about
         low, high = self.change.simultaneous
         return {
-            "what": self.what,
-            "metric": self.metric,
-            "score": self.score.value,
+            **about,
             "change": self.change.difference.value,
             "low": low,
             "high": high,
             "p": self.change.p_simultaneous,
             "paired": self.change.paired,
-            "documents": self.score.n,
             "raised": len(self.change.raised),
             "lowered": len(self.change.lowered),
         }
@@ -67,16 +69,20 @@ def step_table(forms: Mapping[str, FormResult], start: str, steps: Sequence[tupl
         else:
             effects.append(_effect(what, previous, form))
         previous = form
-    effects = [replace(e, change=replace(e.change, comparisons=len(effects))) for e in effects]
+    effects = [
+        e if e.change is None else replace(e, change=replace(e.change, comparisons=len(effects))) for e in effects
+    ]
     total = _effect("all steps together", forms[start], previous)
     return StepTable(first=forms[start], effects=tuple(effects), total=total, idle=tuple(idle))
 
 
 def _effect(what: str, before: FormResult, after: FormResult) -> StepEffect:
-    try:
-        change = compare_form(before, after)
-    except DataError:  # other documents: only the scores can be compared
-        change = compare_form(replace(before, samples=()), replace(after, samples=()))
+    change = None
+    with suppress(UsageError):  # scores of two kinds
+        try:
+            change = compare_form(before, after)
+        except DataError:  # other documents: only the scores can be compared
+            change = compare_form(replace(before, samples=()), replace(after, samples=()))
     return StepEffect(what=what, metric=_metric(after), score=_score(after), change=change)
 
 

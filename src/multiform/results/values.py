@@ -79,6 +79,8 @@ class FormResult:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     #: Whether the form is a control, which is shown beside the others and not compared with them.
     control: bool = False
+    #: How answers were extracted from completions, as a results file records it; None where it is to be computed.
+    extraction: Mapping[str, Mapping[str, Any]] | None = None
 
     @property
     def name(self) -> str:
@@ -253,8 +255,8 @@ class ResultsData(Mapping[str, Scores]):
     groups: Sequence[GroupResult] = ()
     #: The forms of each task and group that was run under several, compared on the same documents.
     comparisons: Sequence[FormComparison] = ()
-    #: "complete", or why they are partial: "stopped" by a signal, or "failed".
-    status: Literal["complete", "stopped", "failed"] = "complete"
+    #: "complete", or why they are partial: "stopped" by a signal, "failed", or still "running".
+    status: Literal["complete", "stopped", "failed", "running"] = "complete"
     #: The files that the run has written.
     files: Sequence[Path] = field(default=(), compare=False)
     #: What kept the run from being complete.

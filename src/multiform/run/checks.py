@@ -57,7 +57,7 @@ def check_options(options: RunOptions) -> None:
 def check_forms(options: RunOptions, forms: Sequence[Form]) -> None:
     """Refuse forms that the options do not fit."""
     check_samples(forms, options.samples)
-    check_consent(forms, options.confirm_run_unsafe_code, options.judge)
+    check_consent(forms, options.confirm_run_unsafe_code, options.judge, labelled=options.judge_labels is not None)
     check_output_types(forms)
 
 
@@ -70,7 +70,9 @@ def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | 
             raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
 
 
-def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None) -> None:
+def check_consent(
+    forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None, *, labelled: bool = False
+) -> None:
     """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
     unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
@@ -90,6 +92,8 @@ def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | N
     judged = [(form, scorer) for form in forms for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)]
     if judge and not judged:
         logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
+    if labelled and not judged:
+        logger.warning("--judge_labels changes nothing: no task of this run has a judge")
     for form, scorer in judged:
         try:
             judges = scorer.judges  # refuses what only the user may choose
@@ -127,13 +131,18 @@ def check_model_fits(
         return
     if isinstance(model, str) and model in models:
         with _errors_at("--gen_kwargs"):
-            models.get(model).check_generation(gen_kwargs)
+            models.get(model).check_generation(_sent_arguments(gen_kwargs))
         for form in generating:
             with _errors_at(form.where("generation_kwargs")):
-                models.get(model).check_generation(form.generation_kwargs)
+                models.get(model).check_generation(_sent_arguments(form.generation_kwargs))
     greedy = any(form.generation_kwargs.get("do_sample") is False for form in generating)
     if gen_kwargs.get("temperature") and greedy:
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
+
+
+def _sent_arguments(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The generation arguments without the thinking budget, which the form keeps where the model gets texts."""
+    return {name: value for name, value in gen_kwargs.items() if name != "thinking_budget"}
 
 
 def _check_scoring(model: Any, scored: Sequence[Form], arguments: Mapping[str, Any]) -> None:

@@ -123,6 +123,15 @@ class RunOptions(BaseModel):
             recorded=True,
         ),
     ] = 1
+    thinking_budget: Annotated[
+        Sequence[int] | None,
+        _prompt(
+            "run every form under which a model may think with each of these budgets in tokens: 0,1024,8192",
+            values.BUDGETS,
+            setting=False,
+            recorded=True,
+        ),
+    ] = None
     languages: Annotated[
         Sequence[str] | None,
         _prompt(
@@ -414,6 +423,7 @@ class RunOptions(BaseModel):
             seed=self.seeds[0],
             choice_order=self.choice_order,
             fewshot_draws=self.fewshot_draws,
+            thinking_budgets=tuple(self.thinking_budget or ()),
             languages=tuple(self.languages or ()),
             protocol=self.protocol,
         )

@@ -87,7 +87,7 @@ def rescore(
         configs, groups = _configs(recorded, tasks, TaskManager(include_path))
         changed = [(config.replace(**changes), _settings(recorded, config.form_name)) for config in configs]
         forms = [Task.from_config(config, dataset_mirror=mirror).form.under(settings) for config, settings in changed]
-        check_consent(forms, confirm_run_unsafe_code, judge)
+        check_consent(forms, confirm_run_unsafe_code, judge, labelled=labels is not None)
         results = [_form(form, recorded, store, labels, bootstrap_iters) for form in forms]
     by_name = {result.form: result for result in results}
     of_groups = [result for group in groups for result in group_results(group, by_name)]

@@ -71,7 +71,7 @@ def load_tasks(
         hint = "give the task by its name or configuration, or leave choice_order and fewshot_draws out"
         raise UsageError(message, where="tasks", hint=hint)
     _check_languages(named, design.languages)
-    nodes = distinct(with_draws(with_orders(named, design, settings, mirror), design, settings))
+    nodes = distinct(with_budgets(with_draws(with_orders(named, design, settings, mirror), design, settings), design))
     forms: dict[str, Form] = {}
     for form in tasks_given:
         if forms.setdefault(form.name, form).config != form.config:
@@ -232,6 +232,23 @@ def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> 
         for node in nodes
         for variant in ([node] if node in alone else [relabel(node, draw=str(draw)) for draw in draws])
     ]
+
+
+def with_budgets(nodes: Sequence[Node], design: Design) -> list[Node]:
+    """The nodes with each thinking budget; a node under which the model writes nothing is kept once."""
+    if not design.thinking_budgets:
+        return list(nodes)
+    alone = [node for node in nodes if not all(_may_think(config) for config in _tasks(node))]
+    _check_some(nodes, alone, "--thinking_budget", "has no format under which a model may think")
+    return [
+        variant
+        for node in nodes
+        for variant in ([node] if node in alone else [relabel(node, budget=str(n)) for n in design.thinking_budgets])
+    ]
+
+
+def _may_think(config: TaskConfig) -> bool:
+    return config.format is not None and config.format.generates
 
 
 def idle_axes(form: Form) -> list[str]:

@@ -324,6 +324,27 @@ LANGUAGES = ValueType(
     read=lambda text, flag: [code.strip() for code in text.split(",") if code.strip()],
     metavar="L,L",
 )
+
+
+def _is_budget(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _read_budgets(text: str, flag: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        message = f"expected numbers of tokens, 0 for no thinking, got {shorten(text)}"
+        raise UsageError(message, where=flag, hint=f"give e.g. {flag} 0,1024,8192")
+    return [int(part) for part in parts]
+
+
+BUDGETS = ValueType(
+    accepts=lambda value: isinstance(value, list | tuple) and bool(value) and all(map(_is_budget, value)),
+    expected="a list of numbers of tokens, 0 for no thinking",
+    example="[0, 1024]",
+    read=_read_budgets,
+    metavar="N,N",
+)
 CHOICE_ORDER = ValueType(
     accepts=_is_text, expected="original, shuffle:SEED, cyclic or all", example="'cyclic'", metavar="ORDER"
 )

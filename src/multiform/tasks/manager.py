@@ -50,6 +50,8 @@ class Design:
     choice_order: str | None = None
     #: How many forms with other few-shot examples.
     fewshot_draws: int = 1
+    #: The thinking budgets, in tokens, each of which gives a form.
+    thinking_budgets: tuple[int, ...] = ()
     #: The languages to which groups whose subsets are languages are limited; none limits nothing.
     languages: tuple[str, ...] = ()
     #: The protocol of all tasks that name no format.

@@ -71,3 +71,14 @@ def test_tokens_that_were_kept_for_other_texts_are_not_taken() -> None:
     kept.keep(["a"], [1])
     assert kept.take(["a"], lambda texts: [3]) == [1]
     assert kept.take(["a"], lambda texts: [4]) == [4]
+
+
+def test_repeats_share_the_prompts_kv_cache_and_have_seeds_of_their_own(tiny: Callable[..., Path]) -> None:
+    options = {"max_gen_toks": 6, "do_sample": True, "temperature": 1.0, "until": []}
+    prompt = "Question: what is it? The dog and the cat sat on the mat."
+    model = HFModel(str(tiny("llama")))
+    completions = dict(model.generate([GenerationRequest.of(prompt, options, repeat) for repeat in range(8)]))
+    usage = model.usage()
+    assert usage is not None
+    assert usage.prefill * 8 == usage.unshared
+    assert len({completion.text for completion in completions.values()}) > 4

@@ -84,3 +84,22 @@ def test_a_completion_may_fill_the_context():
     assert "max_tokens" not in OpenAIChat(**SERVER).payload(FILLING)
     assert "maxOutputTokens" not in GeminiChat(**SERVER).payload(FILLING)["generationConfig"]
     assert AnthropicChat(**SERVER).payload(FILLING)["max_tokens"] == 8192
+
+
+def budgeted(model: Any, tokens: int) -> dict[str, Any]:
+    """What is sent for a request whose form has a thinking budget."""
+    payload: dict[str, Any] = model.payload(GenerationRequest.of("2 + 2?", {"thinking_budget": tokens}))
+    assert "thinking_budget" not in payload
+    return payload
+
+
+def test_a_budget_of_the_form_is_sent_with_the_request() -> None:
+    address: dict[str, Any] = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    anthropic = AnthropicChat(**address)
+    assert budgeted(anthropic, 2048)["thinking"] == {"type": "enabled", "budget_tokens": 2048}
+    assert budgeted(anthropic, 0)["thinking"] == {"type": "disabled"}
+    gemini = GeminiChat(**address)
+    assert budgeted(gemini, 512)["generationConfig"]["thinkingConfig"]["thinkingBudget"] == 512
+    openai = OpenAIChat(**address, enable_thinking=False)
+    assert budgeted(openai, 512)["chat_template_kwargs"] == {"thinking_budget": 512}
+    assert budgeted(openai, 0)["chat_template_kwargs"] == {"enable_thinking": False, "thinking_budget": 0}

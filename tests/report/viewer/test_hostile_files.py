@@ -190,7 +190,9 @@ def ask(viewer: Viewer, path: str) -> Any:
         response = connection.getresponse()
         body = response.read().decode()
     assert response.status == 200, body
-    return json.loads(body)
+    lines = [json.loads(line) for line in body.splitlines()]
+    assert "problem" not in lines[-1], lines[-1]["problem"]
+    return lines[0]
 
 
 def shown_run(viewer: Viewer, file: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import pytest
 from multiform import Results, evaluate
 from multiform.cli.main import main
 from multiform.report import server
-from multiform.report.runs import leaderboard
+from multiform.report.leaderboard import leaderboard
 from multiform.report.server import Viewer
 from multiform.results.export import to_json, write_json
 from multiform.statistics.estimates import mean_estimate
@@ -70,8 +70,10 @@ def test_the_runs_of_the_folder_are_listed(viewer: Viewer) -> None:
 
 def test_samples_come_in_blocks(viewer: Viewer) -> None:
     key = json.loads(get(viewer, "/api/runs")[2])["complete"][0]["key"]
-    report = json.loads(get(viewer, f"/api/report?runs={key}")[2])
-    assert [form["name"] for form in report["forms"]] == ["quiz@mcqa", "quiz@cloze"]
+    preview, *forms, last = map(json.loads, get(viewer, f"/api/report?runs={key}")[2].splitlines())
+    assert [form["name"] for form in preview["forms"]] == ["quiz@mcqa", "quiz@cloze"]
+    assert [len(line["form"]["docs"]) for line in forms] == [40, 40]
+    assert last["tasks"]
     samples = json.loads(get(viewer, f"/api/samples?runs={key}&block=0")[2])["samples"]
     assert len(samples) == 40
     assert samples[0]["prompt"].startswith("Question:")
@@ -391,6 +393,6 @@ def test_a_report_that_cannot_be_read_says_so(viewer: Viewer, chromium: Any) -> 
 
 def test_the_page_of_a_report_comes_before_its_data_are_read(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
     key = json.loads(get(viewer, "/api/runs")[2])["complete"][0]["key"]
-    monkeypatch.setattr(viewer.runs, "payload", None)
+    monkeypatch.setattr(viewer.runs, "report", None)
     assert get(viewer, f"/report?runs={key}")[0] == 200
     assert get(viewer, "/report?runs=nothing")[0] == 404

@@ -316,6 +316,12 @@ def test_labels_of_other_completions_are_not_used(server: FakeServer, tmp_path: 
     assert "cities: 1 of 12 labels are not used, as the model has written another completion since" in caplog.text
 
 
+def test_labels_for_no_judge_are_said(tmp_path: Path, caplog: Any) -> None:
+    labels = labels_file(tmp_path / "labels.jsonl", [{"doc_id": 0, "label": 1}])
+    evaluate(model="dummy", tasks="quiz@mcqa", limit=1, judge_labels=labels)
+    assert "--judge_labels changes nothing: no task of this run has a judge" in caplog.text
+
+
 def test_few_labels_say_too_little(server: FakeServer, tmp_path: Path, caplog: Any) -> None:
     server.reply = lambda prompt: "Verdict: CORRECT"
     labels = labels_file(tmp_path / "labels.jsonl", [{"doc_id": 0, "label": 1}])

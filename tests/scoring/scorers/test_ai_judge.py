@@ -337,6 +337,16 @@ def test_a_task_does_not_choose_the_provider_that_gets_a_key_of_the_user(key: di
         run("Rome", kwargs={"judge_model": name}, judge=key)
 
 
+def test_a_judge_that_is_called_as_an_argument_does_not_take_it_away(server: Any, caplog: Any) -> None:
+    server.reply = compares
+    judge = {"base_url": server.base_url, "api_key": "sk-mine", "headers": {"X-Key": "sk-other"}}
+    run("Rome", kwargs={"judge_model": ["gpt-4.1", "base_url", "api_key", "headers"]}, judge=judge)
+    assert len(server.asked) == 16  # all of them at the user's server
+    assert {asked.headers["Authorization"] for asked in server.asked} == {"Bearer sk-mine"}
+    assert {asked.headers["X-Key"] for asked in server.asked} == {"sk-other"}
+    assert "sk-" not in caplog.text
+
+
 def test_the_model_of_the_user_comes_first(recording: type[Recording]) -> None:
     run("Rome", kwargs={"judge_model": "claude-sonnet-4-6"}, judge_model="recording")
     assert len(recording.asked) == 1

@@ -1,4 +1,4 @@
-"""A model, a format and a metric, each of which registers itself when this module is imported.
+"""A model, a format, a metric and an exporter, each of which registers itself when this module is imported.
 
 `multiform ls` imports the module: what is slow to import, such as torch, belongs inside the functions that use it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from multiform import (
     Completion,
@@ -15,10 +16,12 @@ from multiform import (
     LoglikelihoodRequest,
     MCQAFormat,
     Model,
+    Results,
     RollingRequest,
     register_metric,
     register_model,
 )
+from multiform.results.exchange.exporters import register_exporter
 from multiform.scoring.outcome import ChoiceOutcome
 
 
@@ -57,3 +60,12 @@ class Brackets(MCQAFormat):
 def first_choice(outcome: ChoiceOutcome) -> float:
     """How often the first choice is picked."""
     return float(max(range(len(outcome.choices)), key=outcome.loglikelihoods.__getitem__) == 0)
+
+
+@register_exporter("headlines")
+def write_headlines(results: Results, folder: Path) -> list[Path]:
+    """The first score of each form, a line each."""
+    lines = [f"{form.name}\t{form.estimates[form.primary].value:.4f}\n" for form in results.forms if form.estimates]
+    file = folder / "headlines.tsv"
+    file.write_text("".join(lines), encoding="utf-8")
+    return [file]

@@ -226,7 +226,7 @@ class PromptQuestion(_FromPrompt):
         return self._read_prompt(doc).question
 
     def __str__(self) -> str:
-        return f"the question in {_name(self.text)}"
+        return f"the question in {shown(self.text)}"
 
 
 class PromptChoices(_FromPrompt):
@@ -236,7 +236,7 @@ class PromptChoices(_FromPrompt):
         return list(self._read_prompt(doc).choices)
 
     def __str__(self) -> str:
-        return f"the choices in {_name(self.text)}" + (f", or {_name(self.choices)}" if self.choices else "")
+        return f"the choices in {shown(self.text)}" + (f", or {shown(self.choices)}" if self.choices else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +255,12 @@ class PromptAnswer:
         return index_among(value if listed is None else listed, names, digits=self.digits, base=self.base)
 
     def __str__(self) -> str:
-        return f"the index of {_name(self.target)}" + (f" among {_name(self.choices)}" if self.choices else "")
+        return f"the index of {shown(self.target)}" + (f" among {shown(self.choices)}" if self.choices else "")
 
 
-def _name(spec: FieldSpec) -> str:
-    """A field as a message names it, the same in every run."""
+def shown(spec: FieldSpec) -> str:
+    """A field as it would be written in a task file, the same in every run."""
     inner = spec.func if isinstance(spec, partial) else spec
-    return getattr(inner, "__qualname__", None) or (spec if isinstance(spec, str) else repr(spec))
+    return getattr(inner, "__qualname__", None) or (
+        str(spec) if isinstance(spec, str) or callable(spec) else repr(spec)
+    )

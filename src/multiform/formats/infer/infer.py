@@ -5,18 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 from typing import Any, Literal
 
 from multiform.errors import ConfigError, DataError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.compile import FieldMapping
 from multiform.formats.dialects.styler import shuffle_correct_with_distractors
-from multiform.formats.infer.document import ADD, ADD_CHOICES, PromptAnswer, PromptChoices, PromptQuestion
+from multiform.formats.infer.document import ADD, ADD_CHOICES, PromptAnswer, PromptChoices, PromptQuestion, shown
 from multiform.formats.infer.layout import (
     NoQuestionError,
     Options,
-    PromptLayout,
     UnclearLayoutError,
     indexed_list,
     read_layout,
@@ -80,14 +78,6 @@ class Refused:
     def error(self, where: str | None) -> ConfigError:
         """The refusal as an error at the place of the field."""
         return ConfigError(self.what, where=where, hint=self.hint)
-
-
-def shown(spec: FieldSpec) -> str:
-    """A field as it would be written in a task file."""
-    if callable(spec):
-        inner = spec.func if isinstance(spec, partial) else spec
-        return getattr(inner, "__qualname__", None) or str(spec)
-    return spec if isinstance(spec, str) else repr(spec)
 
 
 def _one_line(text: str) -> str:
@@ -226,7 +216,7 @@ def _from_documents(prompt: TaskFields) -> Recovered | Refused:
 def _from_template(text: str, prompt: TaskFields) -> Recovered | Refused:
     labels = names_labels(prompt.choices)
     try:
-        layout = _layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
+        layout = read_layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
     except NoQuestionError:
         return _NO_QUESTION
     except UnclearLayoutError as error:
@@ -239,11 +229,6 @@ def _from_template(text: str, prompt: TaskFields) -> Recovered | Refused:
     answer = _answer(prompt, layout.options, labels)
     mapping = FieldMapping(layout.question, choices, answer)
     return Recovered(mapping=mapping, how="template" if layout.left_out else "raw", left_out=layout.left_out)
-
-
-@lru_cache(maxsize=4096)
-def _layout(text: str, number: int) -> PromptLayout:
-    return read_layout(text, number)
 
 
 def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec | Refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from multiform.formats.infer import words
 from multiform.formats.infer.parts import Condition, Loop, Part, Text, Value, join_texts, template_parts
@@ -197,6 +198,7 @@ class NoQuestionError(UnclearLayoutError):
 _UNCLEAR_END = "a text at its end is neither clearly question nor answer cue"
 
 
+@lru_cache(maxsize=4096)
 def read_layout(template: str, number: int = 0) -> PromptLayout:
     r"""The layout of a prompt; `number` is how many choices the task scores, where it says so.
 

@@ -61,10 +61,10 @@ class AnthropicChat(ChatServer):
         # The interface refuses stop strings of white space alone; completions are cut at them on arrival.
         if stops := [stop for stop in protocol.stop_strings(request) if stop.strip()]:
             payload["stop_sequences"] = stops
-        thinking = self.thinking.anthropic()
-        if self.thinking.budget:  # the limit counts thoughts, and the interface thinks at temperature 1 alone
-            payload |= {"max_tokens": payload["max_tokens"] + self.thinking.budget, "temperature": 1.0}
-        return payload | thinking | protocol.other_arguments(request)
+        thinking = self.thinking_of(request)
+        if thinking.budget:  # the limit counts thoughts, and the interface thinks at temperature 1 alone
+            payload |= {"max_tokens": payload["max_tokens"] + thinking.budget, "temperature": 1.0}
+        return payload | thinking.anthropic() | protocol.other_arguments(request)
 
     def continues_answers(self) -> bool:
         """Whether the interface takes an answer that is begun: not of a model that thinks, nor of the newest models."""

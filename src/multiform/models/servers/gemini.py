@@ -73,7 +73,7 @@ class GeminiChat(ChatServer):
             config["seed"] = seed
         if is_context_limit(request.gen_kwargs):  # without a limit, a completion may be as long as the model can
             del config["maxOutputTokens"]
-        config |= self.thinking.gemini()
+        config |= self.thinking_of(request).gemini()
         others = protocol.other_arguments(request)
         config |= {_NAMES.get(name, name): value for name, value in others.items()}
         system = [part for message in messages if message["role"] == "system" for part in _parts(message)]

@@ -276,7 +276,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
             arguments |= CONTINUE
         if is_context_limit(request.gen_kwargs):  # without a limit, a chat may fill the context
             arguments = {key: value for key, value in arguments.items() if key not in LIMIT_NAMES}
-        return {"model": self.name, "messages": messages, **self.thinking.openai(), **arguments}
+        return {"model": self.name, "messages": messages, **self.thinking_of(request).openai(), **arguments}
 
     def continues_answers(self) -> bool:
         """Whether the server reads another number of tokens where it is told to continue an answer."""

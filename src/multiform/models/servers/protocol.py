@@ -117,7 +117,7 @@ def request_seed(request: GenerationRequest, default: int | None) -> int | None:
 
 def other_arguments(request: GenerationRequest, known: Collection[str] = ()) -> dict[str, Any]:
     """The arguments that no function of this module reads, and that are not otherwise `known`."""
-    read = ("until", "do_sample", "temperature", "seed", *LIMIT_NAMES, *known)
+    read = ("until", "do_sample", "temperature", "seed", "thinking_budget", *LIMIT_NAMES, *known)
     return {key: value for key, value in request.gen_kwargs.items() if key not in read}
 
 

@@ -371,6 +371,15 @@ class ChatServer(ServerModel):
         given = {} if self._given_prefill is None else {"prefill": self._given_prefill}
         return {**self.thinking.settings(), **given}
 
+    def thinking_of(self, request: GenerationRequest) -> Thinking:
+        """The arguments about thinking for a request, whose form may have a budget of its own."""
+        budget = request.gen_kwargs.get("thinking_budget")
+        if budget is None:
+            return self.thinking
+        thinking = replace(self.thinking, thinking_budget=budget, enable_thinking=None if budget else False)
+        thinking.check(self.thinking_arguments, self.kind)
+        return thinking
+
     def info(self) -> dict[str, Any]:
         words = {"continue": "continued", "text": "the last line of the user's message"}
         used = {"server_prefill": words[self.prefill]} if "prefill" in vars(self) else {}

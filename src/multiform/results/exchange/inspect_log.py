@@ -16,7 +16,7 @@ from typing import Any
 from multiform.errors import DataError
 from multiform.hashing import short_hash
 from multiform.paths import open_file, safe_name
-from multiform.requests import Completion
+from multiform.requests import Completion, GenerationRequest
 from multiform.results.exchange.foreign import (
     ForeignRun,
     is_number,
@@ -111,7 +111,11 @@ def _samples(form: FormResult, failed: Mapping[int, FailedDoc]) -> list[dict[str
         completions = [output.text for output in scored.outputs if isinstance(output, Completion)]
         answer = None if scored.prediction is None else str(scored.prediction)
         text = completions[0] if completions else answer or ""
-        entry = samples.setdefault(scored.doc_id, _sample(scored.doc_id, scored.sample.prompt, scored.target, text))
+        prompt = scored.sample.prompt
+        contexts = [item.request.context for item in scored.instances if isinstance(item.request, GenerationRequest)]
+        if len(set(contexts)) > 1 and len(contexts) == len(completions):  # a conversation, whole in its last prompt
+            prompt, text = contexts[-1], completions[-1]
+        entry = samples.setdefault(scored.doc_id, _sample(scored.doc_id, prompt, scored.target, text))
         if scored.sample.choices:
             entry["choices"] = texts(scored.sample.choices)
         for name, value in scored.values.items():
@@ -132,7 +136,7 @@ def _sample(doc_id: int, prompt: str, target: Any, text: str) -> dict[str, Any]:
         "epoch": 1,
         "input": prompt,
         "target": str(target),
-        "messages": [{"role": "user", "content": prompt}, message],
+        "messages": [*_messages(prompt), message],
         "output": {"model": "", "choices": [{"message": message, "stop_reason": "stop"}]},
         "scores": {},
         "metadata": {"multiform": []},
@@ -141,6 +145,20 @@ def _sample(doc_id: int, prompt: str, target: Any, text: str) -> dict[str, Any]:
         "model_usage": {},
         "attachments": {},
     }
+
+
+def _messages(prompt: str) -> list[dict[str, Any]]:
+    """The messages of a prompt: those of a chat, which is written as JSON, or one of the user.
+
+    >>> _messages('[{"role": "user", "content": "Hi"}]'), _messages("[1]")
+    ([{'role': 'user', 'content': 'Hi'}], [{'role': 'user', 'content': '[1]'}])
+    """
+    if prompt.startswith('[{"role": '):
+        with suppress(ValueError, RecursionError):
+            messages = json.loads(prompt)
+            if all(isinstance(turn, dict) and isinstance(turn.get("content"), str) for turn in messages):
+                return [{"role": turn["role"], "content": turn["content"]} for turn in messages]
+    return [{"role": "user", "content": prompt}]
 
 
 def is_inspect_log(value: Any) -> bool:

@@ -80,11 +80,14 @@ class JudgeChoice:
 
     def spec(self, name: str, *, all_names: Sequence[str], stated: bool) -> JudgeSpec:
         """The judge of a name; `stated` says that the user named it, and not the task."""
-        common = {key: value for key, value in self.arguments.items() if key not in all_names}
-        alone = self.arguments.get(name, {})
-        if not isinstance(alone, Mapping):
-            message = f"the arguments of judge '{name}' are {shorten(alone)}"
-            raise UsageError(message, where="--judge_args", hint=f'give a JSON object: {{"{name}": {{...}}}}')
+        # A task may call its judge as an argument is called, which must not take that argument away.
+        own = {
+            key: value
+            for key, value in self.arguments.items()
+            if key in all_names and isinstance(value, Mapping) and key.lower() not in _SECRETS
+        }
+        common = {key: value for key, value in self.arguments.items() if key not in own}
+        alone = own.get(name, {})
         arguments = {key: value for key, value in {**common, **alone}.items() if key not in alone or value is not None}
         prices = _prices(arguments)
         arguments = {key: value for key, value in arguments.items() if key not in _PRICES}

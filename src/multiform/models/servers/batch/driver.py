@@ -11,7 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from multiform.errors import ModelError
@@ -48,6 +48,25 @@ class _Open:
     done: int = -1
 
 
+@dataclass(slots=True)
+class _State:
+    """Where the requests of a run are, by their custom ids: waiting to be submitted, in open batches, or done."""
+
+    #: The items of each request; items whose requests are equal share one.
+    members: dict[str, list[int]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    waiting: list[str] = field(default_factory=list)
+    opened: list[_Open] = field(default_factory=list)
+    #: How often a request has failed in a way that may pass.
+    attempts: Counter[str] = field(default_factory=Counter)
+    stopping: bool = False
+
+    def open(self, batch: Batch, ids: frozenset[str]) -> None:
+        """Watch a batch that has these of the waiting requests."""
+        self.opened.append(_Open(batch, ids))
+        self.waiting = [id for id in self.waiting if id not in ids]
+
+
 class BatchClient:
     """Has the interface of `Client.ask`. At most `client.num_concurrent` batches are open at once.
 
@@ -67,63 +86,64 @@ class BatchClient:
         read: Callable[[Item, Any], Result],
     ) -> Iterator[tuple[int, Result | FailedRequest]]:
         """Yield the index of each item with the result of `read`, or how its request failed, as batches end."""
-        #: The items of each request; items whose requests are equal share one.
-        members: dict[str, list[int]] = {}
-        sizes: dict[str, int] = {}
+        state = _State()
         for index, item in enumerate(items):
-            id, sizes_of = _custom_id(item, payload(item))
-            members.setdefault(id, []).append(index)
-            sizes[id] = sizes_of
-        waiting, attempts = list(members), Counter[str]()
-        opened: list[_Open] = []
-        pause, stopping = FIRST_POLL, False
-        self._adopt(self._ledger.batches(), waiting, opened)
-        while waiting or opened:
-            if stop_requested() and not stopping:
-                stopping = True
-                waiting.clear()
-                self._cancel(opened)
-            while waiting and len(opened) < self._client.num_concurrent:
-                chunk = self._chunk(waiting, sizes)
-                self._submit(chunk, lambda id: payload(items[members[id][0]]), waiting, opened)
-            for entry in list(opened):
-                if not self._has_ended(entry, waiting, opened):
-                    continue
-                opened.remove(entry)
-                failed: dict[str, str] = {}
-                for id, outcome in self._outcomes(entry, waiting, failed):
-                    if not isinstance(outcome, FailedRequest):
-                        try:
-                            results = [(index, read(items[index], outcome)) for index in members[id]]
-                        except ModelError as error:  # malformed
-                            failed[id] = error.what
-                            continue
-                        except RefusedError as error:
-                            outcome = FailedRequest(reason=self._client.clean(str(error)), retried=attempts[id])
-                        else:
-                            self._client.observe(outcome)
-                            yield from results
-                            continue
-                    yield from ((index, replace(outcome, retried=attempts[id])) for index in members[id])
-                for id, reason in failed.items():
-                    attempts[id] += 1
-                    if attempts[id] > self._client.max_retries:
-                        given_up = FailedRequest(reason=self._client.clean(reason), retried=attempts[id] - 1)
-                        yield from ((index, given_up) for index in members[id])
-                    elif not stopping:
-                        waiting.append(id)
+            id, state.sizes[id] = _custom_id(item, payload(item))
+            state.members.setdefault(id, []).append(index)
+        state.waiting = list(state.members)
+        self._adopt(self._ledger.batches(), state)
+        pause = FIRST_POLL
+        while state.waiting or state.opened:
+            if stop_requested() and not state.stopping:
+                state.stopping = True
+                state.waiting.clear()
+                self._cancel(state.opened)
+            while state.waiting and len(state.opened) < self._client.num_concurrent:
+                self._submit(state, lambda id: payload(items[state.members[id][0]]))
+            for entry in [entry for entry in state.opened if self._has_ended(entry, state)]:
+                state.opened.remove(entry)
+                yield from self._collect(entry, state, items, read)
                 # Only now, when all that it had is in the hands of the run.
                 self._ledger.collect(entry.batch.token, sorted(entry.ids))
                 pause = FIRST_POLL
-            if opened and not (waiting and len(opened) < self._client.num_concurrent):
-                _sleep(pause, interruptible=not stopping)
+            if state.opened and not (state.waiting and len(state.opened) < self._client.num_concurrent):
+                _sleep(pause, interruptible=not state.stopping)
                 pause = min(pause * 1.5, LONGEST_POLL)
 
-    def _adopt(self, batches: Sequence[Batch], waiting: list[str], opened: list[_Open]) -> None:
+    def _collect(
+        self, entry: _Open, state: _State, items: Sequence[Item], read: Callable[[Item, Any], Result]
+    ) -> Iterator[tuple[int, Result | FailedRequest]]:
+        """The results of an ended batch; requests that are worth another attempt wait again."""
+        failed: dict[str, str] = {}
+        for id, outcome in self._outcomes(entry, state, failed):
+            members, refusal = state.members[id], outcome
+            if not isinstance(outcome, FailedRequest):
+                try:
+                    results = [(index, read(items[index], outcome)) for index in members]
+                except ModelError as error:  # malformed
+                    failed[id] = error.what
+                    continue
+                except RefusedError as error:
+                    refusal = FailedRequest(reason=self._client.clean(str(error)))
+                else:
+                    self._client.observe(outcome)
+                    yield from results
+                    continue
+            assert isinstance(refusal, FailedRequest)
+            yield from ((index, replace(refusal, retried=state.attempts[id])) for index in members)
+        for id, reason in failed.items():
+            state.attempts[id] += 1
+            if state.attempts[id] > self._client.max_retries:
+                given_up = FailedRequest(reason=self._client.clean(reason), retried=state.attempts[id] - 1)
+                yield from ((index, given_up) for index in state.members[id])
+            elif not state.stopping:
+                state.waiting.append(id)
+
+    def _adopt(self, batches: Sequence[Batch], state: _State) -> None:
         """Watch batches of an earlier or another run that have waiting requests."""
         for batch in batches:
-            ids = frozenset(waiting) & (set(batch.ids) - batch.collected)
-            if not ids or any(entry.batch.token == batch.token for entry in opened):
+            ids = frozenset(state.waiting) & (set(batch.ids) - batch.collected)
+            if not ids or any(entry.batch.token == batch.token for entry in state.opened):
                 continue
             if not batch.id and not batch.is_being_submitted:
                 # Its process ended while it was submitted: it may be there all the same.
@@ -134,30 +154,23 @@ class BatchClient:
                 self._ledger.set_id(batch.token, id)
                 batch = replace(batch, id=id)
             logger.info("%s: %d requests are in %s, from an earlier run", self._client.shown, len(ids), _name(batch))
-            opened.append(_Open(batch, ids))
-            waiting[:] = [id for id in waiting if id not in ids]
+            state.open(batch, ids)
 
-    def _chunk(self, waiting: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
+    def _chunk(self, state: _State) -> list[str]:
         """The first of the waiting requests, as many as one batch takes."""
         chunk: list[str] = []
         total = 0
-        for id in waiting[: self._most]:
-            total += sizes[id]
+        for id in state.waiting[: self._most]:
+            total += state.sizes[id]
             if chunk and total > self._interface.most_bytes:
                 break
             chunk.append(id)
         return chunk
 
-    def _submit(
-        self,
-        chunk: Sequence[str],
-        payload: Callable[[str], Mapping[str, Any]],
-        waiting: list[str],
-        opened: list[_Open],
-    ) -> None:
-        """Submit those requests of a chunk that no other run has submitted, and watch where they are."""
-        batch, holders = self._ledger.claim(chunk)
-        self._adopt(holders, waiting, opened)
+    def _submit(self, state: _State, payload: Callable[[str], Mapping[str, Any]]) -> None:
+        """Submit the next requests that no other run has submitted, and watch where they are."""
+        batch, holders = self._ledger.claim(self._chunk(state))
+        self._adopt(holders, state)
         if batch is None:
             return
         requests = [(id, payload(id)) for id in batch.ids]
@@ -165,9 +178,7 @@ class BatchClient:
         self._ledger.set_id(batch.token, id)
         batch = replace(batch, id=id)
         logger.info("%s: submitted %d requests as %s", self._client.shown, len(batch.ids), _name(batch))
-        opened.append(_Open(batch, frozenset(batch.ids)))
-        taken = set(batch.ids)
-        waiting[:] = [id for id in waiting if id not in taken]
+        state.open(batch, frozenset(batch.ids))
 
     def _created(self, batch: Batch, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         """The id of a batch that is submitted once, also if the response to the submission is lost."""
@@ -191,10 +202,10 @@ class BatchClient:
         known = {other.id for other in self._ledger.batches() if other.id}
         return self._interface.find(batch.token, len(batch.ids), batch.created, known)
 
-    def _has_ended(self, entry: _Open, waiting: list[str], opened: list[_Open]) -> bool:
+    def _has_ended(self, entry: _Open, state: _State) -> bool:
         """Whether a batch has ended; one that is gone, or was never submitted, gives its requests back."""
         if not entry.batch.id:
-            self._look_again(entry, waiting, opened)
+            self._look_again(entry, state)
             return False
         try:
             status = self._interface.status(entry.batch.id)
@@ -203,7 +214,7 @@ class BatchClient:
                 raise self._client.error(error) from error
             message = "%s: the server does not have %s any more: its requests are submitted again"
             logger.warning(message, self._client.shown, _name(entry.batch))
-            self._give_back(entry, waiting, opened)
+            self._give_back(entry, state)
             return False
         if status.done != entry.done and not status.ended:
             message = "%s: %s: %d of %d requests are done (%s)"
@@ -213,27 +224,27 @@ class BatchClient:
             entry.done = status.done
         return status.ended
 
-    def _look_again(self, entry: _Open, waiting: list[str], opened: list[_Open]) -> None:
+    def _look_again(self, entry: _Open, state: _State) -> None:
         """Look up the id of a batch that another process is submitting."""
         current = next((batch for batch in self._ledger.batches() if batch.token == entry.batch.token), None)
         if current is not None and current.id:
             entry.batch = current
         elif current is None or not current.is_being_submitted:
-            self._give_back(entry, waiting, opened, forget=False)
+            self._give_back(entry, state, forget=False)
 
-    def _give_back(self, entry: _Open, waiting: list[str], opened: list[_Open], *, forget: bool = True) -> None:
-        opened.remove(entry)
-        waiting += sorted(entry.ids)
+    def _give_back(self, entry: _Open, state: _State, *, forget: bool = True) -> None:
+        state.opened.remove(entry)
+        state.waiting += [] if state.stopping else sorted(entry.ids)
         if forget:
             self._ledger.collect(entry.batch.token, entry.batch.ids)
 
     def _outcomes(
-        self, entry: _Open, waiting: list[str], failed: dict[str, str]
+        self, entry: _Open, state: _State, failed: dict[str, str]
     ) -> Iterator[tuple[str, Mapping[str, Any] | FailedRequest]]:
         """The response to each request of an ended batch, or that it failed for good; `failed` gets the others."""
         status = self._interface.status(entry.batch.id)
         if status.problem:
-            yield from self._after_refusal(entry, status.problem, status.lines, waiting)
+            yield from self._after_refusal(entry, status.problem, status.lines, state)
             return
         missing = set(entry.ids)
         for id, outcome in self._interface.outcomes(entry.batch.id, entry.batch.ids):
@@ -249,7 +260,7 @@ class BatchClient:
         failed |= dict.fromkeys(sorted(missing), f"the batch has no response to it ({status.state})")
 
     def _after_refusal(
-        self, entry: _Open, problem: str, lines: Mapping[int, str], waiting: list[str]
+        self, entry: _Open, problem: str, lines: Mapping[int, str], state: _State
     ) -> Iterator[tuple[str, FailedRequest]]:
         """The requests for which the server refused a whole batch; the others are submitted again without them."""
         ids = entry.batch.ids
@@ -262,7 +273,7 @@ class BatchClient:
         for id, message in at_fault.items():
             if id in entry.ids:
                 yield id, FailedRequest(reason=self._client.clean(message))
-        waiting += sorted(entry.ids - at_fault.keys())
+        state.waiting += [] if state.stopping else sorted(entry.ids - at_fault.keys())
 
     def _cancel(self, opened: Sequence[_Open]) -> None:
         if opened:

@@ -1,0 +1,118 @@
+"""Where a thought begins and ends in a chat: by what chat templates write, compared with transformers' own rendering.
+
+The templates of current models are not part of this repository. With MULTIFORM_CHAT_TEMPLATES set to a folder of them
+(llama.cpp has one under models/templates), every one is checked.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jinja2 import TemplateError
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
+
+from multiform.errors import ModelError
+from multiform.prompts.chat import ChatTemplate
+from multiform.prompts.thoughts import ThoughtMarkers, ThoughtPlan, find_markers
+
+FOLDER = os.environ.get("MULTIFORM_CHAT_TEMPLATES")
+FILES = sorted(Path(FOLDER).glob("*.jinja")) if FOLDER else []
+#: What templates raise that cannot write a conversation.
+FAILURES = (TemplateError, TypeError, ValueError, LookupError, AttributeError)
+QUESTION = [{"role": "user", "content": "2 + 2?"}]
+TURNS = "{% for m in messages %}<|{{ m.role }}|>"
+BEGIN = "{% if add_generation_prompt %}<|assistant|>"
+#: Chat templates of the kinds that models have, written for these tests, and the markers of each.
+KINDS: dict[str, tuple[str, ThoughtMarkers | None]] = {
+    "written as a field": (
+        TURNS + "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
+        "{{ m.content }}<|end|>{% endfor %}" + BEGIN + "{% endif %}",
+        ThoughtMarkers("<think>\n", "\n</think>\n\n"),
+    ),
+    "begun by the template, and dropped from answers": (
+        TURNS + "{{ m.content }}<|end|>{% endfor %}" + BEGIN + "<think>\n{% endif %}",
+        ThoughtMarkers("<think>\n", "\n</think>\n\n"),
+    ),
+    "empty before answers": (
+        TURNS + "{% if m.role == 'assistant' %}<think></think>{% endif %}{{ m.content }}<|end|>{% endfor %}"
+        + BEGIN + "{% endif %}",
+        ThoughtMarkers("<think>", "</think>"),
+    ),
+    "in a channel": (
+        TURNS + "{% if m.thinking %}<|channel|>analysis<|message|>{{ m.thinking }}<|end|><|assistant|>{% endif %}"
+        "{% if m.role == 'assistant' %}<|channel|>final<|message|>{% endif %}{{ m.content }}<|end|>{% endfor %}"
+        + BEGIN + "{% endif %}",
+        ThoughtMarkers("<|channel|>analysis<|message|>", "<|end|><|assistant|><|channel|>final<|message|>"),
+    ),
+    "none": (TURNS + "{{ m.content }}<|end|>{% endfor %}" + BEGIN + "{% endif %}", None),
+}  # fmt: skip
+
+
+def chat(template: str, name: str = "m", **variables: Any) -> ChatTemplate:
+    tokenizer: Any = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.BPE()), bos_token="<s>", eos_token="</s>", chat_template=template
+    )
+    return ChatTemplate(tokenizer=tokenizer, model=name, apply=tokenizer.apply_chat_template, variables=variables)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_markers_are_those_that_the_template_writes(kind):
+    template, expected = KINDS[kind]
+    assert find_markers(chat(template).apply_chat_template) == expected
+
+
+def test_a_thought_that_the_template_began_is_not_begun_again():
+    template, markers = KINDS["begun by the template, and dropped from answers"]
+    prompt = chat(template).apply_chat_template(QUESTION)
+    plan = ThoughtPlan.of(prompt, "The answer is", markers)
+    assert plan.begin(prompt) == prompt
+    assert plan.answer(prompt, "Four.") == f"{prompt}Four.\n</think>\n\nThe answer is"
+
+
+def test_a_template_that_switched_thinking_off_leaves_plain_text():
+    markers = ThoughtMarkers("<think>\n", "\n</think>\n\n")
+    plan = ThoughtPlan.of("<|assistant|><think>\n\n</think>\n\n", "The answer is", markers)
+    assert (plan.markers, plan.stop) == (None, "The answer is")
+
+
+@pytest.mark.parametrize("thinking", [None, True, False], ids=["default", "on", "off"])
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_published_template(file, thinking):
+    """The text up to the answer is what transformers writes for a message with that thought and answer."""
+    variables = {} if thinking is None else {"enable_thinking": thinking, "thinking": thinking}
+    template = chat(file.read_text(encoding="utf-8"), file.stem, **variables)
+    options = {**variables, "chat_template": template.text, "tokenize": False}
+    apply = template.tokenizer.apply_chat_template
+    try:
+        expected = apply(QUESTION, add_generation_prompt=True, **options)
+    except FAILURES:  # needs tools or functions: we refuse it, too, and name the template
+        with pytest.raises(ModelError, match=file.stem):
+            template.apply_chat_template(QUESTION)
+        return
+    prompt = template.apply_chat_template(QUESTION)
+    assert prompt == expected
+    begun = [*QUESTION, {"role": "assistant", "content": "The answer is"}]
+    try:
+        continued = apply(begun, continue_final_message=True, **options)
+    except FAILURES:
+        with pytest.raises(ModelError, match=file.stem):
+            template.apply_chat_template(begun, add_generation_prompt=False)
+    else:
+        assert template.apply_chat_template(begun, add_generation_prompt=False) == continued
+    markers = find_markers(template.apply_chat_template)
+    if markers is None:
+        return
+    plan = ThoughtPlan.of(prompt, "The answer is", markers)
+    if plan.markers is None:
+        assert prompt.rstrip().endswith(markers.end)
+        return
+    thought = dict.fromkeys(("reasoning_content", "thinking", "reasoning"), "Two and two are four.")
+    whole = apply([*QUESTION, {**begun[-1], **thought}], continue_final_message=True, **options)
+    if "Two and two are four." in whole:  # elsewhere the template drops thoughts, and shows nothing to compare with
+        ours = plan.answer(plan.begin(prompt), "Two and two are four.")
+        header = "Here are my reasoning steps:\n"  # which one template writes before new thoughts alone
+        assert ours.replace(header, "") == whole.replace(header, "")

@@ -1,0 +1,186 @@
+"""The viewer's first page: runs under way and stopped, the table of runs, the ranking, scores over checkpoints."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform import Results, evaluate
+from multiform.report.history import history_charts
+from multiform.report.leaderboard import leaderboard, ranking
+from multiform.report.runs import Runs
+from multiform.report.server import Viewer
+from multiform.results.export import to_json, write_json
+from multiform.results.samples import sample_line
+from multiform.statistics.estimates import mean_estimate
+from tests.report.test_accessibility import violations
+
+
+def model(name: str, right: dict[str, int], n: int = 100) -> Results:
+    """Results of a model that gets so many of the first documents right under each form, without samples."""
+    base = evaluate(model="dummy", tasks=[f"quiz@{form}" for form in right], limit=n, progress=False)
+    forms = [
+        replace(form, samples=(), estimates={"acc,none": mean_estimate([1.0] * number + [0.0] * (n - number))})
+        for form, number in zip(base.forms, right.values(), strict=True)
+    ]
+    named = {**base.provenance, "model_name": name, "model_name_sanitized": name}
+    return replace(base, forms=forms, comparisons=[], provenance=named)
+
+
+def test_models_are_ranked_in_tiers_that_can_be_told_apart() -> None:
+    runs = {
+        "1": model("weak", {"mcqa": 20, "cloze": 22}),
+        "2": model("strong", {"mcqa": 80, "cloze": 82}),
+        "3": model("good", {"mcqa": 76, "cloze": 78}),
+        "4": model("partial", {"mcqa": 99}),
+    }
+    ranked = ranking(runs, ["quiz@mcqa", "quiz@cloze"])
+    assert [(entry["model"], entry["tier"]) for entry in ranked["ranking"]] == [("strong", 0), ("good", 0), ("weak", 1)]
+    assert ranked["ranking"][0]["value"] == pytest.approx(0.81)
+    assert ranked["unranked"] == [{"model": "partial", "lacks": ["quiz@cloze"]}]
+    by_default = ranking(runs, None)  # by the column that all models have
+    assert by_default["ranking"][0]["model"] == "partial"
+
+
+def test_forms_of_one_task_do_not_make_an_average_surer_than_one_of_them() -> None:
+    runs = {"1": model("a", {"mcqa": 60, "cloze": 60})}
+    [both] = ranking(runs, ["quiz@mcqa", "quiz@cloze"])["ranking"]
+    [one] = ranking(runs, ["quiz@mcqa"])["ranking"]
+    assert both["high"] - both["low"] == pytest.approx(one["high"] - one["low"])
+
+
+def test_only_scores_of_one_metric_reverse_and_are_averaged() -> None:
+    """Accuracy and bits per byte are no order that could reverse."""
+    runs = {}
+    for key, (accuracy, bits) in {"a": (0.8, 1.2), "b": (0.6, 0.9)}.items():
+        base = model(key, {"mcqa": 50, "bpb": 50})
+        first, second = base.forms
+        accuracies = {"acc,none": replace(first.estimates["acc,none"], value=accuracy)}
+        forms = [
+            replace(first, estimates=accuracies),
+            replace(second, estimates={"bits_per_byte,none": replace(first.estimates["acc,none"], value=bits)},
+                    higher_is_better={"bits_per_byte": True}),
+        ]  # fmt: skip
+        runs[key] = replace(base, forms=forms)
+    assert leaderboard(runs)["reversals"] == []
+    assert len(ranking(runs, ["quiz@mcqa", "quiz@bpb"])["columns"]) == 1
+
+
+def test_checkpoints_of_a_model_are_one_line_over_their_steps() -> None:
+    runs = {str(step): model(f"pythia-step{step}", {"mcqa": step // 100}) for step in (3000, 1000, 10000)}
+    [chart] = history_charts(runs)
+    [panel] = chart.panels
+    assert (chart.name, panel.x.names) == ("pythia-step…", ["1,000", "3,000", "10,000"])
+    assert [row["score"] for row in panel.rows] == [0.1, 0.3, 1.0]
+    assert (panel.y.low, panel.y.high) == (0.0, 1.0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run under way with samples, a stopped one, and two complete ones."""
+    for name, right in (("alpha-step100", 30), ("alpha-step200", 60)):
+        model(name, {"mcqa": right, "cloze": 20}).save(tmp_path)
+    results = evaluate(model="dummy", tasks="quiz@mcqa", limit=8, progress=False, use_cache=False)
+    now = datetime.now()
+    state = {
+        "status": "running",
+        "started": (now - timedelta(seconds=100)).isoformat(),
+        "updated": now.isoformat(),
+        "model": "hf",
+        "model_name": "live-model",
+        "forms": {"quiz@mcqa": {"documents": 20, "scored": 8, "failed": 0}},
+        "requests": {"needed": 120, "cached": 20, "answered": 25, "failed": 0},
+        "host": platform.node(),
+        "pid": os.getpid(),
+    }
+    (tmp_path / "run_live.json").write_text(json.dumps(state))
+    lines = [{"form": "quiz@mcqa", **sample_line(sample)} for sample in results.forms[0].samples]
+    (tmp_path / "partial_samples_live.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "run_stop.json").write_text(json.dumps({**state, "status": "stopped", "model_name": "stopped-model"}))
+    write_json(tmp_path / "partial_results_stop.json", to_json(replace(results, status="stopped")))
+    return tmp_path
+
+
+@pytest.fixture
+def viewer(folder: Path) -> Iterator[Viewer]:
+    with Viewer(folder) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_run_under_way_has_its_scores_so_far_and_the_time_left(folder: Path) -> None:
+    live, stopped = Runs(folder).unfinished_lines()
+    assert (live["model"], live["status"]) == ("live-model", "running")
+    assert live["left"] == pytest.approx(300)
+    [score] = live["scores"]
+    assert (score["form"], score["metric"], score["n"]) == ("quiz@mcqa", "acc", 8)
+    assert 0 <= score["low"] <= score["value"] <= score["high"] <= 1
+    assert "multiform run --tasks quiz@mcqa --model dummy" in stopped["command"]
+
+
+def test_scores_so_far_follow_the_file(folder: Path) -> None:
+    runs = Runs(folder)
+    before = runs.unfinished_lines()[0]["scores"][0]["n"]
+    samples = folder / "partial_samples_live.jsonl"
+    line = samples.read_text().splitlines()[0]
+    with samples.open("a") as file:
+        file.write(line + "\n" + line[:50])  # the last line is not whole yet
+    assert runs.unfinished_lines()[0]["scores"][0]["n"] == before + 1
+    samples.write_text(line + "\n")  # the run began again
+    assert runs.unfinished_lines()[0]["scores"][0]["n"] == 1
+
+
+@pytest.mark.process
+def test_the_home_page_shows_all_of_it(viewer: Viewer, open_page: Callable[..., Any]) -> None:
+    page = open_page(viewer.url)
+    running = page.locator("#going-on").inner_text()
+    assert "live-model" in running
+    assert "about 5 min left" in running
+    assert "n=8" in running
+    assert "multiform run --tasks quiz@mcqa" in page.locator("#stopped pre").inner_text()
+    assert page.locator("#leaderboard tbody th").first.inner_text() == "alpha-step200"
+    assert page.locator("#leaderboard tr.tier").count() == 2
+    assert page.locator("#history svg circle").count() == 4
+    page.get_by_role("link", name="live-model").click()
+    page.wait_for_selector(".answer-line")
+    assert "Running: 8 of 20 documents are scored" in page.locator(".attention").inner_text()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing_on_the_home_page(viewer: Viewer, open_page: Callable[..., Any], dark: bool) -> None:
+    assert violations(open_page(viewer.url, dark=dark)) == []
+
+
+@pytest.mark.process
+def test_a_refresh_keeps_focus_search_sorting_and_choice(
+    viewer: Viewer, folder: Path, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(viewer.url)
+    rows = page.locator("#runs tbody tr:not([hidden])")
+    page.locator("#runs th", has_text="quiz@mcqa").get_by_role("button").click()
+    scores = page.locator("#runs tbody td:nth-child(5)").all_inner_texts()
+    assert scores == sorted(scores)
+    page.locator("#runs input[type=checkbox]").first.check()
+    page.get_by_label("search runs").fill("alpha")
+    assert rows.count() == 2
+    model("alpha-step300", {"mcqa": 90}).save(folder)
+    page.get_by_text("3 of 4 runs").wait_for(timeout=8000)
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "search runs"
+    assert page.get_by_label("search runs").input_value() == "alpha"
+    assert page.locator("#runs [aria-sort=ascending]").count() == 1
+    assert page.locator("#runs input:checked").count() == 1
+    listed = [text.split("\t")[1] for text in rows.all_inner_texts()]
+    assert listed == ["alpha-step100", "alpha-step200", "alpha-step300"]

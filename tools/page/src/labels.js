@@ -1,0 +1,41 @@
+// The names of forms and runs, as short as each place needs them.
+
+/** @import { Form, Report } from "./types.d.ts" */
+
+/**
+ * The name of a column of the matrix of samples: a format, and the run where there are several.
+ * @param {Report} report
+ * @param {Form} form
+ */
+export const columnName = (report, form) =>
+  report.runs.length > 1 ? `${form.short} (${report.runs[form.run].short})` : form.short;
+
+/**
+ * @param {Report} report
+ * @param {number} run
+ * @param {string} name
+ */
+export const shortLabel = (report, run, name) =>
+  report.forms.find((form) => form.run === run && form.format === name)?.short ?? name;
+
+/**
+ * @param {Report} report
+ * @param {string} text
+ * @param {number | null} run
+ */
+export const inRun = (report, text, run) =>
+  report.runs.length > 1 && run !== null ? `${text} · ${report.runs[run].short}` : text;
+
+/**
+ * @param {Report} report
+ * @param {Form} form
+ */
+export const formLabel = (report, form) => inRun(report, form.name, form.run);
+
+/**
+ * The name of a form for lists: variations by their numbers, which the legend explains.
+ * @param {Report} report
+ * @param {Form} form
+ */
+export const listLabel = (report, form) =>
+  inRun(report, form.format && form.short !== form.format ? `${form.task}@${form.short}` : form.name, form.run);

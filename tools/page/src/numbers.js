@@ -1,0 +1,60 @@
+// Numbers as words.
+
+/** @import { Numbers } from "./types.d.ts" */
+
+/**
+ * A number with so many digits after the point.
+ * @param {number | null | undefined} value
+ * @param {number} [digits]
+ */
+export const fixed = (value, digits = 3) => (value === null || value === undefined ? "" : value.toFixed(digits));
+
+/**
+ * A number with its thousands apart.
+ * @param {number} value
+ */
+export const grouped = (value) => String(value).replace(/\B(?=(\d{3})+(?!\d))/g, " ");
+
+/**
+ * A difference, with its sign.
+ * @param {number | null} value
+ * @param {number} [digits]
+ */
+export const signed = (value, digits = 3) =>
+  value === null ? "" : (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(digits);
+
+/**
+ * Seconds in the largest units that matter.
+ * @param {unknown} seconds
+ */
+export function duration(seconds) {
+  const s = Number(seconds);
+  if (!Number.isFinite(s)) return "";
+  if (s < 90) return `${s.toFixed(1)} s`;
+  const minutes = Math.round(s / 60);
+  return minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/**
+ * A p value in words; nothing where there is none.
+ * @param {number | null} p
+ */
+export const pText = (p) =>
+  p === null ? "" : p < 0.001 ? "p < 0.001" : `p = ${p < 0.1 ? String(Number(p.toPrecision(2))) : p.toFixed(2)}`;
+
+/**
+ * @param {Numbers} estimate
+ * @param {(value: number | null) => string} [format]
+ */
+export const bounds = (estimate, format = fixed) => `${format(estimate.low)} to ${format(estimate.high)}`;
+
+/**
+ * @param {number} p
+ */
+export const isFinding = (p) => p < 0.05;
+
+/**
+ * @param {number} part
+ * @param {number} whole
+ */
+export const share = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(0)} %` : "0 %");
