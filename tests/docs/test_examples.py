@@ -211,6 +211,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     _write_rows({"rows": ROWS, "my_questions": ROWS, "arc_rows": ARC_ROWS, "problems": PROBLEM_ROWS})
     Path("exports").mkdir()
     Path("exports/part-1.csv").write_text("question;choices;answer\n2 + 2?;['3', '4'];1\n3 + 3?;['6', '7'];0\n")
+    talk = {"turns": ["Name the capital of Italy in one word.", "And that of France?"], "answers": ["Rome", "Paris"]}
+    Path("talks.jsonl").write_text(json.dumps(talk) + "\n")
     Path("questions.csv").write_text("question,A,B,C,D,answer\n2 + 2?,1,2,3,4,D\n3 + 3?,6,7,8,9,A\n")
     for split in ("train", "validation", "test"):
         rows = [*ARC_ROWS, *ARC_SHOTS] if split == "train" else ARC_ROWS

@@ -16,9 +16,8 @@ def test_the_table_is_what_the_simulation_prints(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["simulate_scale.py"])
     main()
-    *table, memory = capsys.readouterr().out.splitlines()
-    assert "\n".join(table) in (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
-    assert memory == "memory of the driver: 60.0 GB for 40,000,000 requests"
+    table = capsys.readouterr().out.rstrip()
+    assert table in (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("workers", [10, 100, 1000])

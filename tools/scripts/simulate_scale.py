@@ -3,10 +3,10 @@
     python tools/scripts/simulate_scale.py                        # 10 to 1,000 workers, 10^9 tokens, 1 % of units fail
     python tools/scripts/simulate_scale.py --tokens_per_response 200
 
-The driver renders and cuts all requests before workers load the model. Units go to whoever is free, the largest first,
-as in `run/executors/pool.py`. A unit that fails kills its worker at a random point: the responses that were sent
-stay, the rest is asked again, with the shared prefix of the unit, and a new worker loads the model first. The driver is
-one process that takes the messages in their order.
+The driver renders and cuts the first chunk of requests before workers load the model, and the others while they work.
+Units go to whoever is free, the largest first, as in `run/executors/pool.py`. A unit that fails kills its worker at a
+random point: the responses that were sent stay, the rest is asked again, with the shared prefix of the unit, and a new
+worker loads the model first. The driver is one process that takes the messages in their order.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections import deque
 from dataclasses import dataclass
 
 #: Seconds of the driver for a request before it is asked (render, cut), for a response (check, store, score) and for a
-#: message that holds some of them, and the bytes of a request and its response in its memory. Measured by
+#: message that holds some of them; and the requests of a chunk. Measured by
 #: `python -m tools.benchmarks --only driver`: see docs/scale.md.
 REQUEST_SECONDS = 60e-6
 RESPONSE_SECONDS = 100e-6
 MESSAGE_SECONDS = 400e-6
-REQUEST_BYTES = 1500
+CHUNK = 16_384
 #: Bytes of a stored response.
 STORED_BYTES = 120
 #: The share of tokens that cuts add at most, and how much longer a run of many workers takes because some of them are
@@ -87,7 +87,8 @@ def predicted_seconds(
     idle = TAIL * (workers - 1) / workers
     asked = (1 + CUTS) * tokens / (tokens_per_second * workers) * (1 + idle)
     replaced = load_seconds if has_failures else 0.0
-    return requests * REQUEST_SECONDS + load_seconds + max(asked, requests * RESPONSE_SECONDS) + replaced
+    prepared = min(requests, CHUNK) * REQUEST_SECONDS
+    return prepared + load_seconds + max(asked, requests * (REQUEST_SECONDS + RESPONSE_SECONDS)) + replaced
 
 
 def simulate(setting: Setting, seed: int = 0) -> Outcome:
@@ -124,8 +125,10 @@ def simulate(setting: Setting, seed: int = 0) -> Outcome:
         responses += share * tokens / setting.tokens_per_response
         messages += 1 + seconds / setting.pause
         ended = max(ended, end)
+    requests = setting.tokens / setting.tokens_per_response
     busy = responses * setting.response_seconds + messages * setting.message_seconds
-    prepared = setting.tokens / setting.tokens_per_response * setting.request_seconds
+    busy += requests * setting.request_seconds
+    prepared = min(requests, CHUNK) * setting.request_seconds
     # The driver takes messages from the first unit on, and is done when it has taken the last.
     return Outcome(
         seconds=prepared + max(ended, setting.load_seconds + busy),
@@ -151,8 +154,6 @@ def main() -> None:
     for workers in options.pop("workers"):
         setting = Setting(workers=workers, **options)
         print(_line(setting, simulate(setting)))
-    requests = setting.tokens / setting.tokens_per_response
-    print(f"memory of the driver: {requests * REQUEST_BYTES / 1e9:,.1f} GB for {requests:,.0f} requests")
 
 
 def _line(setting: Setting, outcome: Outcome) -> str:

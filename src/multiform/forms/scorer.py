@@ -77,7 +77,10 @@ class FormScorer:
     ) -> dict[int, Values]:
         """The values of samples by a scorer that takes all of them at once, each turn of a conversation by itself."""
         scored = [
-            (index, number, outcomes) for index in turns for number, outcomes in enumerate(turns[index]) if outcomes
+            (index, number, outcomes)
+            for index in turns
+            for number, outcomes in enumerate(turns[index])
+            if outcomes or len(turns[index]) == 1
         ]
         docs = [turn_doc(samples[index], number) for index, number, _ in scored]
         computed = self._computing_scorer(scorer).score_documents([outcomes for _, _, outcomes in scored], docs)
@@ -137,7 +140,8 @@ class FormScorer:
 
     def _compute(self, scorer: Scorer, turns: Sequence[Sequence[Outcome]]) -> Values:
         computing = self._computing_scorer(scorer)
-        return merge_turns(scorer, [computing.score_repeats(outcomes) if outcomes else None for outcomes in turns])
+        only = len(turns) == 1  # in a conversation, turns without a reference have no outcomes
+        return merge_turns(scorer, [computing.score_repeats(turn) if turn or only else None for turn in turns])
 
     def filter_outputs(self, sample: Sample, outputs: Sequence[Output]) -> dict[str, list[Any]]:
         """The filtered responses of a sample, by scorer."""

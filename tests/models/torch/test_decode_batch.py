@@ -63,6 +63,21 @@ def test_a_common_prefix_is_computed_once(batch_size: int | str, tiny: Callable[
     assert tree <= model.counters.prefill <= tree + len(PROMPTS) < whole / 2
 
 
+@pytest.mark.parametrize("repeats", [2, 9])
+def test_repeats_and_forms_of_a_document_share_its_prompt(repeats: int, tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny()), batch_size=4)
+    assert model.planner.decoding(128) is Decoding.SHARED
+    document = max(PROMPTS, key=len)
+    texts = [document, f"{document} yes", f"{document} no"]
+    options = {"max_gen_toks": 4, "temperature": 0.7, "do_sample": True}
+    requests = [GenerationRequest.of(text, options, sample=number) for text in texts for number in range(repeats)]
+    list(model.generate(requests))
+    prompts = model.encoder.prompts(texts).values()
+    tree = len({tuple(tokens[:depth]) for tokens in prompts for depth in range(1, len(tokens) + 1)})
+    # The last token of a prompt is computed again for each batch that its repeats are in.
+    assert tree <= model.counters.prefill <= tree + len(requests)
+
+
 def test_rows_come_and_go_in_groups(llama: HFModel) -> None:
     assert llama.planner.decoding(128) is Decoding.SHARED
     prefix = list(range(10, 40))

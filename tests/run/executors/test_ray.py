@@ -44,9 +44,9 @@ class SlowModel(DummyModel):
 
     stored = True
 
-    def __init__(self, *, asked: str, pause: float = 0.02, poison: str = "") -> None:
+    def __init__(self, *, asked: str, pause: float = 0.02, poison: str = "", sleepy: str = "") -> None:
         super().__init__()
-        self.asked, self.pause, self.poison = asked, pause, poison
+        self.asked, self.pause, self.poison, self.sleepy = asked, pause, poison, sleepy
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         for position, output in super().loglikelihood(requests):
@@ -55,6 +55,8 @@ class SlowModel(DummyModel):
                     print(repr(requests[position]), file=file)
             if self.poison and self.poison in requests[position].context:
                 os._exit(1)
+            if self.sleepy and self.sleepy in requests[position].context:
+                time.sleep(3600)
             time.sleep(self.pause)
             yield position, output
 
@@ -226,6 +228,24 @@ def test_a_request_that_kills_its_worker_is_reported_and_the_others_get_a_respon
     failed = outputs.pop(requests[7])
     assert isinstance(failed, FailedRequest)
     assert "its worker died" in failed.reason
+    assert outputs == dict(responses(LocalExecutor(DummyModel()), units([*requests[:7], *requests[8:]])))
+
+
+def test_a_worker_that_is_alive_and_silent_is_replaced_and_the_others_get_a_response(
+    slow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multiform.run.executors.ray.SILENCE", 3.0)
+    requests: list[Request] = [LoglikelihoodRequest(f"question {number}.", " x") for number in range(16)]
+    arguments = {"asked": str(tmp_path / "asked.txt"), "pause": 0.0, "sleepy": "question 7."}
+    executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
+    try:
+        executor.load(slow, arguments, Silent(), None)
+        outputs = dict(responses(executor, units(requests)))
+    finally:
+        executor.close()
+    failed = outputs.pop(requests[7])
+    assert isinstance(failed, FailedRequest)
+    assert "silent for 3 seconds" in failed.reason
     assert outputs == dict(responses(LocalExecutor(DummyModel()), units([*requests[:7], *requests[8:]])))
 
 

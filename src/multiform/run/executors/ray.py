@@ -38,6 +38,10 @@ _MESSAGES_PER_SECOND = 200
 _LOAD_ATTEMPTS = 3
 #: Seconds without any worker before a warning.
 _LONG = 30.0
+#: Seconds without a response, and without a token more, after which a worker that is alive is given up; and seconds in
+#: which it has to say how many tokens it has computed.
+SILENCE = 1800.0
+_PATIENCE = 10.0
 
 
 class RayExecutor:
@@ -107,6 +111,8 @@ class RayPool:
         self._actors: dict[int, Any] = {}
         self._loading: dict[Any, int] = {}
         self._streams: dict[Any, int] = {}
+        #: When each worker with a unit was heard of last, and how many tokens it had computed then.
+        self._heard: dict[int, tuple[float, int]] = {}
         #: The consecutive failures of each worker, or how often it has died while it was loading.
         self._failures: dict[int, int] = {}
         #: The number of the current run, raised by each stop: workers skip units of runs that were stopped.
@@ -135,6 +141,7 @@ class RayPool:
         pause = max(_PAUSE, self.size / _MESSAGES_PER_SECOND)
         stream = self._actors[worker].run_unit.options(num_returns="streaming").remote(unit, pause, self._run)
         self._streams[stream] = worker
+        self._heard[worker] = time.monotonic(), -1
 
     def events(self) -> Sequence[Event]:
         events, self._early = self._early, []
@@ -148,11 +155,12 @@ class RayPool:
         if len(ready) == 1 and len(refs) > 1:
             ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
         self._say_waiting()
-        return [
+        events = [
             event
             for ref in ready
             for event in (self._load_event(ref) if ref in self._loading else self._unit_events(ref))
         ]
+        return events or self._silent_events()
 
     def stop(self) -> None:
         for actor in self._actors.values():
@@ -300,11 +308,31 @@ class RayPool:
             del self._streams[stream]
             self._replace(worker)
             return [Failed(worker, f"its worker died ({type(error).__name__})", dead=True)]
+        self._heard[worker] = time.monotonic(), self._heard[worker][1]
         for line in messages:
             if line not in self._logged:
                 self._logged.add(line)
                 logger.log(line[0], "%s", line[1])
         return [Responded(worker, responses, usage)] if responses or usage.computed_tokens else []
+
+    def _silent_events(self) -> list[Event]:
+        """Workers that are alive, but neither respond nor compute: they are replaced, as dead ones are."""
+        events: list[Event] = []
+        for stream, worker in list(self._streams.items()):
+            heard, computed = self._heard[worker]
+            if time.monotonic() - heard < SILENCE:
+                continue
+            try:
+                now = self._ray.get(self._actors[worker].computed_tokens.remote(), timeout=_PATIENCE)
+            except self._errors.RayError:  # it does not even say that
+                now = computed
+            if now > max(computed, 0):
+                self._heard[worker] = time.monotonic(), now
+                continue
+            del self._streams[stream]
+            self._replace(worker)
+            events.append(Failed(worker, f"its worker was silent for {SILENCE:.0f} seconds", dead=True))
+        return events
 
     def _replace(self, worker: int) -> None:
         self._drop(worker)

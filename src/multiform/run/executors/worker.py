@@ -91,6 +91,10 @@ class Worker:
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool) -> Content:
         return self.model.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
 
+    def computed_tokens(self) -> int:
+        """The tokens computed so far; 0 where the model does not count them."""
+        return self._usage().computed_tokens
+
     def stop(self, run: int) -> None:
         """Finish what is in flight, and begin nothing new of this run."""
         self._turns.stop(run)
