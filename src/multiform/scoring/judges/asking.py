@@ -35,6 +35,9 @@ class ResponseCache(Protocol):
     def recording(self, identity: str) -> AbstractContextManager[Callable[[Request, Output], None]]:
         """A context manager that gives a function which stores responses of a model."""
 
+    def flush(self) -> bool:
+        """Wait until all responses so far are stored; false where they are not."""
+
 
 @dataclass(slots=True)
 class JudgeUsage:
@@ -107,6 +110,7 @@ class Judging:
             missing = [request for request in sent if request not in known]
             usage.requests += len(sent)
             usage.cached += len(known)
+            judge.begin_run(fresh=self.fresh, flush=cache.flush if cache is not None else lambda: True)
             with nullcontext(lambda *_: None) if cache is None else cache.recording(judge.identity) as record:
                 for request, completion in _generate(judge, missing, cached=len(known)):
                     record(request, completion)
