@@ -41,7 +41,7 @@ class Workload:
     def __add__(self, other: Workload) -> Workload:
         return Workload(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
-    def scaled(self, factor: float) -> Workload:
+    def scale(self, factor: float) -> Workload:
         """The tokens of requests that are `factor` times as many."""
         return Workload(**{each.name: round(getattr(self, each.name) * factor) for each in fields(self)})
 
@@ -234,6 +234,13 @@ class Model(ABC):
     def chat_template_text(self) -> str | None:
         """The chat template itself, for the results file."""
         return None
+
+    def begin_run(self, *, fresh: bool, flush: Callable[[], bool]) -> None:  # noqa: B027 (most models forget nothing)
+        """A run is about to send requests. With `fresh`, responses that a server has from earlier runs do not count.
+
+        `flush()` waits until all responses so far are stored, and says whether they are: before that, a model does not
+        forget what would give them again.
+        """
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of the requests in words, without running them; None where the model does not plan."""

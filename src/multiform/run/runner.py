@@ -108,6 +108,7 @@ class Runner:
         `documents` is the number of each form's, and `meanwhile` is called after each response.
         """
         run = _Run(self, documents, progress, policy)
+        self.model.begin_run(fresh=self.fresh, flush=self.store.flush if self.store else lambda: True)
         feed = run.units(chunks)
         try:
             with stoppable() as stop:
@@ -121,6 +122,7 @@ class Runner:
             return run.outcome("failed", error=error)
         finally:
             if run.status is not None:
+                run.update_scores()  # the last ones are shown
                 progress.end()
         if run.mistake is not None:
             raise run.mistake
@@ -277,7 +279,7 @@ class _Run:
         self.status.add(missing, cached=self._cached, workload=workload, share=share)
         self.progress.begin(self.status.requests, self.total)
         if self._watching is not None:
-            self._update_scores()
+            self.update_scores()
             self._watching.watch(self.status)
 
     def receive(
@@ -304,7 +306,7 @@ class _Run:
             if self.has_too_many_failures or self.is_too_expensive:
                 request_stop()
             if self._watching is not None and time.monotonic() >= self._scores_due:
-                self._update_scores()
+                self.update_scores()
 
     def _count(self, request: Request) -> None:
         """The model has responded to a request."""
@@ -332,8 +334,6 @@ class _Run:
             for name, form in self._forms.items():
                 samples = sorted(self._together[name], key=lambda pair: pair[0].doc_id)
                 self._scored.add(name, form.scorer.score_together(samples))
-        if self._watching is not None:
-            self._update_scores()
         return RunOutcome(
             state=state,
             scored=self._scored.by_form(),
@@ -347,9 +347,9 @@ class _Run:
             usage=None if self.status is None else self.status.usage,
         )
 
-    def _update_scores(self) -> None:
+    def update_scores(self) -> None:
         """Compute the scores of all forms so far, for displays; less often where it takes long."""
-        if self.status is None:
+        if self.status is None or self._watching is None:
             return
         started = time.monotonic()
         scores = []

@@ -36,6 +36,9 @@ class ResponseCache(Protocol):
     def recording(self, identity: str) -> AbstractContextManager[Callable[[Request, Output], None]]:
         """A context manager that gives a function which stores responses of a model."""
 
+    def flush(self) -> bool:
+        """Wait until all responses so far are stored; false where they are not."""
+
 
 @dataclass(slots=True)
 class JudgeUsage:
@@ -97,7 +100,7 @@ class Judging:
         judge = _load_judge(spec)
         usage = self.usage.setdefault(spec.name, JudgeUsage(model=judge.name, price=spec.price or judge.price()))
         options = _schema_options(judge, schema)
-        sent = {_sent(judge, request, options): request for request in distinct}
+        sent = {_judge_request(judge, request, options): request for request in distinct}
         cache = self.cache if judge.stored or self.caches_all else None
         server_before, local_before = judge.server_tokens(), judge.usage()
         try:
@@ -108,6 +111,7 @@ class Judging:
             missing = [request for request in sent if request not in known]
             usage.requests += len(sent)
             usage.cached += len(known)
+            judge.begin_run(fresh=self.fresh, flush=cache.flush if cache is not None else lambda: True)
             with nullcontext(lambda *_: None) if cache is None else cache.recording(judge.identity) as record:
                 for request, completion in _generate(judge, missing, cached=len(known)):
                     record(request, completion)
@@ -187,7 +191,7 @@ def _generate(
         raise ModelError(message, hint=hint)
 
 
-def _sent(judge: Model, request: GenerationRequest, options: Mapping[str, Any]) -> GenerationRequest:
+def _judge_request(judge: Model, request: GenerationRequest, options: Mapping[str, Any]) -> GenerationRequest:
     """The request as the judge gets it: a user's message, where the model has a chat template."""
     return GenerationRequest.of(_chat(judge, request.context), {**request.gen_kwargs, **options}, request.sample)
 
