@@ -103,3 +103,8 @@ def test_a_budget_of_the_form_is_sent_with_the_request() -> None:
     openai = OpenAIChat(**address, enable_thinking=False)
     assert budgeted(openai, 512)["chat_template_kwargs"] == {"thinking_budget": 512}
     assert budgeted(openai, 0)["chat_template_kwargs"] == {"enable_thinking": False, "thinking_budget": 0}
+
+
+def test_the_budget_of_the_form_is_part_of_the_estimated_cost() -> None:
+    requests = [GenerationRequest.of("2 + 2?", {"max_gen_toks": 8, "thinking_budget": n}) for n in (0, 1024, 2048)]
+    assert AnthropicChat(**SERVER).estimate_tokens(requests)["completion"] == 3 * 8 + 1024 + 2048

@@ -406,7 +406,8 @@ class ChatServer(ServerModel):
 
     def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
         tokens = super().estimate_tokens(requests)
-        thoughts = (self.thinking.budget or 0) * sum(isinstance(request, GenerationRequest) for request in requests)
+        generations = [request for request in requests if isinstance(request, GenerationRequest)]
+        thoughts = sum(self.thinking_of(request).budget or 0 for request in generations)
         return {**tokens, "completion": tokens["completion"] + thoughts}
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
