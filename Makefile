@@ -55,13 +55,13 @@ check: $(BIN)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory check-page; \
-	else echo "node is not installed: the script of the page in tools/page is not checked"; fi
+	@if command -v npm >/dev/null && $(MAKE) --no-print-directory tools/page/node_modules; then \
+		$(MAKE) --no-print-directory check-page; \
+	else echo "node and its packages cannot be had here: the script of the page in tools/page is not checked"; fi
 
 # The page's script: types, lint, format, and that the built file in the package is what its sources build.
 tools/page/node_modules: tools/page/package-lock.json
-	cd tools/page && npm ci --silent --no-audit --no-fund
-	@touch $@
+	cd tools/page && npm ci --silent --no-audit --no-fund && touch node_modules
 
 check-page: tools/page/node_modules
 	cd tools/page && npm run --silent check

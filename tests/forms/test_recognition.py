@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from multiform.cli.main import main
-from multiform.forms.logged_prompts import logged_prompts
-from multiform.forms.recognition import Layout, known_layouts, recognise
+from multiform.forms.recognition import Layout, known_layouts, logged_prompts, recognise
 from multiform.tasks import TaskManager
 
 Q, Q2 = "Which gas do plants take in?", "What is the boiling point of water?"

@@ -146,7 +146,7 @@ def _recognise(options: argparse.Namespace) -> int:
 
 def _prompts(name: str) -> list[str]:
     """The prompt in a file or in standard input, or those of the first documents of a samples file."""
-    from multiform.forms.logged_prompts import logged_prompts
+    from multiform.forms.recognition import logged_prompts
 
     if name == "-":
         return [sys.stdin.read().rstrip("\n")]

@@ -13,7 +13,8 @@ from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, UsageError, locating, running, shorten
 from multiform.fields import Doc
 from multiform.formats.base import after_prefix, written_answer
-from multiform.forms.conversations import Conversation, ConversationKind, output_kind, read_turns
+from multiform.forms.conversation_kind import ConversationKind, output_kind
+from multiform.forms.conversations import Conversation, read_turns
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.media import MediaReader
 from multiform.forms.output_kinds import ChoiceKind

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from multiform.errors import DataError, UsageError, shorten
 from multiform.fields import Doc
+from multiform.forms.conversations import Conversation
 from multiform.prompts.prompt import Prompt
 from multiform.requests import Completion, Ending, Instance, LLOutput, Output, RollingRequest
-
-if TYPE_CHECKING:
-    from multiform.forms.conversations import Conversation
 
 #: A prompt, or one for each input of a document that has several.
 Context: TypeAlias = Prompt | list[Prompt]

@@ -8,7 +8,7 @@ from typing import Any
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, locating, running
 from multiform.forms.aggregator import FormAggregator, Values, locating_scores
-from multiform.forms.conversations import merge_turns, output_kind, turn_doc
+from multiform.forms.conversation_kind import merge_turns, output_kind, turn_doc
 from multiform.forms.sample import Responses, Sample, ScoredSample, Step
 from multiform.forms.scoring import build_scoring, check_reductions
 from multiform.forms.spec import FormSpec

@@ -181,7 +181,7 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
         until=_until(gen_kwargs.get("until")),
         max_gen_toks=next((limit for limit in limits if limit is not None), DEFAULT_MAX_GEN_TOKS),
         fills_context=fills_context,
-        reserved=_reserved(gen_kwargs) if fills_context else 0,
+        reserved=_free_tokens(gen_kwargs) if fills_context else 0,
         temperature=_temperature(gen_kwargs),
         top_p=_number(gen_kwargs, "top_p", float, least=0, most=1),
         top_k=_number(gen_kwargs, "top_k", int, least=-1),
@@ -196,7 +196,7 @@ def is_context_limit(gen_kwargs: Mapping[str, Any]) -> bool:
     return str(_limit(gen_kwargs)).partition("-")[0] == CONTEXT
 
 
-def _reserved(gen_kwargs: Mapping[str, Any]) -> int:
+def _free_tokens(gen_kwargs: Mapping[str, Any]) -> int:
     """The tokens of the context that a completion leaves free: 64 for ``max_gen_toks: context-64``."""
     return int(str(_limit(gen_kwargs)).partition("-")[2] or 0)
 

@@ -41,7 +41,7 @@ class Workload:
     def __add__(self, other: Workload) -> Workload:
         return Workload(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
-    def scaled(self, factor: float) -> Workload:
+    def scale(self, factor: float) -> Workload:
         """The tokens of requests that are `factor` times as many."""
         return Workload(**{each.name: round(getattr(self, each.name) * factor) for each in fields(self)})
 

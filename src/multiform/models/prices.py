@@ -48,7 +48,7 @@ def find_price(model: str, server: str, file: Path | None = None) -> Price | Non
     >>> find_price("gpt-4.1-mini", "http://localhost:8000/v1") is None
     True
     """
-    for prices in (_read(file) if file else {}, _known()):
+    for prices in (_read_prices(file) if file else {}, _known()):
         for name in (model, _DATE.sub("", model)):
             for key in ((server, name), ("", name)):
                 if key in prices:
@@ -58,10 +58,10 @@ def find_price(model: str, server: str, file: Path | None = None) -> Price | Non
 
 @cache
 def _known() -> Mapping[tuple[str, str], Price]:
-    return _read(Path(__file__).with_name("prices.toml"))
+    return _read_prices(Path(__file__).with_name("prices.toml"))
 
 
-def _read(file: Path) -> dict[tuple[str, str], Price]:
+def _read_prices(file: Path) -> dict[tuple[str, str], Price]:
     """The prices of a file by server and model; those outside of the tables of servers are of all servers."""
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))

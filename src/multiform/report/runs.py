@@ -114,12 +114,12 @@ class Runs:
             if known is None or known.problem is not None:
                 while len(self._reports) >= _REPORTS:
                     self._reports.pop(next(iter(self._reports)))
-                runs = [self._recorded(files[key]) for key in keys]
+                runs = [self._load_run(files[key]) for key in keys]
                 tasks = dict.fromkeys(name.partition("@")[0] for run in runs for name in run.forms)
                 known = self._reports[stamp] = StreamedReport(runs, ", ".join(tasks)[:80])
             return known
 
-    def _recorded(self, file: Path) -> RecordedRun:
+    def _load_run(self, file: Path) -> RecordedRun:
         return live_run(file, self._scores(file)) if file.name.startswith(_STATE) else recorded_run(file)
 
     def _scores(self, state_file: Path) -> LiveScores:

@@ -104,7 +104,7 @@ class StreamedReport:
     def _make(self, results: Sequence[Results]) -> None:
         try:
             with self._making:
-                self._read(results)
+                self._read_forms(results)
         except MultiformError as error:
             self.problem = str(error)
         except MALFORMED as error:
@@ -115,7 +115,7 @@ class StreamedReport:
             self._ended = True
             self._changed.notify_all()
 
-    def _read(self, results: Sequence[Results]) -> None:
+    def _read_forms(self, results: Sequence[Results]) -> None:
         small = _Shrinking(with_documents=len(self._runs) > 1)
         whole = []
         for number, (run, found) in enumerate(zip(self._runs, results, strict=True)):

@@ -128,7 +128,7 @@ def with_questions(form: FormResult, samples: Iterable[ScoredSample]) -> Iterato
     column = str(form.mapping.get("doc_to_text") or form.mapping.get("question") or "")
     window: list[tuple[ScoredSample, _Asked]] = []
     for sample in samples:
-        window.append((sample, _asked(shown_prompt(sample))))
+        window.append((sample, _last_turn(shown_prompt(sample))))
         if len(window) > 1:
             at = len(window) - 2
             yield window[at][0], _question(window, at, shots, delimiter, description, column)
@@ -147,7 +147,7 @@ class _Asked:
     multiturn: bool = False
 
 
-def _asked(prompt: str) -> _Asked:
+def _last_turn(prompt: str) -> _Asked:
     asking = [turn for turn in chat_turns(prompt) if turn.role == "user"]
     if not asking:
         return _Asked(prompt, 0)

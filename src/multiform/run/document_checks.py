@@ -32,8 +32,8 @@ class DocumentChecking:
         self._lint = TasksLint(forms)
         self._references = {form.name: ReferenceChecks(form) for form in forms}
         self._forms_of = Counter(form.task_name for form in forms)
-        #: For each task and document that some forms have not seen yet, how many these are, and the first form that says
-        #: what is right, with its sample.
+        #: For each task and document that some forms have not seen yet, the first form that says what is right, with
+        #: its sample, and how many forms are left.
         self._first: dict[tuple[str, int], tuple[tuple[Form, Sample] | None, int]] = {}
         self._has_logged = False
 

@@ -102,7 +102,7 @@ class Documents:
         del first
         yield from self._stream
 
-    def rendered(self) -> RenderedSamples:
+    def render_all(self) -> RenderedSamples:
         """All samples, to be taken in any order."""
         samples = RenderedSamples()
         for chunk in self.chunks():

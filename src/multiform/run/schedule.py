@@ -68,7 +68,7 @@ class EarlyStopping:
     def run(self, runner: Runner, documents: Documents, progress: Progress) -> RunOutcome:
         budget, half_width = self.options.budget, self.options.until_ci
         outcomes = RoundOutcomes(runner, documents.counts, self.options.policy, progress)
-        samples = documents.rendered()
+        samples = documents.render_all()
         seed = self.options.seeds[0]
         evaluations = [SequentialEvaluation(each, samples, outcomes=outcomes, seed=seed) for each in self.form_sets]
         most = sum(evaluation.max_evaluations for evaluation in evaluations)

@@ -80,7 +80,7 @@ class RunStatus:
             self.workload = None
         else:
             self._workload = self._workload + workload
-            self.workload = self._workload.scaled(1 / share)
+            self.workload = self._workload.scale(1 / share)
 
     def count(self, request: Request) -> None:
         """A request has its response."""

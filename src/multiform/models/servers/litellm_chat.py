@@ -104,7 +104,7 @@ class LiteLLMChat(Model):
         return litellm
 
     @cached_property
-    def _supported(self) -> frozenset[str]:
+    def _provider_arguments(self) -> frozenset[str]:
         """The generation arguments that the provider takes; a UsageError where LiteLLM does not know the model."""
         try:
             supported = self._library.get_supported_openai_params(model=self.name)
@@ -164,14 +164,16 @@ class LiteLLMChat(Model):
         }
         sent = {name: value for name, value in wanted.items() if value not in (None, [])}
         # Completions are cut at stop strings on arrival, and a provider without seeds has none.
-        missing = [name for name in sent if name not in self._supported and name not in ("stop", "seed")]
+        missing = [name for name in sent if name not in self._provider_arguments and name not in ("stop", "seed")]
         missing = [
-            name for name in missing if not (name == "max_tokens" and "max_completion_tokens" in self._supported)
+            name
+            for name in missing
+            if not (name == "max_tokens" and "max_completion_tokens" in self._provider_arguments)
         ]
         if missing:
             message = f"the provider of '{self.name}' takes no {', '.join(missing)}"
             raise ModelError(message, hint="choose another model, or leave it out of --gen_kwargs")
-        sent = {name: value for name, value in sent.items() if name in self._supported or name == "max_tokens"}
+        sent = {name: value for name, value in sent.items() if name in self._provider_arguments or name == "max_tokens"}
         return {
             "model": self.name,
             "messages": with_media(request_messages(request), request.media, message_part),

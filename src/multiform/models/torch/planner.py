@@ -126,7 +126,7 @@ class Planner:
         return is_known(self.head.model)
 
     @cached_property
-    def verified(self) -> VerifiedWays | None:
+    def verified_ways(self) -> VerifiedWays | None:
         """What the zoo found for the model's class; None where that does not apply."""
         return verified_ways(self.head.model)
 
@@ -147,8 +147,8 @@ class Planner:
     def _try_short(self) -> str:
         """The mode of short sequences and the memory of a token, such as "TREE_ATTENTION 46080"."""
         length = min(SHORT, self.short_length, self.max_length - 1)
-        if self.verified and length >= BRIEF:
-            mode = Mode[self.verified.scoring]
+        if self.verified_ways and length >= BRIEF:
+            mode = Mode[self.verified_ways.scoring]
             trial, token_bytes = brief_trial(self.head)
             if token_bytes and trial.allows_mode(mode, self.pass_size, BRIEF_PASSES):
                 return f"{mode.name} {token_bytes}"
@@ -301,7 +301,7 @@ class Planner:
         if not self._can_attend:
             return NONE
         length = min(SHORT // 2, self.short_length, self.max_length)
-        is_verified = self.verified is not None and self.verified.decoding == Decoding.SHARED.name
+        is_verified = self.verified_ways is not None and self.verified_ways.decoding == Decoding.SHARED.name
         if is_verified and length >= BRIEF and self._decodes_shared(BRIEF, BRIEF_PASSES):
             return Decoding.SHARED.name
         return Decoding.SHARED.name if self._decodes_shared(length, PASSES) else NONE

@@ -45,7 +45,7 @@ def helm_files(folder: Path) -> list[Path]:
         return [folder / STATS]
     by_model: dict[tuple[Path, str], Path] = {}
     for file in sorted(folder.rglob(SPEC), key=lambda file: (file.stat().st_mtime, str(file))):
-        spec = _read(file)
+        spec = _read_json(file)
         if is_helm_run(spec):
             by_model[(file.parent.parent, _model(spec))] = file
     return list(by_model.values())
@@ -55,7 +55,7 @@ def read_helm_run(file: Path) -> ForeignRun | None:
     """The run for which a file stands; None where it is no file of HELM."""
     if file.name not in (SPEC, STATS) or not (file.parent / SPEC).is_file():
         return None
-    spec = _read(file.parent / SPEC)
+    spec = _read_json(file.parent / SPEC)
     if not is_helm_run(spec):
         return None
     folders = (
@@ -64,7 +64,7 @@ def read_helm_run(file: Path) -> ForeignRun | None:
     forms: dict[str, dict[str, Any]] = {}
     lines: dict[str, list[dict[str, Any]]] = {}
     for folder in folders:
-        own = _read(folder / SPEC)
+        own = _read_json(folder / SPEC)
         if is_helm_run(own) and _model(own) == _model(spec):
             name = _form_name(str(own.get("name") or folder.name))
             forms[name], lines[name] = _read_form(folder, own)
@@ -72,7 +72,7 @@ def read_helm_run(file: Path) -> ForeignRun | None:
     return ForeignRun(results_file(forms, model=_model(spec), date=date, source="helm"), lines)
 
 
-def _read(file: Path) -> Any:
+def _read_json(file: Path) -> Any:
     return json.loads(read_file(file))
 
 
@@ -94,11 +94,11 @@ def _form_name(name: str) -> str:
 def _read_form(folder: Path, spec: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     if not (folder / STATS).is_file():
         raise DataError("the run of HELM has no stats.json: it is not finished", where=str(folder), hint="run it again")
-    stats = [stat for stat in _read(folder / STATS) if _is_plain(stat["name"])]
+    stats = [stat for stat in _read_json(folder / STATS) if _is_plain(stat["name"])]
     splits = [stat["name"].get("split") for stat in stats]
     split = next((split for split in _SPLITS if split in splits), None)
     means = {str(stat["name"]["name"]): stat["mean"] for stat in stats if stat["name"].get("split") == split}
-    names = _ordered([name for name, mean in means.items() if is_number(mean) and not _ABOUT_REQUESTS.match(name)])
+    names = _sort_names([name for name, mean in means.items() if is_number(mean) and not _ABOUT_REQUESTS.match(name)])
     names = names or [name for name in _OF_TEXTS if name in means]
     by_doc = _values(folder, split, names)
     scores: dict[str, Any] = {}
@@ -135,7 +135,7 @@ def _is_plain(name: Mapping[str, Any]) -> bool:
     return not name.get("perturbation") and not name.get("sub_split")
 
 
-def _ordered(names: Sequence[str]) -> list[str]:
+def _sort_names(names: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: _MAIN.index(name) if name in _MAIN else len(_MAIN))
 
 
@@ -143,7 +143,7 @@ def _values(folder: Path, split: str | None, names: Sequence[str]) -> dict[str, 
     """The scores of each document by its id; with several draws of few-shot examples, their means."""
     file = folder / "per_instance_stats.json"
     found: dict[str, dict[str, list[float]]] = {}
-    for entry in _read(file) if file.is_file() else ():
+    for entry in _read_json(file) if file.is_file() else ():
         if entry.get("perturbation"):
             continue
         for stat in entry["stats"]:
@@ -158,7 +158,7 @@ def _requests(folder: Path) -> dict[str, list[Mapping[str, Any]]]:
     """The requests of each document in the first draw of few-shot examples, where the run has kept them."""
     file = folder / "scenario_state.json"
     requests: dict[str, list[Mapping[str, Any]]] = {}
-    for state in (_read(file).get("request_states") or ()) if file.is_file() else ():
+    for state in (_read_json(file).get("request_states") or ()) if file.is_file() else ():
         instance = state["instance"]
         if not instance.get("perturbation") and not state.get("train_trial_index"):
             requests.setdefault(str(instance.get("id")), []).append(state)

@@ -96,7 +96,7 @@ class Judging:
         judge = _load_judge(spec)
         usage = self.usage.setdefault(spec.name, JudgeUsage(model=judge.name, prices=spec.prices))
         options = _schema_options(judge, schema)
-        sent = {_sent(judge, request, options): request for request in distinct}
+        sent = {_judge_request(judge, request, options): request for request in distinct}
         cache = self.cache if judge.stored or self.caches_all else None
         server_before, local_before = judge.server_tokens(), judge.usage()
         try:
@@ -186,7 +186,7 @@ def _generate(
         raise ModelError(message, hint=hint)
 
 
-def _sent(judge: Model, request: GenerationRequest, options: Mapping[str, Any]) -> GenerationRequest:
+def _judge_request(judge: Model, request: GenerationRequest, options: Mapping[str, Any]) -> GenerationRequest:
     """The request as the judge gets it: a user's message, where the model has a chat template."""
     return GenerationRequest.of(_chat(judge, request.context), {**request.gen_kwargs, **options}, request.sample)
 

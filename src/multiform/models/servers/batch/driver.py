@@ -147,7 +147,7 @@ class BatchClient:
                 continue
             if not batch.id and not batch.is_being_submitted:
                 # Its process ended while it was submitted: it may be there all the same.
-                id = self._found(batch)
+                id = self._find(batch)
                 if id is None:
                     self._ledger.collect(batch.token, batch.ids)
                     continue
@@ -174,13 +174,13 @@ class BatchClient:
         if batch is None:
             return
         requests = [(id, payload(id)) for id in batch.ids]
-        id = self._created(batch, requests)
+        id = self._create(batch, requests)
         self._ledger.set_id(batch.token, id)
         batch = replace(batch, id=id)
         logger.info("%s: submitted %d requests as %s", self._client.shown, len(batch.ids), _name(batch))
         state.open(batch, frozenset(batch.ids))
 
-    def _created(self, batch: Batch, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    def _create(self, batch: Batch, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         """The id of a batch that is submitted once, also if the response to the submission is lost."""
         for attempt in range(1, _SUBMISSIONS + 1):
             try:
@@ -189,7 +189,7 @@ class BatchClient:
                 self._ledger.collect(batch.token, batch.ids)
                 raise self._client.error(error) from error
             except FailedAttemptError as failed:
-                if id := self._found(batch):
+                if id := self._find(batch):
                     return id
                 if attempt == _SUBMISSIONS:
                     self._ledger.collect(batch.token, batch.ids)
@@ -197,7 +197,7 @@ class BatchClient:
                 time.sleep(self._client.pause(failed, attempt))
         raise AssertionError("unreachable")
 
-    def _found(self, batch: Batch) -> str | None:
+    def _find(self, batch: Batch) -> str | None:
         """The id of a batch whose submission may have worked, as the server knows it."""
         known = {other.id for other in self._ledger.batches() if other.id}
         return self._interface.find(batch.token, len(batch.ids), batch.created, known)

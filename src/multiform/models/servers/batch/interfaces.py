@@ -109,7 +109,7 @@ class OpenAIBatches(BatchInterface):
         return _text(self._call("POST", "batches", {**about, "metadata": {"multiform": token}}, once=True), "id")
 
     def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
-        for batch in _listed(self._call("GET", f"batches?limit={_LISTED}")):
+        for batch in _entries(self._call("GET", f"batches?limit={_LISTED}")):
             if _part(batch, "metadata").get("multiform") == token:
                 return _text(batch, "id")
         return None
@@ -161,7 +161,7 @@ class AnthropicBatches(BatchInterface):
 
     def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
         """By time and size, as batches have no place for a token; requests that it lacks are submitted again."""
-        for batch in _listed(self._call("GET", f"messages/batches?limit={_LISTED}")):
+        for batch in _entries(self._call("GET", f"messages/batches?limit={_LISTED}")):
             counts = [count for count in _part(batch, "request_counts").values() if isinstance(count, int)]
             created = datetime.fromisoformat(_text(batch, "created_at")).timestamp()
             if sum(counts) == number and created > since - _CLOCKS and batch.get("id") not in known:
@@ -211,7 +211,7 @@ class GeminiBatches(BatchInterface):
 
     def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
         response = self._call("GET", f"batches?pageSize={_LISTED}")
-        for batch in _listed(response, "operations"):
+        for batch in _entries(response, "operations"):
             about = _part(batch, "metadata") or batch
             if _display_name(token) in (about.get("displayName"), about.get("display_name")):
                 return _text(batch, "name")
@@ -268,7 +268,7 @@ def _parse(body: bytes) -> Any:
         raise ModelError("a response of the batch interface is not JSON") from error
 
 
-def _listed(response: Any, key: str = "data") -> Iterable[Mapping[str, Any]]:
+def _entries(response: Any, key: str = "data") -> Iterable[Mapping[str, Any]]:
     listed = response.get(key) if isinstance(response, Mapping) else None
     return [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
 

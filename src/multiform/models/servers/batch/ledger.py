@@ -58,14 +58,14 @@ class Ledger:
 
     def batches(self) -> list[Batch]:
         """All batches of the endpoint."""
-        with self._open() as connection:
-            return self._read(connection)
+        with self._transaction() as connection:
+            return self._select(connection)
 
     def claim(self, ids: Sequence[str]) -> tuple[Batch | None, list[Batch]]:
         """A new batch of those ids that are in no batch yet, or None; and the batches that have the others."""
         wanted = dict.fromkeys(ids)
-        with self._open() as connection:
-            holders = [batch for batch in self._read(connection) if wanted.keys() & set(batch.ids) - batch.collected]
+        with self._transaction() as connection:
+            holders = [batch for batch in self._select(connection) if wanted.keys() & set(batch.ids) - batch.collected]
             for batch in holders:
                 for id in set(batch.ids) - batch.collected:
                     wanted.pop(id, None)
@@ -86,13 +86,13 @@ class Ledger:
 
     def set_id(self, token: str, id: str) -> None:
         """The batch has been submitted, and this is its id."""
-        with self._open() as connection:
+        with self._transaction() as connection:
             connection.execute("UPDATE batches SET id = ? WHERE token = ?", (id, token))
 
     def collect(self, token: str, ids: Sequence[str]) -> None:
         """Some requests of a batch have been dealt with; without any left, the batch is forgotten."""
-        with self._open() as connection:
-            for batch in (batch for batch in self._read(connection) if batch.token == token):
+        with self._transaction() as connection:
+            for batch in (batch for batch in self._select(connection) if batch.token == token):
                 collected = batch.collected | set(ids)
                 if collected >= set(batch.ids):
                     connection.execute("DELETE FROM batches WHERE token = ?", (token,))
@@ -100,7 +100,7 @@ class Ledger:
                     row = (json.dumps(sorted(collected)), token)
                     connection.execute("UPDATE batches SET collected = ? WHERE token = ?", row)
 
-    def _read(self, connection: sqlite3.Connection) -> list[Batch]:
+    def _select(self, connection: sqlite3.Connection) -> list[Batch]:
         query = "SELECT token, id, ids, collected, created, process, host FROM batches WHERE endpoint = ?"
         return [
             Batch(
@@ -116,7 +116,7 @@ class Ledger:
         ]
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         """The file, locked against other processes until the block ends, and then written."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,195 @@
+"""ConversationKind: forms whose documents are conversations; and how the values of turns are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from multiform.errors import ConfigError, DataError, shorten
+from multiform.fields import Doc
+from multiform.forms.conversations import Conversation
+from multiform.forms.doc_fields import DocFields
+from multiform.forms.output_kinds import OUTPUT_KINDS, GenerationKind, OutputKind
+from multiform.forms.sample import Sample
+from multiform.forms.spec import FormSpec
+from multiform.forms.thought_kind import BudgetKind, ThoughtKind
+from multiform.prompts.prompt import ChatTemplate, Delimiters, PromptOptions, Turn
+from multiform.requests import Completion, GenerationRequest, Output, Request
+from multiform.scoring.filters import Pipeline
+from multiform.scoring.outcome import Outcome, TextOutcome
+from multiform.scoring.scorers import Scorer
+
+#: Metrics whose values are not shown for each turn.
+_NOT_BY_TURN = ("invalid", "truncated")
+
+
+def output_kind(form: FormSpec) -> OutputKind:
+    """How a form builds requests and reads responses, by its output type, its format and its turns."""
+    config = form.config
+    if config.doc_to_turns is None:
+        if config.format is not None and config.format.thinks:
+            return ThoughtKind(form)
+        if form.output_type == "generate_until" and form.generation_kwargs.get("thinking_budget") is not None:
+            return BudgetKind(form)
+        return OUTPUT_KINDS[form.output_type](form)
+    if form.output_type != "generate_until":
+        message = f"the model replies in a conversation, and output_type {form.output_type} generates nothing"
+        hint = "set output_type: generate_until, or choose a format that generates"
+        raise ConfigError(message, where=config.where("doc_to_turns"), hint=hint)
+    return ConversationKind(form)
+
+
+class ConversationKind(GenerationKind):
+    """generate_until with several turns: each reply is part of the prompt of the next.
+
+    With repeats there are as many conversations. The instances of a sample are ordered by turn, then by repeat.
+    """
+
+    has_stages = True
+
+    def conversation(self, fields: DocFields, turns: Sequence[Turn], opening: Sequence[Turn] = ()) -> Conversation:
+        """The conversation of a document, with the right replies to its turns."""
+        if fields.gen_prefix:
+            message, hint = (
+                "the replies of a conversation are not begun by the prompt",
+                "remove gen_prefix, or choose another format",
+            )
+            raise ConfigError(message, where=self.form.config.where("gen_prefix"), hint=hint)
+        conversation = Conversation(turns=tuple(turns), opening=tuple(opening))
+        return replace(conversation, references=self._turn_references(fields, conversation.replies))
+
+    def _references(self, fields: DocFields) -> tuple[str, ...]:
+        return ()  # each turn has its own
+
+    def _turn_references(self, fields: DocFields, replies: int) -> tuple[tuple[str, ...], ...]:
+        """The right replies, for each reply: a list has an entry for each, and anything else is about the last."""
+        if self.form.needs_references and not fields.has_target:
+            raise self._missing("doc_to_target")
+        target = fields.target if fields.has_target else None
+        listed = list(target) if isinstance(target, list | tuple) else [*[None] * (replies - 1), target]
+        if len(listed) != replies:
+            message = f"there are {len(listed)} references for {replies} replies"
+            hint = (
+                "give a list with one entry for each reply (null for none, a list for several), or a text for the last"
+            )
+            raise DataError(message, where=self.form.where("doc_to_target"), hint=hint)
+        if self.form.needs_references and all(entry is None for entry in listed):
+            raise self._no_answer()
+        return tuple(
+            () if entry is None else tuple(map(str, entry)) if isinstance(entry, list | tuple) else (str(entry),)
+            for entry in listed
+        )
+
+    def next_requests(
+        self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
+    ) -> list[Request]:
+        conversation, repeats = sample.conversation, self.form.config.repeats
+        assert conversation is not None
+        if len(outputs) >= conversation.replies * repeats:
+            return []
+        settings, config = self.form.settings, self.form.config
+        options = PromptOptions(
+            apply_chat_template=bool(settings.apply_chat_template),
+            fewshot_as_multiturn=settings.multiturn,
+            chat_template=chat_template,
+        )
+        delimiters = Delimiters(config.target_delimiter, config.fewshot_delimiter)
+        return [
+            GenerationRequest.of(
+                conversation.prompt(self._replies(outputs, repeat), options, delimiters),
+                self.form.generation_kwargs,
+                repeat,
+            )
+            for repeat in range(repeats)
+        ]
+
+    def _replies(self, outputs: Sequence[Output], repeat: int) -> list[str]:
+        """The replies of one repeat, without thoughts."""
+        own = outputs[repeat :: self.form.config.repeats]
+        return [output.text.strip() for output in own if isinstance(output, Completion)]
+
+    def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
+        """The filtered replies of each turn: one, or a list of what is left of the repeats."""
+        repeats = self.form.config.repeats
+        by_turn = [outputs[start : start + repeats] for start in range(0, len(outputs), repeats)]
+        filtered = [
+            pipeline([output.text for output in turn if isinstance(output, Completion)], doc) for turn in by_turn
+        ]
+        return [texts[0] if len(texts) == 1 else texts for texts in filtered]
+
+    def turn_outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[list[Outcome]]:
+        """The outcomes of each turn; none for a turn whose reply is compared with nothing."""
+        conversation, repeats = sample.conversation, self.form.config.repeats
+        assert conversation is not None
+        replies = [self._replies(outputs, repeat) for repeat in range(repeats)]
+        turns: list[list[Outcome]] = []
+        for turn, (references, result) in enumerate(zip(conversation.references, results, strict=True)):
+            if not references and self.form.needs_references:
+                turns.append([])
+                continue
+            predictions = [result] if all_repeats or not isinstance(result, list) else result
+            same = len(predictions) == repeats
+            turns.append(
+                [
+                    TextOutcome(
+                        prediction=prediction,
+                        references=references,
+                        truncated=bool(getattr(outputs[turn * repeats + number * same], "truncated", False)),
+                        prompt=sample.instances[turn * repeats + number * same].request.arguments[0],
+                        conversation=conversation.messages(replies[number if same else 0][:turn]),
+                    )
+                    for number, prediction in enumerate(predictions)
+                ]
+            )
+        return turns
+
+    def outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[Outcome]:
+        return [o for turn in self.turn_outcomes(sample, outputs, results, all_repeats=all_repeats) for o in turn]
+
+
+def turn_doc(sample: Sample, turn: int) -> Doc:
+    """The document as a scorer of all documents gets it: in a conversation with the number of the turn, from 1."""
+    return sample.doc if sample.conversation is None else {**sample.doc, "turn": turn + 1}
+
+
+def merge_turns(scorer: Scorer, values: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any]:
+    """The values of a document from those of its turns: their mean, and each with the number of its turn.
+
+    A turn without values is compared with nothing. Parts of a ratio are added.
+    """
+    if len(values) == 1 and values[0] is not None:
+        return values[0]
+    by_turn = {turn: scores for turn, scores in enumerate(values, start=1) if scores is not None}
+    merged: dict[str, Any] = {}
+    single: dict[str, Any] = {}
+    for key in dict.fromkeys(key for scores in by_turn.values() for key in scores):
+        items = {turn: scores[key] for turn, scores in by_turn.items() if key in scores}
+        metric = scorer.metric_named(key)
+        merged |= (
+            {}
+            if all(isinstance(item, str | None) for item in items.values())
+            else {key: _merge(key, [*items.values()])}
+        )
+        for turn, item in items.items() if key not in _NOT_BY_TURN else ():
+            name = f"{key}_turn_{turn}"
+            single[name] = item
+            if metric is not None:
+                scorer.value_metrics[name] = metric
+    return {**merged, **single}
+
+
+def _merge(key: str, items: Sequence[Any]) -> Any:
+    if all(isinstance(item, int | float) for item in items):
+        return fmean(items)
+    if all(
+        isinstance(item, tuple) and len(item) == 2 and all(isinstance(n, int | float) for n in item) for item in items
+    ):
+        return tuple(map(sum, zip(*items, strict=True)))
+    message = f"the values of metric '{key}' in the turns of a conversation cannot be averaged: {shorten(items[0])}"
+    raise DataError(message, hint="choose a metric with a number for each document")
