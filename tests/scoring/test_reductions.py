@@ -11,6 +11,7 @@ import pytest
 
 from multiform import Completion, ConfigError, Model, TaskConfig, evaluate
 from multiform.scoring.reductions import Vote, build_reduction, majority_at, pass_at
+from multiform.statistics.estimates import mean_estimate
 
 
 def test_pass_at_k_is_the_mean_over_all_draws_of_k():
@@ -68,14 +69,20 @@ def test_a_run_with_repeats_has_all_three():
     assert values == {"avg@5": pytest.approx(0.4), "pass@5": 1.0, "maj@5": 1.0}
 
 
-def test_intervals_of_avg_at_k_cover_the_mean_over_documents_and_repeats():
-    """95 % intervals over documents, each with 4 repeats, where documents differ in how hard they are."""
-    from multiform.statistics.estimates import mean_estimate
+#: What 4 repeats give on average over documents whose chance p has the distribution Beta(2, 2): the mean of p, of
+#: 1 - (1 - p)², and of p⁴ + 4p³(1 - p) + 3p²(1 - p)², where two answers of two repeats each count half.
+TRUE_VALUES = {"avg@4": 1 / 2, "pass@2": 7 / 10, "maj@4": 1 / 2}
 
-    rng, covered, runs = random.Random(1), 0, 400
+
+@pytest.mark.parametrize("name", TRUE_VALUES)
+def test_intervals_cover_the_mean_over_documents_and_repeats(name):
+    """95 % intervals over documents, each with 4 repeats, where documents differ in how hard they are."""
+    rng, covered, runs, reduction = random.Random(1), 0, 400, build_reduction(name)
     for _ in range(runs):
-        chances = [rng.betavariate(2, 2) for _ in range(60)]
-        estimate = mean_estimate([mean(float(rng.random() < chance) for _ in range(4)) for chance in chances])
-        low, high = estimate.interval
-        covered += low <= 0.5 <= high
+        values = []
+        for chance in (rng.betavariate(2, 2) for _ in range(60)):
+            rights = [rng.random() < chance for _ in range(4)]
+            values.append(reduction([Vote.of(right, "right" if right else "wrong") for right in rights])[name])
+        low, high = mean_estimate(values).interval
+        covered += low <= TRUE_VALUES[name] <= high
     assert 0.92 <= covered / runs <= 0.98

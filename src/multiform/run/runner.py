@@ -122,6 +122,7 @@ class Runner:
             return run.outcome("failed", error=error)
         finally:
             if run.status is not None:
+                run.update_scores()  # the last ones are shown
                 progress.end()
         if run.mistake is not None:
             raise run.mistake
@@ -268,7 +269,7 @@ class _Run:
         self.status.add(missing, cached=self._requests.cached, workload=workload, share=share)
         self.progress.begin(self.status.requests, self.total)
         if self._watching is not None:
-            self._update_scores()
+            self.update_scores()
             self._watching.watch(self.status)
 
     def receive(
@@ -295,7 +296,7 @@ class _Run:
             if self.has_too_many_failures or self.is_too_expensive:
                 request_stop()
             if self._watching is not None and time.monotonic() >= self._scores_due:
-                self._update_scores()
+                self.update_scores()
 
     def _count(self, request: Request) -> None:
         """The model has responded to a request."""
@@ -323,8 +324,6 @@ class _Run:
             for name, form in self._forms.items():
                 samples = sorted(self._together[name], key=lambda pair: pair[0].doc_id)
                 self._scored.add(name, form.scorer.score_together(samples))
-        if self._watching is not None:
-            self._update_scores()
         requests, cached = self._requests.count()
         return RunOutcome(
             state=state,
@@ -339,9 +338,9 @@ class _Run:
             usage=None if self.status is None else self.status.usage,
         )
 
-    def _update_scores(self) -> None:
+    def update_scores(self) -> None:
         """Compute the scores of all forms so far, for displays; less often where it takes long."""
-        if self.status is None:
+        if self.status is None or self._watching is None:
             return
         started = time.monotonic()
         scores = []

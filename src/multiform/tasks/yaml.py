@@ -123,11 +123,11 @@ def _read_include(
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or ("a link to itself" if isinstance(error, RuntimeError) else error)
         raise ConfigError(f"no file {shorten(name)}: {why}", where=place, hint="check the name") from error
-    if target.is_dir():
-        raise ConfigError(f"'{name}' is a folder", where=place, hint="name a file in it")
-    if not exists and target.exists():
-        raise ConfigError(f"'{name}' is a pipe or device, not a file", where=place, hint="name a YAML file")
     if not exists:
+        if target.is_dir():
+            raise ConfigError(f"'{name}' is a folder", where=place, hint="name a file in it")
+        if target.exists():
+            raise ConfigError(f"'{name}' is a pipe or device, not a file", where=place, hint="name a YAML file")
         raise ConfigError(f"no file '{name}'", where=place, hint=_file_hint(target, "*"))
     chain = (*chain, path)
     if target in chain:
