@@ -591,6 +591,56 @@ def test_a_cell_of_the_flip_matrix_opens_exactly_those_documents(
     expect_shown(page, len(expected))
 
 
+def test_the_page_says_of_the_forms_what_the_terminal_says(
+    open_page: Callable[..., Any], url: str, results: Results
+) -> None:
+    """Ranked choices and generated answers have a bar each; each part opens the documents that it counts."""
+    page = open_page(url)
+    assert page.locator("[data-right]").count() == 2
+    for scoring in ("ranked", "generated"):
+        comparison = compared(results, scoring)
+        shares = comparison.rightness
+        assert shares is not None
+        shown = page.locator(f"[data-right='quiz ({scoring})']")
+        rate = shown.locator("[data-flip-rate]")
+        assert float(rate.get_attribute("data-flip-rate")) == pytest.approx(shares.flip_rate.value)
+        assert f"two forms differ on {float(rate.inner_text()[:-2]) / 100:.3f} of the documents" in results.table()
+        for kind, share in (("all", shares.under_all), ("some", shares.under_some), ("no", shares.under_none)):
+            page.locator("#tab-overview").click()
+            shown.locator(f".part.{kind}").dispatch_event("click")
+            expect_shown(page, round(60 * share.value))
+
+
+def test_cells_and_bars_of_several_tasks_open_the_documents_that_they_count(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    """One of the tasks has a form that the other has not."""
+    for name in ("first", "second"):
+        rows = [{"question": f"{name} {n}?", "choices": ["x", "y"], "answer": n % 2} for n in range(30)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (tmp_path / f"{name}.yaml").write_text(
+            f"task: {name}\ndataset_path: {name}.jsonl\ntest_split: test\n"
+            "doc_to_text: question\ndoc_to_choice: choices\ndoc_to_target: answer\n"
+        )
+    tasks = [f"{tmp_path}/first.yaml@mcqa+cloze", f"{tmp_path}/second.yaml@mcqa+cloze+hybrid"]
+    results = evaluate(model="dummy", tasks=tasks, progress=False, use_cache=False)
+    page = open_page(write_report([results], tmp_path / "report.html").as_uri())
+    cell = page.get_by_role("button", name="right in mcqa and wrong in cloze")
+    counts = {cell: int(cell.inner_text())}
+    assert counts[cell] == sum(
+        len(right_documents(results, f"{task}@mcqa") & wrong(results, f"{task}@cloze")) for task in ("first", "second")
+    )
+    for comparison in results.comparisons:
+        if comparison.rightness is not None:
+            part = page.locator(f"[data-right={comparison.name}] .part.some")
+            counts[part] = round(30 * comparison.rightness.under_some.value)
+    assert len(counts) == 3
+    for button, number in counts.items():
+        page.locator("#tab-overview").click()
+        button.click()
+        expect_shown(page, number)
+
+
 def test_why_an_answer_was_not_extracted_takes_two_clicks(open_page: Callable[..., Any], url: str) -> None:
     page = open_page(url)
     page.locator(".dots .tail").first.click()

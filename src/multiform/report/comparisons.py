@@ -9,6 +9,7 @@ from typing import Any
 
 from multiform.results.compare import compare_forms
 from multiform.results.form_comparison import FormatPopulation, FormComparison
+from multiform.results.pivot import named_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_all_runs, compare_wordings
 from multiform.statistics.estimates import Estimate
@@ -26,8 +27,15 @@ def task_entries(runs: Sequence[Results], labels: Sequence[str], shorts: Mapping
     `shorts` are the labels of the formats in charts. Forms of a run are compared with each other, once for each kind of
     scoring; differences between runs are corrected for all forms, as `multiform compare` does.
     """
+    rows = {id(comparison): row for results in runs for row, comparison in named_comparisons(results)}
     within = [
-        _entry(comparison, run, comparison.name, [_format(name, shorts) for name in comparison.forms])
+        _entry(
+            comparison,
+            run,
+            comparison.name,
+            [_format(name, shorts) for name in comparison.forms],
+            rows.get(id(comparison)),
+        )
         | {"pairs": [_form_pair(pair, comparison, shorts) for pair in _largest(comparison)]}
         for run, results in enumerate(runs)
         for comparison in results.comparisons
@@ -87,7 +95,10 @@ def _compare_across_runs(
                 yield name, comparison, chosen
 
 
-def _entry(comparison: FormComparison, run: int | None, name: str, names: Sequence[str]) -> dict[str, Any]:
+def _entry(
+    comparison: FormComparison, run: int | None, name: str, names: Sequence[str], row: str | None = None
+) -> dict[str, Any]:
+    """A comparison for the page; `row` is its name in the table of the terminal, None where it is not there."""
     shares, spread = comparison.rightness, comparison.spread
     within = run is not None
     return {
@@ -109,6 +120,8 @@ def _entry(comparison: FormComparison, run: int | None, name: str, names: Sequen
         "all": None if shares is None else shares.under_all.value,
         "some": None if shares is None else shares.under_some.value,
         "none": None if shares is None else shares.under_none.value,
+        "flips": None if shares is None else shares.flip_rate.value,
+        "row": row,
     }
 
 

@@ -171,8 +171,13 @@ def _calibration(samples: Sequence[ScoredSample], clusters: Sequence[str] | None
 
 
 def question_heads(questions: Sequence[str]) -> list[str]:
-    """How each question begins, without what all of them begin with, such as an instruction or "Question: "."""
+    """How each question begins, without what all of them begin with, such as an instruction or "Question: ".
+
+    >>> question_heads(["Question: Why?", "Question: " + "word " * 50])[1][-10:]
+    'word word…'
+    """
     first, last = min(questions, default=""), max(questions, default="")
     shared = first[: shared_length(first, last)] if first != last else ""
     start = max(shared.rfind("\n") + 1, shared.rfind(": ") + 2 if ": " in shared else 0)
-    return [" ".join(question[start : start + 4 * _HEAD].split())[:_HEAD] for question in questions]
+    heads = [" ".join(question[start : start + 4 * _HEAD].split()) for question in questions]
+    return [head if len(head) <= _HEAD else f"{head[: _HEAD - 1].rstrip()}…" for head in heads]

@@ -213,7 +213,7 @@ def shown_comparisons(results: ResultsData) -> list[FormComparison]:
     ]
 
 
-def _names(results: ResultsData) -> Iterator[tuple[str, FormComparison]]:
+def named_comparisons(results: ResultsData) -> Iterator[tuple[str, FormComparison]]:
     """The comparisons of the rows by their names, with the kind of scoring where a row has several."""
     shown = shown_comparisons(results)
     for comparison in shown:
@@ -224,7 +224,7 @@ def _names(results: ResultsData) -> Iterator[tuple[str, FormComparison]]:
 def _shared_notes(results: ResultsData) -> Iterator[str]:
     """Where forms have different numbers of documents, over how many of them they are compared."""
     numbers = {entry.name: entry.n for entry in results.entries}
-    for name, comparison in _names(results):
+    for name, comparison in named_comparisons(results):
         counts = [numbers[form] for form in comparison.forms if form in numbers]
         if max(counts, default=comparison.n) > comparison.n:
             yield f"{name}: best minus worst is over the {comparison.n} documents that all forms have"
@@ -235,7 +235,7 @@ def _chance_notes(results: ResultsData, short: Mapping[str, str]) -> Iterator[st
 
     `short` has the headings of the columns.
     """
-    for name, comparison in _names(results):
+    for name, comparison in named_comparisons(results):
         spread = comparison.spread
         if spread is not None and spread.p >= ALPHA:
             yield (
@@ -257,7 +257,7 @@ def _chance_notes(results: ResultsData, short: Mapping[str, str]) -> Iterator[st
 
 def _right_notes(results: ResultsData) -> Iterator[str]:
     """How the forms of each row get single documents right."""
-    for name, comparison in _names(results):
+    for name, comparison in named_comparisons(results):
         right = comparison.rightness
         if right is not None:
             yield (

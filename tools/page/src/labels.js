@@ -5,10 +5,17 @@
 /**
  * The name of a column of the matrix of samples: a format, and the run where there are several.
  * @param {Report} report
+ * @param {string} short
+ * @param {number} run
+ */
+export const inColumn = (report, short, run) =>
+  report.runs.length > 1 ? `${short} (${report.runs[run].short})` : short;
+
+/**
+ * @param {Report} report
  * @param {Form} form
  */
-export const columnName = (report, form) =>
-  report.runs.length > 1 ? `${form.short} (${report.runs[form.run].short})` : form.short;
+export const columnName = (report, form) => inColumn(report, form.short, form.run);
 
 /**
  * @param {Report} report

@@ -121,6 +121,8 @@ export interface Comparison {
   all: number | null;
   some: number | null;
   none: number | null;
+  flips: number | null;
+  row: string | null;
   pairs: Pair[];
 }
 export interface Change {

@@ -1,10 +1,10 @@
 // What the wording costs: how forms agree on documents, and the questions that flip most.
 
-/** @import { Report } from "./types.d.ts" */
+/** @import { Comparison, Report } from "./types.d.ts" */
 
 import { WRONG } from "./data.js";
 import { element, plainLine } from "./dom.js";
-import { columnName } from "./labels.js";
+import { columnName, inColumn } from "./labels.js";
 import { grouped, share } from "./numbers.js";
 import { showSamples, showTab } from "./tabs.js";
 
@@ -33,6 +33,71 @@ function judgedDocuments(report, run) {
   return { columns, documents: [...documents.values()] };
 }
 
+/** How many tasks have their bars open. */
+const OPEN = 3;
+
+/**
+ * The bar and the sentence of a comparison, as the terminal has them; its parts open the documents.
+ * @param {Report} report
+ * @param {Comparison} entry
+ * @param {boolean} named
+ */
+function rightness(report, entry, named) {
+  const names = entry.forms.map(({ label }) => inColumn(report, label, Number(entry.run)));
+  const within = new Set(report.forms.map(({ task }) => task)).size > 1 && report.heads[entry.task];
+  const filter = (/** @type {string[]} */ ...clauses) =>
+    clauses.map((clause) => (within ? `${clause} and task ${entry.task}` : clause)).join(" or ");
+  const every = (/** @type {string} */ word) => filter(names.map((name) => `${word} in ${name}`).join(" and "));
+  // Where forms disagree, one of them is right and the next, or the first after the last, is wrong.
+  const some = report.forms.every((form) => names.includes(columnName(report, form)))
+    ? filter("flips")
+    : filter(...names.map((name, at) => `right in ${name} and wrong in ${names[(at + 1) % names.length]}`));
+  const parts = /** @type {const} */ ([
+    ["all", "all forms", Number(entry.all), "right under all forms", every("right")],
+    ["some", "some", Number(entry.some), "right under some forms", some],
+    ["no", "none", Number(entry.none), "right under no form", every("wrong")],
+  ]);
+  const documents = `of ${grouped(entry.n)} document${entry.n === 1 ? "" : "s"}`;
+  return element(
+    "div",
+    { "data-right": entry.row },
+    ...(named ? [element("h3", {}, plainLine(entry.row ?? ""))] : []),
+    element(
+      "div",
+      { class: "parts" },
+      ...parts.map(([kind, , value, words, shown]) =>
+        element(
+          "button",
+          {
+            type: "button",
+            class: `part ${kind}`,
+            style: `flex:${value || 0.001}`,
+            title: `${words}: ${share(value, 1)} ${documents}`,
+            "aria-label": `${named ? `${entry.row}: ` : ""}${share(value, 1)} ${words}, ${documents}, show them`,
+            onclick: () => showSamples(shown),
+          },
+          value > 0.08 ? share(value, 1) : "",
+        ),
+      ),
+    ),
+    element(
+      "p",
+      { class: "legend-line small" },
+      ...parts.map(([kind, label, value]) =>
+        element("span", {}, element("i", { class: `swatch ${kind}` }), `${label} ${share(value, 1)}`),
+      ),
+      element("span", { class: "soft" }, documents),
+    ),
+    element(
+      "p",
+      { class: "small" },
+      "Two forms disagree on ",
+      element("b", { "data-flip-rate": entry.flips }, `${(100 * Number(entry.flips)).toFixed(1)} %`),
+      " of the documents on average.",
+    ),
+  );
+}
+
 /**
  * Right under all, some and no forms; how often two forms flip; and each pair of forms, whose cells open the documents.
  * @param {Report} report
@@ -41,34 +106,15 @@ export function wordingCost(report) {
   const run = report.runs.length - 1;
   const { columns, documents } = judgedDocuments(report, run);
   if (columns.length < 2) return [];
-  const whole = documents.filter(({ right }) => right.every((value) => value !== null));
-  if (!whole.length) return [];
-  const all = whole.filter(({ right }) => right.every(Boolean)).length;
-  const none = whole.filter(({ right }) => !right.some(Boolean)).length;
-  const some = whole.length - all - none;
-  const flips = (a, b) => whole.filter(({ right }) => right[a] && !right[b]).length;
-  const counts = columns.map((_, a) => columns.map((_, b) => (a === b ? 0 : flips(a, b))));
-  const pairs = (columns.length * (columns.length - 1)) / 2;
-  const rate = counts.flat().reduce((sum, count) => sum + count, 0) / pairs / whole.length;
-  const every = (word) => columns.map((name) => `${word} in ${name}`).join(" and ");
-  const part = (count, kind, words, filter) =>
-    element(
-      "button",
-      {
-        type: "button",
-        class: `part ${kind}`,
-        style: `flex:${count || 0.001}`,
-        title: `${words}: ${count} of ${whole.length}`,
-        "aria-label": `${share(count, whole.length)} ${words}: ${count} of ${whole.length} documents, show them`,
-        onclick: () => showSamples(filter),
-      },
-      count / whole.length > 0.08 ? share(count, whole.length) : "",
-    );
+  const flips = (a, b) => documents.filter(({ right }) => right[a] === true && right[b] === false).length;
+  const counts = columns.map((_, a) => columns.map((_, b) => flips(a, b)));
+  const compared = report.tasks.filter((entry) => entry.run === run && entry.row && entry.flips !== null);
+  const bars = compared.map((entry) => rightness(report, entry, compared.length > 1));
   const cell = (a, b) =>
     element(
       "td",
       {
-        style: `background:color-mix(in srgb, var(--accent) ${Math.round((100 * counts[a][b]) / whole.length / 1.6)}%, var(--panel))`,
+        style: `background:color-mix(in srgb, var(--accent) ${Math.round((100 * counts[a][b]) / documents.length / 1.6)}%, var(--panel))`,
       },
       a === b
         ? ""
@@ -77,7 +123,7 @@ export function wordingCost(report) {
             {
               type: "button",
               class: "plain",
-              title: `right in ${columns[a]}, wrong in ${columns[b]}: ${counts[a][b]} of ${whole.length}`,
+              title: `right in ${columns[a]}, wrong in ${columns[b]}: ${counts[a][b]} documents`,
               "aria-label": `right in ${columns[a]} and wrong in ${columns[b]}: ${counts[a][b]} documents, show them`,
               onclick: () => showSamples(`right in ${columns[a]} and wrong in ${columns[b]}`),
             },
@@ -93,34 +139,16 @@ export function wordingCost(report) {
         {},
         report.runs.length > 1 ? `What the wording costs · ${report.runs[run].short}` : "What the wording costs",
       ),
-      element(
-        "div",
-        { class: "parts" },
-        part(all, "all", "right under all forms", every("right")),
-        part(some, "some", "right under some forms", "flips"),
-        part(none, "no", "right under no form", every("wrong")),
-      ),
-      element(
-        "p",
-        { class: "legend-line small" },
-        element("span", {}, element("i", { class: "swatch all" }), `all forms ${share(all, whole.length)}`),
-        element("span", {}, element("i", { class: "swatch some" }), `some ${share(some, whole.length)}`),
-        element("span", {}, element("i", { class: "swatch no" }), `none ${share(none, whole.length)}`),
-        element("span", { class: "soft" }, `of ${grouped(whole.length)} document${whole.length === 1 ? "" : "s"}`),
-      ),
-      element(
-        "p",
-        { class: "small" },
-        "Two forms disagree on ",
-        element("b", { "data-flip-rate": rate }, `${(100 * rate).toFixed(1)} %`),
-        " of the documents on average.",
-      ),
+      ...bars.slice(0, OPEN),
+      ...(bars.length > OPEN
+        ? [element("details", {}, element("summary", {}, `${bars.length - OPEN} more`), ...bars.slice(OPEN))]
+        : []),
       element(
         "div",
         { class: "wide" },
         element(
           "table",
-          { class: "flips" },
+          { class: columns.length > 8 ? "flips many" : "flips" },
           element("caption", { class: "soft small" }, "Documents that the row gets right and the column wrong"),
           element(
             "thead",
