@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from multiform import DataError, LLOutput, LoglikelihoodRequest, Task, TaskConfig, evaluate
+from multiform.fields import Doc
 from multiform.models.dummy import DummyModel
 from multiform.models.model import Workload
 from multiform.requests import Request, Response
@@ -99,6 +100,7 @@ def contents(folder: Path) -> dict[str, Any]:
         assert name not in files
         files[name] = path.read_text()
     results = json.loads(files["results"])
+    results["usage"].pop("model_loading_seconds")
     return files | {"results": json.dumps({k: v for k, v in results.items() if k not in CHANGING})}
 
 
@@ -256,7 +258,7 @@ class Drawing(Task):
         super().__init__(config)
         self.rnd, self.of_numpy = random.Random(3), np.random.default_rng(3)
 
-    def doc_to_text(self, doc: dict[str, Any], *_: Any) -> str:
+    def doc_to_text(self, doc: Doc, doc_to_text: Any = None) -> str:
         return f"{doc['question']} {self.rnd.random()} {self.of_numpy.random()} {random.random()}"
 
 
