@@ -109,6 +109,7 @@ class Runner:
         `documents` is the number of each form's, and `meanwhile` is called after each response.
         """
         run = _Run(self, documents, progress, policy)
+        self.model.begin_run(fresh=self.fresh, flush=self.store.flush if self.store else lambda: True)
         feed = run.units(chunks)
         try:
             with stoppable() as stop:
