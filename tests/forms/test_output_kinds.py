@@ -8,7 +8,7 @@ import pytest
 
 from multiform import DataError, TaskConfig, evaluate
 from multiform.models.dummy import DummyModel
-from multiform.requests import LLOutput, LoglikelihoodRequest, Response
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response
 
 
 class Tokenless(DummyModel):
@@ -45,3 +45,26 @@ def test_a_choice_that_a_model_has_no_token_for_is_an_error() -> None:
 
 def test_an_empty_choice_after_a_space_is_scored() -> None:
     assert "acc" in str(evaluate(model="dummy", tasks=config(["yes", ""], " ")))
+
+
+class CutOff(DummyModel):
+    """Whose completions run into the token limit, but for the first of each document."""
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[tuple[int, Completion]]:
+        for position, request in enumerate(requests):
+            yield position, Completion("4", truncated=request.sample > 0)
+
+
+def test_every_repeat_that_is_cut_off_counts() -> None:
+    config = TaskConfig(
+        task="sums",
+        custom_dataset=lambda **_: {"test": [{"question": "2 + 2?", "answer": "4"}]},
+        test_split="test",
+        doc_to_text="question",
+        doc_to_target="answer",
+        output_type="generate_until",
+        repeats=4,
+        metric_list=[{"metric": "truncated", "reduction": "mean"}],
+    )
+    [form] = evaluate(model=CutOff(), tasks=[config], use_cache=False).forms
+    assert form.estimates[form.primary].value == 0.75

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from multiform import Completion, LLOutput, TaskManager, UsageError, evaluate
+from multiform import Completion, LLOutput, TaskConfig, TaskManager, UsageError, evaluate
 from multiform.errors import ConfigError
 from multiform.formats import ThinkFormat
 from multiform.models.dummy import DummyModel
@@ -108,6 +108,7 @@ def test_cut_off_thoughts_are_closed_scored_and_counted():
     assert (
         "quiz@think: 3 of 3 thoughts were cut off at 2,048 tokens; the choices are scored after what there was" in text
     )
+    assert text.count("cut off") == 1
 
 
 def test_a_thought_leaves_room_for_its_end_and_the_choices():
@@ -215,6 +216,34 @@ def test_a_thought_ends_at_its_budget_and_the_answer_follows():
     assert all("thinking_budget" not in request.gen_kwargs for request in model.generated)
     assert [request.gen_kwargs["max_gen_toks"] for request in model.generated] == ["context", 16, "context"]
     assert (off.samples[0].prediction, short.samples[0].prediction) == ("D", "D")
+
+
+@pytest.mark.parametrize(("cut", "noted"), [("</think>", False), ("\nQuestion:", True)])
+def test_only_answers_that_were_cut_off_are_noted_beside_a_budget(cut, noted):
+    class Long(Thinker):
+        def generate(self, requests):
+            for position, request in enumerate(requests):
+                is_thought = request.gen_kwargs["until"] == ["</think>"]
+                yield position, Completion("Hm", truncated=is_thought == (cut == "</think>"))
+
+    results = run(Long(), "quiz@mcq_cot", thinking_budget=[16], apply_chat_template=True)
+    assert ("3 cut off at a limit" in str(results)) == noted
+    assert ("were cut off at the limit of tokens: raise it" in str(results)) == noted
+
+
+def test_a_budget_in_a_conversation_is_refused_where_the_model_gets_texts():
+    config = TaskConfig(
+        task="talk",
+        custom_dataset=lambda **_: {"test": [{"turns": ["One?", "Two?"]}]},
+        test_split="test",
+        doc_to_text="{{turns[0]}}",
+        doc_to_turns="{{turns[1:]}}",
+        doc_to_target="2",
+        output_type="generate_until",
+        metric_list=[{"metric": "exact_match"}],
+    )
+    with pytest.raises(UsageError, match="'talk' is a conversation, in which only a server keeps a thinking budget"):
+        run(Thinker(), [config], gen_kwargs={"thinking_budget": 16}, apply_chat_template=True)
 
 
 def test_a_budget_without_a_place_for_thoughts_is_refused():

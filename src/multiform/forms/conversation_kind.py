@@ -7,15 +7,15 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, shorten
+from multiform.errors import ConfigError, DataError, UsageError, shorten
 from multiform.fields import Doc
 from multiform.forms.conversations import Conversation
 from multiform.forms.doc_fields import DocFields
 from multiform.forms.output_kinds import OUTPUT_KINDS, GenerationKind, OutputKind
-from multiform.forms.sample import Sample
+from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec
 from multiform.forms.thought_kind import BudgetKind, ThoughtKind
-from multiform.prompts.prompt import ChatTemplate, Delimiters, PromptOptions, Turn
+from multiform.prompts.prompt import ChatTemplate, Delimiters, Prompt, PromptOptions, Turn
 from multiform.requests import Completion, GenerationRequest, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome, TextOutcome
@@ -59,6 +59,16 @@ class ConversationKind(GenerationKind):
             raise ConfigError(message, where=self.form.config.where("gen_prefix"), hint=hint)
         conversation = Conversation(turns=tuple(turns), opening=tuple(opening))
         return replace(conversation, references=self._turn_references(fields, conversation.replies))
+
+    def requests(
+        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
+    ) -> list[Request]:
+        assert isinstance(context, Prompt)
+        if self.form.generation_kwargs.get("thinking_budget") is not None and not context.is_chat:
+            message = f"'{self.form.name}' is a conversation, in which only a server keeps a thinking budget"
+            hint = "leave it out, or ask a server with messages: --model openai-chat, anthropic or gemini"
+            raise UsageError(message, where="thinking_budget", hint=hint)
+        return super().requests(fields, context, chat=chat, chat_template=chat_template)
 
     def _references(self, fields: DocFields) -> tuple[str, ...]:
         return ()  # each turn has its own

@@ -359,21 +359,22 @@ class GenerationKind(OutputKind):
     ) -> list[Outcome]:
         if not sample.references and self.form.needs_references:
             raise self._no_answer()
-        first, request = outputs[0], sample.instances[0].request
+        request = sample.instances[0].request
         # Each repeat by itself; all together for a task's own metric, where no filter picked one.
         repeated = bool(results) and isinstance(results[0], list)
         predictions = results if not repeated else [results[0]] if all_repeats else results[0]
+        same = len(predictions) == len(outputs)
         return [
             TextOutcome(
                 prediction=prediction,
                 references=sample.references,
-                truncated=isinstance(first, Completion) and first.truncated,
+                truncated=bool(getattr(outputs[number if same else 0], "truncated", False)),
                 choices=sample.texts,
                 labels=sample.labels,
                 primed=sample.gen_prefix,
                 prompt=request.context if isinstance(request, GenerationRequest) else "",
             )
-            for prediction in predictions
+            for number, prediction in enumerate(predictions)
         ]
 
     def check_requests(self, sample: Sample) -> None:

@@ -235,6 +235,13 @@ class Model(ABC):
         """The chat template itself, for the results file."""
         return None
 
+    def begin_run(self, *, fresh: bool, flush: Callable[[], bool]) -> None:  # noqa: B027 (most models forget nothing)
+        """A run is about to send requests. With `fresh`, responses that a server has from earlier runs do not count.
+
+        `flush()` waits until all responses so far are stored, and says whether they are: before that, a model does not
+        forget what would give them again.
+        """
+
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of the requests in words, without running them; None where the model does not plan."""
         return None

@@ -61,10 +61,11 @@ def extraction_of(form: FormResult) -> Extraction | None:
     metric, _, scorer = form.primary.partition(",") if form.estimates else ("", "", "")
     samples = [sample for sample in form.samples if sample.scorer == scorer]
     if form.extraction is not None:
-        return _recorded_extraction(form.extraction, samples, metric, form.n)
+        return _recorded_extraction(form, form.extraction, samples, metric)
     if metric != "exact_match" or not samples:
         return None
-    if not all(sample.sample.references and isinstance(sample.outputs[0], Completion) for sample in samples):
+    answered = [sample for sample in samples if sample.failure is None]  # those that failed count as wrong
+    if not all(sample.sample.references and isinstance(sample.outputs[0], Completion) for sample in answered):
         return None
     right = [bool(sample.values.get(metric)) for sample in samples]
     missing = [not hit and is_unread(sample) for hit, sample in zip(right, samples, strict=True)]
@@ -76,20 +77,26 @@ def extraction_of(form: FormResult) -> Extraction | None:
         missing=mean_estimate(list(map(float, missing))),
         lenient=mean_estimate(list(map(float, lenient))),
         unread=sum(missing),
-        cut_off=sum(lost and "cut off" in sample.endings for lost, sample in zip(missing, samples, strict=True)),
+        cut_off=sum(lost and _is_cut_off(form, sample) for lost, sample in zip(missing, samples, strict=True)),
     )
 
 
 def _recorded_extraction(
-    recorded: Mapping[str, Mapping[str, Any]], samples: Sequence[ScoredSample], metric: str, n: int
+    form: FormResult, recorded: Mapping[str, Mapping[str, Any]], samples: Sequence[ScoredSample], metric: str
 ) -> Extraction:
     """What a results file says of extraction; how many completions were cut off is counted again."""
     shares = {
-        name: Estimate(value=float(recorded[name]["value"]), n=n, **{key: recorded[name].get(key) for key in _BOUNDS})
+        name: Estimate(
+            value=float(recorded[name]["value"]), n=form.n, **{key: recorded[name].get(key) for key in _BOUNDS}
+        )
         for name in ("right", "wrong", "missing", "lenient")
     }
     unread = [sample for sample in samples if not sample.values.get(metric) and is_unread(sample)]
-    return Extraction(**shares, unread=len(unread), cut_off=sum("cut off" in sample.endings for sample in unread))
+    return Extraction(**shares, unread=len(unread), cut_off=sum(_is_cut_off(form, sample) for sample in unread))
+
+
+def _is_cut_off(form: FormResult, sample: ScoredSample) -> bool:
+    return "cut off" in sample.endings and any(answer.ending == "cut off" for answer in form.answers(sample))
 
 
 def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool) -> Extraction:
@@ -115,6 +122,8 @@ def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool
 
 def is_unread(sample: ScoredSample) -> bool:
     """Whether nothing was extracted from a completion, or a text that names no answer."""
+    if sample.failure is not None:
+        return False
     prediction = sample.prediction
     first = prediction[0] if isinstance(prediction, list) and prediction else prediction
     if first is None or first in ("", INVALID) or first == []:
@@ -128,7 +137,7 @@ def is_unread(sample: ScoredSample) -> bool:
 def _is_leniently_right(sample: ScoredSample) -> bool:
     """Whether an answer that was not right can be read as right; one that names a choice is not read again."""
     labels, choices = sample.sample.labels, sample.sample.texts
-    if (labels or choices) and not is_unread(sample):
+    if sample.failure is not None or ((labels or choices) and not is_unread(sample)):
         return False
     output = sample.outputs[0]
     assert isinstance(output, Completion)

@@ -67,10 +67,15 @@ def _self_preference(form: FormResult, judge: str) -> Estimate | None:
     key = f"judge({judge})"
     differences = []
     for sample in form.samples:
-        others = [value for name, value in sample.values.items() if name.startswith("judge(") and name != key]
+        others = [value for name, value in sample.values.items() if _is_of_a_judge(name) and name != key]
         if key in sample.values and others:
             differences.append(sample.values[key] - fmean(others))
     return mean_estimate(differences) if differences else None
+
+
+def _is_of_a_judge(name: str) -> bool:
+    """Whether a value is the grade of one of several judges, and not that of one turn of a conversation."""
+    return name.startswith("judge(") and name.endswith(")")
 
 
 def _numbers(estimate: Estimate) -> dict[str, float | None]:

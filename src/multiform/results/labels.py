@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,12 +52,21 @@ class HumanLabels:
         except (OSError, ValueError, csv.Error) as error:
             hint = "give a .jsonl or .csv file with doc_id and label"
             raise UsageError(f"cannot read {path}: {error}", where=_WHERE, hint=hint) from error
-        return cls([_label(row, f"{_WHERE}: {path}: row {number}") for number, row in enumerate(rows, start=1)])
+        labels = [_label(row, f"{_WHERE}: {path}: row {number}") for number, row in enumerate(rows, start=1)]
+        counts = Counter((label.doc_id, label.form) for label in labels)
+        twice = next((doc_id for (doc_id, _), number in counts.items() if number > 1), None)
+        if twice is not None:
+            hint = "give one for each completion, e.g. what most people say"
+            raise DataError(f"doc {twice} has two labels", where=f"{_WHERE}: {path}", hint=hint)
+        return cls(labels)
 
     def attach(self, form: Form, samples: Sequence[ScoredSample]) -> list[ScoredSample]:
         """The samples with labels among their values, where a judge has scored them."""
         scorers = {scorer.name: scorer for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)}
-        labels = {label.doc_id: label for label in self.labels if label.form in (None, form.name, form.task_name)}
+        fitting = [label for label in self.labels if label.form in (None, form.name, form.task_name)]
+        # A label of this very form comes before one of the task, and that before one of any form.
+        fitting.sort(key=lambda label: (label.form == form.name, label.form is not None))
+        labels = {label.doc_id: label for label in fitting}
         if not scorers or not labels:
             return list(samples)
         if form.config.repeats > 1:
@@ -126,4 +136,5 @@ def _value(scorer: AIJudge, label: HumanLabel) -> float:
 
 
 def _completion(sample: ScoredSample) -> str:
-    return next((output.text.strip() for output in sample.outputs if isinstance(output, Completion)), "")
+    """What the model said in the end: thoughts and earlier replies of a conversation come before it."""
+    return next((output.text.strip() for output in reversed(sample.outputs) if isinstance(output, Completion)), "")

@@ -143,18 +143,13 @@ def _thought_notes(results: ResultsData) -> Iterator[str]:
     """Thoughts that ran into the token limit: they have no answer, which is not the same as a wrong one."""
     for entry in noted_forms(results):
         for ranked, become in ((False, "they count as wrong"), (True, "the choices are scored after what there was")):
-            forms = [form for form in entry.forms if ranked or not _has_budget(form)]
+            forms = [form for form in entry.forms if ranked or not form.has_budget]
             samples = [sample for form in forms for sample in form.samples if sample.is_ranked == ranked]
             outputs = [(sample, output) for sample in samples for output in sample.thoughts]
             cut = [sample for sample, output in outputs if output.truncated and (ranked or output.is_thought_cut_off)]
             if cut:
                 limit = _limit_words(cut[0])
                 yield f"{entry.name}: {len(cut)} of {len(outputs)} thoughts were cut off{limit}; {become}"
-
-
-def _has_budget(form: FormResult) -> bool:
-    """Whether thoughts end at a budget, after which the answer is generated."""
-    return bool((form.config.get("generation_kwargs") or {}).get("thinking_budget"))
 
 
 def _limit_words(sample: ScoredSample) -> str:
@@ -201,16 +196,26 @@ def _drawing(results: ResultsData) -> str:
 
 
 def _ending_notes(results: ResultsData) -> Iterator[str]:
-    """Completions that did not end by themselves, of which a score alone says only that they are wrong."""
+    """Completions that did not end by themselves, of which a score alone says only that they are wrong.
+
+    Thoughts that were cut off have a note of their own, or a budget at which they end.
+    """
     words = {"refused": "refused", "filtered": "filtered", "cut off": "cut off at a limit", "other": "ended otherwise"}
     for entry in noted_forms(results):
         counts = Counter[str]()
         for form in entry.forms:
-            counts.update(form.endings)
-        if counts:
+            counts.update({**form.endings, "cut off": _cut_off_answers(form)})
+        if any(counts.values()):
             listed = ", ".join(f"{counts[ending]} {words[ending]}" for ending in words if counts[ending])
             total = sum(form.n for form in entry.forms)
             yield f"{entry.name}: of the completions of {total} documents, {listed}; they are scored as they are"
+
+
+def _cut_off_answers(form: FormResult) -> int:
+    """The number of documents with an answer that was cut off."""
+    cut = [sample for sample in form.samples if "cut off" in sample.endings]
+    answers = {sample.doc_id: form.answers(sample) for sample in cut}
+    return sum(any(a.ending == "cut off" and not a.is_thought_cut_off for a in listed) for listed in answers.values())
 
 
 def _tie_notes(results: ResultsData) -> Iterator[str]:

@@ -336,12 +336,12 @@ def rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Seque
     """The cells of a form or group, under `COLUMNS`: a row for each metric and filter, the first with the name."""
     name, shots, n = f"{indent}{visible(entry.alias)}", str(entry.num_fewshot), ""
     for key, estimate in entry.estimates.items():
-        arrow = "↑" if entry.higher_is_better.get(key.partition(",")[0], True) else "↓"
+        arrow = _ARROWS[entry.higher_is_better.get(key.partition(",")[0])]
         yield (
             name,
             "" if str(estimate.n) == n else str(estimate.n),
             shots,
-            f"{_name(key)} {arrow}",
+            f"{_name(key)} {arrow}".rstrip(),
             f"{estimate.value:.4f}",
             "" if estimate.stderr is None else f"{estimate.stderr:.4f}",
             _interval(estimate),

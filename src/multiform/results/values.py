@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest
 from multiform.forms import Sample, ScoredSample
-from multiform.requests import Ending, FailedRequest, Output
+from multiform.requests import Completion, Ending, FailedRequest, Output
 from multiform.statistics.estimates import Estimate
 
 if TYPE_CHECKING:
@@ -110,6 +110,19 @@ class FormResult:
         by_doc = {sample.doc_id: sample.endings for sample in self.samples}
         counts = {ending: sum(ending in endings for endings in by_doc.values()) for ending in get_args(Ending)}
         return {ending: number for ending, number in counts.items() if number}
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether thoughts end at a budget, after which the answer is generated or the choices are scored."""
+        return bool((self.config.get("generation_kwargs") or {}).get("thinking_budget"))
+
+    def answers(self, sample: ScoredSample) -> list[Completion]:
+        """The completions of a sample that are answers, and not thoughts that the form has generated first."""
+        completions = [output for output in sample.outputs if isinstance(output, Completion)]
+        if sample.is_ranked:
+            return []
+        follow_thoughts = self.has_budget and sample.sample.conversation is None
+        return completions[-self.config.get("repeats", 1) :] if follow_thoughts else completions
 
     @property
     def primary(self) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +202,61 @@ def test_a_run_gives_what_single_requests_give_and_shares_the_store(kind: Kind, 
         assert server.single - single <= 1  # the probe; all responses are stored
         assert again["quiz@generate"] == results["quiz@generate"]
     assert results.run["model_args"]["batch"] is True
+
+
+def run_options(server: FakeBatches, store: Path) -> dict[str, Any]:
+    arguments = {"model": "tiny", "base_url": server.base_url, "batch": True}
+    return {
+        "model": server.kind,
+        "model_args": arguments,
+        "tasks": "quiz@generate",
+        "limit": 5,
+        "use_cache": str(store),
+    }
+
+
+def test_a_batch_is_struck_once_its_responses_are_in_the_file_of_the_store(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, collect = tmp_path / "store.sqlite", Ledger.collect
+    stored: list[int] = []
+
+    def count_first(self: Ledger, token: str, ids: Any) -> None:
+        with closing(sqlite3.connect(store)) as file:
+            stored.append(file.execute("SELECT count(*) FROM answers").fetchone()[0])
+        collect(self, token, ids)
+
+    monkeypatch.setattr(Ledger, "collect", count_first)
+    with fake_batches(kind) as server:
+        evaluate(**run_options(server, store), progress=False)
+        assert open_batches(server) == 0
+    assert stored == [5]
+
+
+def test_what_cannot_be_stored_stays_in_the_ledger_for_the_next_run(kind: Kind, tmp_path: Path) -> None:
+    store = tmp_path / "folder"
+    store.mkdir()
+    with fake_batches(kind, fate_of=lambda prompt, n: "expired" if n == 1 else "done") as server:
+        first = evaluate(**run_options(server, store), progress=False)
+        again = evaluate(**run_options(server, store), progress=False)
+        assert again["quiz@generate"] == first["quiz@generate"]
+    assert sum(server.paid.values()) == 5
+
+
+def test_a_fresh_run_asks_again_for_what_a_killed_one_left_unread(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with fake_batches(kind) as server:
+        options = run_options(server, tmp_path / "store.sqlite")
+        with monkeypatch.context() as patched:
+            patched.setattr(Ledger, "collect", lambda *_: None)  # as if the process had ended before
+            evaluate(**options, progress=False)
+        assert open_batches(server) == 1
+        evaluate(**options, fresh=True, progress=False)
+        assert open_batches(server) == 0
+        assert sum(server.paid.values()) == 10
+    assert "5 requests are in batch" in caplog.text
+    assert "sent again, as the run is fresh" in caplog.text
 
 
 def test_equal_requests_are_paid_once_and_repeats_are_not_equal(kind: Kind) -> None:

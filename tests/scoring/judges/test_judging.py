@@ -12,6 +12,7 @@ import pytest
 
 from multiform import ConfigError, DataError, ModelError, Results, TaskConfig, UsageError, evaluate
 from multiform.cli.main import main
+from multiform.models.prices import Price
 from multiform.results import sample_lines
 from multiform.results.notes import result_notes
 from multiform.results.read import read_results
@@ -210,6 +211,30 @@ def test_words_of_more_than_two_kinds_have_their_shares(server: FakeServer) -> N
     assert results.forms[0].higher_is_better["verdict_incorrect"] is False
 
 
+def test_words_are_found_and_asked_for_without_a_pattern(server: FakeServer) -> None:
+    server.reply = lambda prompt: "Verdict: FAIR" if "number 0" in prompt else "**Verdict:** good"
+    results = run(server, config(kwargs={"judge_model": "big", "verdicts": {"good": 1, "fair": 0.5, "poor": 0}}))
+    assert (scores(results)["judge"], scores(results)["invalid"]) == (0.875, 0.0)
+    asked = server.asked[0].payload["messages"][0]["content"]
+    assert asked.endswith('end with one line: "Verdict: GOOD", "Verdict: FAIR" or "Verdict: POOR".')
+
+
+def test_the_majority_of_repeats_is_judged(server: FakeServer) -> None:
+    server.reply = lambda prompt: "Verdict: CORRECT"
+    metric_list = [{"metric": "judge", "reduction": "maj@3"}]
+    results = run(server, config(kwargs={"judge_model": "big"}, repeats=3, metric_list=metric_list))
+    assert scores(results)["maj@3(judge)"] == 1.0
+
+
+def test_only_metrics_with_a_direction_have_an_arrow(server: FakeServer) -> None:
+    server.reply = prefers_short
+    text = str(run(server, config(kwargs=PAIRS)))
+    assert "first_place  " in text
+    assert "tie  " in text
+    assert "judge ↑" in text
+    assert "inconsistent ↓" in text
+
+
 def test_a_task_without_references_is_judged(server: FakeServer) -> None:
     server.reply = lambda prompt: (
         "Score: 3" if "There is no reference" in prompt and "[Reference]" not in prompt else ""
@@ -263,6 +288,15 @@ def test_tokens_and_costs_are_in_the_results(server: FakeServer) -> None:
     )
 
 
+def test_known_prices_need_not_be_given(server: FakeServer, monkeypatch: Any) -> None:
+    server.reply = lambda prompt: "Verdict: CORRECT"
+    server.usage = {"prompt_tokens": 100, "completion_tokens": 10}
+    monkeypatch.setattr("multiform.models.prices._known", lambda: {(server.base_url, "big"): Price(1.0, 10.0)})
+    results = run(server, config(kwargs={"judge_model": "big"}))
+    judge = results.run["judging"]["judges"]["big"]
+    assert judge["dollars"] == pytest.approx((judge["prompt_tokens"] + 10 * judge["completion_tokens"]) / 1e6)
+
+
 @pytest.mark.parametrize("prices", [{"prompt_price": 2}, {"prompt_price": -1, "completion_price": 1}])
 def test_half_a_price_is_refused(server: FakeServer, prices: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="the prices of a judge are"):
@@ -281,6 +315,18 @@ def test_a_judge_of_its_own_answers_is_said_and_measured(server: FakeServer) -> 
     assert results.run["judging"]["self_preference"]["cities"]["tiny"]["value"] == 0.75
     [note] = [note for note in result_notes(results) if "may prefer its own answers" in note]
     assert note.startswith("judge tiny is the model that it judges, and may prefer its own answers: cities: +0.750 (")
+
+
+def test_the_other_judges_of_a_conversation_are_not_its_turns(server: FakeServer) -> None:
+    server.reply = lambda prompt: "Verdict: CORRECT" if "[Answer]" in prompt else "Rome"
+    docs = [{**doc, "turns": ["Sure?"]} for doc in DOCS]
+    tasks = config(docs, kwargs={"judge_model": ["tiny", "other"]}, doc_to_turns="turns", doc_to_target=None)
+    with fake_server() as strict:
+        strict.reply = lambda prompt: "Verdict: INCORRECT"
+        arguments = {"model": "tiny", "base_url": server.base_url}
+        judge = {"base_url": server.base_url, "other": {"base_url": strict.base_url}}
+        results = evaluate(model="openai-chat", model_args=arguments, tasks=[tasks], judge_args=judge)
+    assert results.run["judging"]["self_preference"]["cities"]["tiny"]["value"] == 1.0
 
 
 def labels_file(path: Path, labels: Sequence[Mapping[str, Any]]) -> str:
@@ -314,6 +360,12 @@ def test_labels_of_other_completions_are_not_used(server: FakeServer, tmp_path: 
     results = run(server, config(DOCS * 10, kwargs={"judge_model": "big"}), judge_labels=labels)
     assert results.run["judging"]["calibration"]["cities"]["labels"] == 11
     assert "cities: 1 of 12 labels are not used, as the model has written another completion since" in caplog.text
+
+
+def test_two_labels_of_one_completion_are_refused(tmp_path: Path) -> None:
+    labels = labels_file(tmp_path / "labels.jsonl", [{"doc_id": 3, "label": 1}, {"doc_id": 3, "label": 0}])
+    with pytest.raises(DataError, match="doc 3 has two labels"):
+        evaluate(model="dummy", tasks="quiz@mcqa", limit=1, judge_labels=labels)
 
 
 def test_labels_for_no_judge_are_said(tmp_path: Path, caplog: Any) -> None:

@@ -6,7 +6,12 @@ import re
 
 import pytest
 
-from multiform.scoring.judges.verdicts import DEFAULT_PATTERN, VERDICTS, Scale, read_verdict
+from multiform.requests import Completion
+from multiform.scoring.judges.verdicts import VERDICTS, Scale, VerdictReader, verdict_pattern
+
+
+def read(text: str, pattern: str, scale: object = None) -> float | None:
+    return VerdictReader(re.compile(pattern), VERDICTS, Scale.of(scale)).read(Completion(text)).value
 
 
 @pytest.mark.parametrize(
@@ -36,13 +41,13 @@ from multiform.scoring.judges.verdicts import DEFAULT_PATTERN, VERDICTS, Scale, 
     ],
 )
 def test_the_last_verdict(text: str, scale: object, expected: float | None) -> None:
-    read = read_verdict(text, re.compile(DEFAULT_PATTERN), VERDICTS, Scale.of(scale))
-    assert read == (None if expected is None else pytest.approx(expected))
+    value = read(text, verdict_pattern(["correct", "incorrect"], pairs=False), scale)
+    assert value == (None if expected is None else pytest.approx(expected))
 
 
 def test_a_pattern_without_a_group() -> None:
-    assert read_verdict("so: PASS", re.compile("PASS|FAIL"), VERDICTS, Scale()) == 1.0
+    assert read("so: PASS", "PASS|FAIL") == 1.0
 
 
 def test_a_word_that_is_worth_nothing_known() -> None:
-    assert read_verdict("grade=Q", re.compile("grade=(.)"), VERDICTS, Scale()) is None
+    assert read("grade=Q", "grade=(.)") is None

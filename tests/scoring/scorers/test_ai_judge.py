@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -126,6 +127,17 @@ def test_the_judge_says_how_far_it_is(
     assert [line.partition(",")[0] for line in told if line.startswith("judged")] == [
         f"judged {done} of {number}" for done in range(1, number + 1)
     ]
+
+
+def test_a_judge_learns_whether_the_run_is_fresh_and_when_its_responses_are_stored(
+    recording: type[Recording], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[tuple[bool, bool]] = []
+    monkeypatch.setattr(recording, "begin_run", lambda self, *, fresh, flush: begun.append((fresh, flush())))
+    task = config(kwargs={"judge_model": "recording"})
+    for fresh in (False, True):
+        evaluate(model="dummy", tasks=[task], use_cache=str(tmp_path / "store.sqlite"), fresh=fresh)
+    assert begun == [(False, True), (True, True)]
 
 
 def test_an_unreadable_verdict_is_wrong_and_invalid() -> None:

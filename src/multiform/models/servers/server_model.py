@@ -11,7 +11,7 @@ import threading
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -366,6 +366,10 @@ class ChatServer(ServerModel):
         interface = self.batches(self.client, self.root, self.path())
         self.sender = BatchClient(self.client, interface, Ledger(endpoint), most)
         self._arguments |= {"batch": True, **({} if most is None else {"batch_requests": most})}
+
+    def begin_run(self, *, fresh: bool, flush: Callable[[], bool]) -> None:
+        if isinstance(self.sender, BatchClient):
+            self.sender.begin_run(fresh=fresh, flush=flush)
 
     def settings(self) -> dict[str, Any]:
         given = {} if self._given_prefill is None else {"prefill": self._given_prefill}

@@ -217,6 +217,13 @@ class Store:
         finally:
             writer.close()
 
+    def flush(self) -> bool:
+        """Wait until all responses so far are written; false where that fails or takes too long."""
+        deadline = time.monotonic() + database.PATIENCE
+        while self._unwritten and self.working and time.monotonic() < deadline:
+            time.sleep(PAUSE / 10)
+        return self.working and not self._unwritten
+
     def _record(self, writer: BackgroundWriter, identity: str, request: Request, output: Output) -> None:
         row = (request_key(request), output_line(output))
         self._unwritten[identity, row[0]] = row[1]

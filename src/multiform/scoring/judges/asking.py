@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason
 from multiform.models import Model, models
+from multiform.models.prices import Price
 from multiform.prompts.prompt import Content
 from multiform.requests import Completion, FailedRequest, GenerationRequest, Output, Request
 from multiform.scoring.judges.choice import WHERE, JudgeChoice, JudgeSpec
@@ -35,10 +36,13 @@ class ResponseCache(Protocol):
     def recording(self, identity: str) -> AbstractContextManager[Callable[[Request, Output], None]]:
         """A context manager that gives a function which stores responses of a model."""
 
+    def flush(self) -> bool:
+        """Wait until all responses so far are stored; false where they are not."""
+
 
 @dataclass(slots=True)
 class JudgeUsage:
-    """What a judge was asked and what it took; `cost` is in dollars, and None where no prices are known.
+    """What a judge was asked and what it took; `cost` is in dollars, and None where no price is known.
 
     Tokens are those of responses that were not cached, and None where the judge does not count them.
     """
@@ -48,16 +52,16 @@ class JudgeUsage:
     cached: int = 0
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    prices: tuple[float, float] | None = None
+    price: Price | None = None
     #: Verdicts that were refused or filtered, and others that could not be read.
     refused: int = 0
     unreadable: int = 0
 
     @property
     def cost(self) -> float | None:
-        if self.prices is None or self.prompt_tokens is None or self.completion_tokens is None:
+        if self.price is None or self.prompt_tokens is None or self.completion_tokens is None:
             return None
-        return (self.prices[0] * self.prompt_tokens + self.prices[1] * self.completion_tokens) / 1e6
+        return self.price.cost({"prompt": self.prompt_tokens, "completion": self.completion_tokens})
 
     def count_tokens(self, prompt: int, completion: int) -> None:
         """Add tokens that the judge has counted."""
@@ -94,7 +98,7 @@ class Judging:
         if not distinct:
             return {}
         judge = _load_judge(spec)
-        usage = self.usage.setdefault(spec.name, JudgeUsage(model=judge.name, prices=spec.prices))
+        usage = self.usage.setdefault(spec.name, JudgeUsage(model=judge.name, price=spec.price or judge.price()))
         options = _schema_options(judge, schema)
         sent = {_judge_request(judge, request, options): request for request in distinct}
         cache = self.cache if judge.stored or self.caches_all else None
@@ -107,6 +111,7 @@ class Judging:
             missing = [request for request in sent if request not in known]
             usage.requests += len(sent)
             usage.cached += len(known)
+            judge.begin_run(fresh=self.fresh, flush=cache.flush if cache is not None else lambda: True)
             with nullcontext(lambda *_: None) if cache is None else cache.recording(judge.identity) as record:
                 for request, completion in _generate(judge, missing, cached=len(known)):
                     record(request, completion)

@@ -18,6 +18,7 @@ from typing import Any
 from multiform.arguments import parse_arguments
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.models import models
+from multiform.models.prices import Price
 
 logger = logging.getLogger("multiform")
 
@@ -38,15 +39,12 @@ WHERE = "scorer.kwargs"
 
 @dataclass(frozen=True, slots=True)
 class JudgeSpec:
-    """A judge: what results call it, the registered model, its arguments as JSON, and what its tokens cost.
-
-    Prices are dollars for a million tokens of prompts and of completions; None where they are not known.
-    """
+    """A judge: what results call it, the registered model, its arguments as JSON, and the price that the user gave."""
 
     name: str
     model: str
     arguments: str = field(default="{}", repr=False)
-    prices: tuple[float, float] | None = None
+    price: Price | None = None
 
     @property
     def is_on_a_server(self) -> bool:
@@ -89,7 +87,7 @@ class JudgeChoice:
         common = {key: value for key, value in self.arguments.items() if key not in own}
         alone = own.get(name, {})
         arguments = {key: value for key, value in {**common, **alone}.items() if key not in alone or value is not None}
-        prices = _prices(arguments)
+        price = _price(arguments)
         arguments = {key: value for key, value in arguments.items() if key not in _PRICES}
         model = str(arguments.pop("judge_model", name))
         named = stated or bool(alone)
@@ -106,7 +104,7 @@ class JudgeChoice:
                 raise ConfigError(f"unknown model '{model}'", where=where, hint=f"{hint}--judge_args base_url=...")
             arguments["model"] = model
             model = SERVED if base_url else provider or SERVED
-        return JudgeSpec(name, model, json.dumps(arguments, sort_keys=True, default=str), prices)
+        return JudgeSpec(name, model, json.dumps(arguments, sort_keys=True, default=str), price)
 
 
 def judge_names(spec: str | Sequence[str] | None, where: str) -> tuple[str, ...]:
@@ -123,12 +121,12 @@ def judge_names(spec: str | Sequence[str] | None, where: str) -> tuple[str, ...]
     return names
 
 
-def _prices(arguments: Mapping[str, Any]) -> tuple[float, float] | None:
+def _price(arguments: Mapping[str, Any]) -> Price | None:
     given = [arguments[key] for key in _PRICES if key in arguments]
     if not given:
         return None
     if len(given) == 2 and all(isinstance(price, int | float) and price >= 0 for price in given):
-        return float(given[0]), float(given[1])
+        return Price(*map(float, given))
     hint = "give both in dollars for a million tokens: prompt_price=2,completion_price=8"
     raise UsageError(f"the prices of a judge are {shorten(given)}", where="--judge_args", hint=hint)
 

@@ -42,12 +42,11 @@ to what was asked. Neither their order nor their length counts.
 {{ second }}
 
 """
-_WORDS = 'Reason briefly, then end with one line: "Verdict: CORRECT" or "Verdict: INCORRECT".'
+_WORDS = "Reason briefly, then end with one line: %s."
 _SCALE = (
     "Reason briefly, then end with one line that grades the answer from {{ scale.low }} (wrong) "
     'to {{ scale.high }} (right): "Score: N".'
 )
-_PAIR = 'Reason briefly, then end with one line: "Verdict: A", "Verdict: B" or "Verdict: TIE".'
 #: Added to a rubric whose judge writes JSON.
 _JSON = 'Answer with one JSON object and nothing else: {"reasoning": "...", "verdict": %s}'
 
@@ -63,7 +62,9 @@ def rubric_template(own: str | None, *, pairs: bool, scaled: bool, structured: b
 
 
 def _default(pairs: bool, scaled: bool, structured: bool, words: Sequence[str]) -> str:
-    ending = _json(scaled, words) if structured else _PAIR if pairs else _SCALE if scaled else _WORDS
+    *others, last = (f'"Verdict: {word.upper()}"' for word in words)
+    ending = _WORDS % " or ".join([", ".join(others), last] if others else [last])
+    ending = _json(scaled, words) if structured else _SCALE if scaled else ending
     return (_COMPARE if pairs else _GRADE) + ending
 
 

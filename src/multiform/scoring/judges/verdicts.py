@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from multiform.errors import ConfigError, shorten
 from multiform.requests import Completion
 
-#: "Verdict: CORRECT", "**Score:** 7", "Score: 7/10"; the verdict is the first group that matched.
-DEFAULT_PATTERN = (
-    r"(?i)(?:verdict|score|grade)[\s*_`\"]*(?:is|:|=)[\s*_`\"(\[]*"
-    r"(correct|incorrect|-?\d+(?:\.\d+)?(?:\s*/\s*\d+(?:\.\d+)?)?)(?!\w)"
-)
 VERDICTS: Mapping[str, float] = {
     "correct": 1.0,
     "incorrect": 0.0,
@@ -28,8 +23,6 @@ VERDICTS: Mapping[str, float] = {
     "pass": 1.0,
     "fail": 0.0,
 }
-#: "Verdict: A", "**Winner:** tie": which of two answers is better.
-PAIR_PATTERN = r"(?i)(?:verdict|winner|better)[\s*_`\"]*(?:is|:|=)[\s*_`\"(\[]*(?:answer |response )?(a|b|tie)(?!\w)"
 #: How much better the first answer is.
 PAIR_VERDICTS: Mapping[str, float] = {"a": 1.0, "b": 0.0, "tie": 0.5}
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*/\s*(\d+(?:\.\d+)?))?")
@@ -65,25 +58,24 @@ class Scale:
 
 def words(spec: Any) -> dict[str, float]:
     """The words of `verdicts:` in lower case, with their values from 0 to 1."""
-    if isinstance(spec, Mapping) and all(isinstance(v, int | float) and 0 <= v <= 1 for v in spec.values()):
+    if isinstance(spec, Mapping) and spec and all(isinstance(v, int | float) and 0 <= v <= 1 for v in spec.values()):
         return {str(word).casefold(): float(value) for word, value in spec.items()}
     message = f"expected words with their values from 0 to 1, got {shorten(spec)}"
     raise ConfigError(message, where="scorer.kwargs.verdicts", hint="write verdicts: {good: 1, fair: 0.5, poor: 0}")
 
 
-def read_verdict(text: str, pattern: re.Pattern[str], worth: Mapping[str, float], scale: Scale) -> float | None:
-    """The last verdict of a text as a number from 0 to 1, or None where it has none.
+def verdict_pattern(words: Iterable[str], *, pairs: bool) -> str:
+    """The pattern of a verdict that is one of the words, or a number where it is not about two answers.
 
-    >>> default = re.compile(DEFAULT_PATTERN)
-    >>> read_verdict("Verdict: CORRECT? No.\\nVerdict: INCORRECT", default, VERDICTS, Scale())
-    0.0
-    >>> read_verdict("**Score:** 4", default, VERDICTS, Scale(1, 5)), read_verdict("Score: 8/10", default, {}, Scale())
-    (0.75, 0.8)
-    >>> read_verdict("It depends.", default, VERDICTS, Scale()) is None
-    True
+    >>> re.findall(verdict_pattern(["good", "poor"], pairs=False), "Verdict: GOOD, **Score:** 7/10, verdict is goodish")
+    ['GOOD', '7/10']
+    >>> re.findall(verdict_pattern(PAIR_VERDICTS, pairs=True), "Verdict: A? The better is answer B")
+    ['A', 'B']
     """
-    verdict = _last_match(text, pattern)
-    return None if verdict is None else verdict_value(verdict, worth, scale)
+    listed = [re.escape(word) for word in sorted(words, key=len, reverse=True)]
+    subject, before = ("verdict|winner|better", "(?:answer |response )?") if pairs else ("verdict|score|grade", "")
+    found = "|".join(listed if pairs else [*listed, r"-?\d+(?:\.\d+)?(?:\s*/\s*\d+(?:\.\d+)?)?"])
+    return rf"(?i)(?:{subject})[\s*_`\"]*(?:is|:|=)[\s*_`\"(\[]*{before}({found})(?!\w)"
 
 
 def _last_match(text: str, pattern: re.Pattern[str]) -> str | None:

@@ -16,13 +16,12 @@ from multiform.scoring.judges.asking import current_judging
 from multiform.scoring.judges.choice import JudgeSpec, check_wish, choose_judges, judge_names
 from multiform.scoring.judges.rubrics import rubric_template
 from multiform.scoring.judges.verdicts import (
-    DEFAULT_PATTERN,
-    PAIR_PATTERN,
     PAIR_VERDICTS,
     VERDICTS,
     Scale,
     Verdict,
     VerdictReader,
+    verdict_pattern,
     verdict_schema,
     verdict_value,
     words,
@@ -105,11 +104,11 @@ class AIJudge(Scorer):
         self._scale = Scale.of(self.scale)
         usual = PAIR_VERDICTS if pairs else VERDICTS
         worth = words(usual if self.verdicts is None else self.verdicts)
-        pattern = self.verdict_pattern or (PAIR_PATTERN if pairs else DEFAULT_PATTERN)
+        listed = tuple(worth) if pairs or self.verdicts is not None else ("correct", "incorrect")
+        pattern = self.verdict_pattern or verdict_pattern(listed, pairs=pairs)
         self._reader = VerdictReader(
             compile_pattern(pattern, "verdict_pattern"), worth, self._scale, bool(self.structured)
         )
-        listed = tuple(worth) if pairs or self.verdicts is not None else ("correct", "incorrect")
         self._schema = verdict_schema(listed, self._scale if scaled else None) if self.structured else None
         rubric = rubric_template(
             self.rubric, pairs=pairs, scaled=scaled, structured=bool(self.structured), words=listed
@@ -214,7 +213,8 @@ class AIJudge(Scorer):
         scored, details = [], []
         for outcome, by_judge in zip(outcomes, verdicts, strict=True):
             graded, detail = self._grade(by_judge)
-            scored.append({**graded, **{metric.name: metric(outcome) for metric in other_metrics}})
+            values = {**graded, **{metric.name: metric(outcome) for metric in other_metrics}}
+            scored.append(self._with_votes(values, outcome))
             details.append(detail)
         self.value_metrics |= {name: metric for name in details[0] if (metric := self._detail_metric(name)) is not None}
         return {
@@ -228,6 +228,7 @@ class AIJudge(Scorer):
         word = name.removeprefix("verdict_").replace("_", " ")
         if word in self._shown_words:
             return replace(value_metric(name), higher_is_better=self._reader.words[word] >= 0.5)
+        name = name.partition("(")[0]  # the grade of one of several judges is called judge(NAME)
         return metrics.get(name) if name in metrics else None
 
     def _grade(self, by_judge: Mapping[str, Sequence[Verdict]]) -> tuple[dict[str, float], dict[str, float]]:

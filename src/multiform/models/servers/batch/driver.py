@@ -78,6 +78,13 @@ class BatchClient:
     def __init__(self, client: Client, interface: BatchInterface, ledger: Ledger, requests: int | None = None) -> None:
         self._client, self._interface, self._ledger = client, interface, ledger
         self._most = min(requests or DEFAULT_REQUESTS, interface.most_requests)
+        #: Says whether all results so far are stored; and since when batches count, in seconds since 1970.
+        self._flush: Callable[[], bool] = lambda: True
+        self._since = 0.0
+
+    def begin_run(self, *, fresh: bool, flush: Callable[[], bool]) -> None:
+        """Collect no batch of an earlier run if `fresh`; a batch is struck from the ledger once `flush()` is true."""
+        self._flush, self._since = flush, time.time() if fresh else 0.0
 
     def ask(
         self,
@@ -91,6 +98,7 @@ class BatchClient:
             id, state.sizes[id] = _custom_id(item, payload(item))
             state.members.setdefault(id, []).append(index)
         state.waiting = list(state.members)
+        self._discard_old(state)
         self._adopt(self._ledger.batches(), state)
         pause = FIRST_POLL
         while state.waiting or state.opened:
@@ -103,8 +111,9 @@ class BatchClient:
             for entry in [entry for entry in state.opened if self._has_ended(entry, state)]:
                 state.opened.remove(entry)
                 yield from self._collect(entry, state, items, read)
-                # Only now, when all that it had is in the hands of the run.
-                self._ledger.collect(entry.batch.token, sorted(entry.ids))
+                # Only now, when all that it had is stored; what is submitted again is not looked for in it any more.
+                settled = entry.ids if self._flush() else entry.ids & set(state.waiting)
+                self._ledger.collect(entry.batch.token, sorted(settled))
                 pause = FIRST_POLL
             if state.opened and not (state.waiting and len(state.opened) < self._client.num_concurrent):
                 _sleep(pause, interruptible=not state.stopping)
@@ -138,6 +147,15 @@ class BatchClient:
                 yield from ((index, given_up) for index in state.members[id])
             elif not state.stopping:
                 state.waiting.append(id)
+
+    def _discard_old(self, state: _State) -> None:
+        """Strike the waiting requests from batches that do not count."""
+        for batch in self._ledger.batches():
+            ids = frozenset(state.waiting) & (set(batch.ids) - batch.collected)
+            if ids and batch.created < self._since:
+                self._ledger.collect(batch.token, sorted(ids))
+                message = "%s: %d requests are in %s, from an earlier run: they are sent again, as the run is fresh"
+                logger.warning(message, self._client.shown, len(ids), _name(batch))
 
     def _adopt(self, batches: Sequence[Batch], state: _State) -> None:
         """Watch batches of an earlier or another run that have waiting requests."""

@@ -1,7 +1,8 @@
 """Ledger: the batches that were submitted and not yet collected, on disk, so that a restarted run finds them.
 
 A batch is written down before it is submitted. If the process dies before it learns the batch's id, the next one looks
-for the batch on the server, and submits its requests again only if there is none.
+for the batch on the server, and submits its requests again only if there is none. It is struck once its
+responses are stored.
 """
 
 from __future__ import annotations
