@@ -80,6 +80,16 @@ def test_few_shot_turns_are_folded_and_the_question_is_the_last_turn(opened: Any
     assert opened.locator(".detail pre.text").first.inner_text().startswith("Given the following question")
 
 
+def test_the_turn_that_the_model_begins_has_no_empty_box(
+    open_page: Callable[..., Any], chat: Results, tmp_path: Path
+) -> None:
+    url = write_report([chat], tmp_path / "report.html").as_uri()
+    page = open_page(f"{url}#sample=quiz%2F0&form=0%3Aquiz%40mcqa&view=rendered")
+    page.wait_for_selector(".detail .turn.assistant")
+    assert page.locator(".detail .turn.assistant").inner_text() == "assistant"
+    assert not page.locator(".detail .turn.assistant .rendered").count()
+
+
 def test_markdown_code_and_mathematics_are_rendered_and_markup_is_not(opened: Any) -> None:
     answer = opened.locator(".detail p.completion + .rendered")
     assert answer.locator("math").count() == 2

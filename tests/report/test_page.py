@@ -641,6 +641,14 @@ def test_cells_and_bars_of_several_tasks_open_the_documents_that_they_count(
         expect_shown(page, number)
 
 
+def test_a_form_has_the_same_name_among_scores_and_samples(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz", limit=4, progress=False, use_cache=False)
+    page = open_page(write_report([results], tmp_path / "report.html").as_uri())
+    assert page.locator(".dot-name").first.inner_text() == "mcqa"
+    page.locator(".point").click()
+    assert page.get_by_label("filter", exact=True).input_value() == "wrong in mcqa"
+
+
 def test_why_an_answer_was_not_extracted_takes_two_clicks(open_page: Callable[..., Any], url: str) -> None:
     page = open_page(url)
     page.locator(".dots .tail").first.click()

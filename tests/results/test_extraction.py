@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from multiform import Completion, Model, Results, evaluate
+from multiform.requests import FailedRequest
 from multiform.results.export import to_json
 from multiform.results.extraction import extraction_of
 from multiform.results.notes import form_notes
+from multiform.results.read import read_results
 from tests.task_files import extracting
 
 ANSWERS = [" B. blue", " C", "red or blue? rather blue", "who knows"]
@@ -63,6 +65,22 @@ def sums(tmp_path: Path) -> Results:
     (tmp_path / "sums.yaml").write_text(SUMS)
     model = Writer(["#### 7", "That makes 7 in all", "#### 8"])
     return evaluate(model=model, tasks=f"{tmp_path}/sums.yaml", progress=False)
+
+
+def test_documents_that_failed_and_count_as_wrong_are_wrong(colours: Results, tmp_path: Path) -> None:
+    class Failing(Writer):
+        def generate(self, requests: Sequence[Any]) -> Iterator[Any]:
+            for position, response in super().generate(requests):
+                yield position, FailedRequest(reason="no") if position == 3 else response
+
+    task, out = f"{tmp_path}/colours.yaml@generate", tmp_path / "out"
+    results = evaluate(model=Failing(ANSWERS), tasks=task, on_error="count", output_path=out, log_samples=True)
+    for read in (results, read_results(out)):
+        extraction = extraction_of(read.forms[0])
+        assert extraction is not None
+        shares = (extraction.right, extraction.wrong, extraction.missing, extraction.lenient)
+        assert [share.value for share in shares] == [0.25, 0.5, 0.25, 0.5]
+        assert extraction.unread == 1
 
 
 def test_what_could_not_be_extracted_is_told_from_what_is_wrong(colours: Results) -> None:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from multiform import DataError, LLOutput, LoglikelihoodRequest, evaluate
+from multiform import DataError, LLOutput, LoglikelihoodRequest, Task, TaskConfig, evaluate
+from multiform.fields import Doc
 from multiform.models.dummy import DummyModel
-from multiform.requests import Response
+from multiform.models.model import Workload
+from multiform.requests import Request, Response
 from multiform.run import documents, spool
 from multiform.run.store import Store
 
 #: Keys of results files that differ between any two runs.
-CHANGING = ("date", "date_iso", "total_evaluation_time_seconds", "start_time", "end_time", "usage")
+CHANGING = ("date", "date_iso", "total_evaluation_time_seconds", "start_time", "end_time")
 
 ROWS = [
     {
@@ -96,6 +100,7 @@ def contents(folder: Path) -> dict[str, Any]:
         assert name not in files
         files[name] = path.read_text()
     results = json.loads(files["results"])
+    results["usage"].pop("model_loading_seconds")
     return files | {"results": json.dumps({k: v for k, v in results.items() if k not in CHANGING})}
 
 
@@ -189,7 +194,7 @@ class Slow(Dying):
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         for response in super().loglikelihood(requests):
-            time.sleep(0.01)
+            time.sleep(0.004)
             yield response
 
 
@@ -197,15 +202,29 @@ class Slow(Dying):
 def test_a_mistake_in_the_last_document_ends_a_run_early_and_everything_is_stored(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [*ROWS * 10, {**ROWS[0], "choices": "none"}]
+    rows = [{**ROWS[0], "question": f"What is {number} plus 0?"} for number in range(400)]
+    rows.append({**ROWS[0], "choices": "none"})
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "wrong.yaml").write_text(f"task: wrong\n{HEAD}{CHOICES}output_type: multiple_choice\n")
     monkeypatch.setattr(documents, "_AHEAD_SHARE", 1.0)
     model, store = Slow(), Store(tmp_path / "answers.db")
     with pytest.raises(DataError, match="doc 400"):
         evaluate(model=model, tasks=str(tmp_path / "wrong.yaml"), use_cache=store.path)
-    assert 0 < len(model.asked) < 600, "documents are not checked before their turn"
+    assert 0 < len(model.asked) < 400, "documents are not checked before their turn"
     assert len(store.known(model.identity, model.asked)) == len(set(model.asked))
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+def test_findings_are_the_same_whatever_is_checked_ahead(
+    folder: Path, share: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(documents, "_AHEAD_SHARE", share)
+    monkeypatch.setattr(documents, "_SIDE_BY_SIDE", 3)
+    evaluate(model=Slow(), tasks=["ranked", "clusters@mcqa+cloze"], include_path=folder, use_cache=False)
+    [warning] = [each for each in caplog.messages if "duplicate_choices" in each]
+    assert "twice: 2 (doc 0: " in warning
+    assert warning.endswith("so for 1 more: clusters")
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -223,10 +242,73 @@ def test_a_small_run_is_one_chunk(folder: Path) -> None:
     """So that its requests are planned together, and every mistake shows before the model is loaded."""
     asked: list[int] = []
 
-    class Counting(DummyModel):
+    class Watched(DummyModel):
         def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
             asked.append(len(requests))
             return super().loglikelihood(requests)
 
-    evaluate(model=Counting(), tasks=["quiz@mcqa+cloze", "ranked"], include_path=folder)
+    evaluate(model=Watched(), tasks=["quiz@mcqa+cloze", "ranked"], include_path=folder)
     assert len(asked) == 1
+
+
+class Drawing(Task):
+    """Draws from generators of its own and of the process."""
+
+    def __init__(self, config: TaskConfig) -> None:
+        super().__init__(config)
+        self.rnd, self.of_numpy = random.Random(3), np.random.default_rng(3)
+
+    def doc_to_text(self, doc: Doc, doc_to_text: Any = None) -> str:
+        return f"{doc['question']} {self.rnd.random()} {self.of_numpy.random()} {random.random()}"
+
+
+class DrawingModel(Slow):
+    """Draws from the generator of the process as well."""
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+        random.random()
+        return super().loglikelihood(requests)
+
+
+def prompts_of_drawing_task(folder: Path) -> list[str]:
+    config: dict[str, Any] = {"task": "drawing", "dataset_path": str(folder / "rows.jsonl"), "test_split": "train"}
+    config |= {"doc_to_text": "question", "doc_to_choice": "choices", "doc_to_target": "answer"}
+    task = Drawing(TaskConfig(**config, output_type="multiple_choice"))
+    return [sample.sample.prompt for sample in evaluate(model=DrawingModel(), tasks=task).forms[0].samples]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_what_a_task_draws_is_the_same_in_chunks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_chunks = prompts_of_drawing_task(folder)
+    monkeypatch.undo()
+    assert in_chunks == prompts_of_drawing_task(folder)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_requests_of_several_chunks_are_counted_once(folder: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"include_path": folder, "tasks": ["ranked", "information"]}
+    options |= {"model": Dying(), "use_cache": tmp_path / "answers.db"}
+    plan = evaluate(**options, plan_only=True).run["plan"].splitlines()
+    first, second = (evaluate(**options).provenance["usage"] for _ in range(2))
+    number = len(set(options["model"].asked))
+    assert plan[0] == f"{number} distinct requests for {2 * len(ROWS)} documents; 0 of them are cached"
+    assert (first["requests"], first["requests_cached"]) == (number, 0)
+    assert (second["requests"], second["requests_cached"]) == (number, number)
+
+
+class Counting(DummyModel):
+    """Counts the tokens of requests, and those that a prompt shares with others."""
+
+    def workload(self, requests: Sequence[Request]) -> Workload:
+        return Workload(prefill=2 * len(requests), unshared=3 * len(requests))
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_plan_of_several_chunks_has_their_total(folder: Path) -> None:
+    plan = evaluate(model=Counting(), tasks="ranked", include_path=folder, plan_only=True).run["plan"].splitlines()
+    number = int(plan[0].split()[0])
+    assert number > 100
+    words = (
+        f"{2 * number} prompt tokens to compute for {3 * number} (1.5 times less, as prompts share their beginnings)"
+    )
+    assert plan[1:] == [words]

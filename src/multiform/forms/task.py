@@ -7,6 +7,7 @@ is a hook of the form, which calls it in the place of what it would do.
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -131,6 +132,9 @@ class Task:
         """A copy of this task, whose form has another configuration or other settings."""
         task = copy.copy(self)
         task._instances = []
+        for name, value in vars(self).items():  # what one form draws is no matter of another
+            if isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
+                setattr(task, name, copy.deepcopy(value))
         task._configure(config, settings)
         return task
 

@@ -64,7 +64,8 @@ def extraction_of(form: FormResult) -> Extraction | None:
         return _recorded_extraction(form, form.extraction, samples, metric)
     if metric != "exact_match" or not samples:
         return None
-    if not all(sample.sample.references and isinstance(sample.outputs[0], Completion) for sample in samples):
+    answered = [sample for sample in samples if sample.failure is None]  # those that failed count as wrong
+    if not all(sample.sample.references and isinstance(sample.outputs[0], Completion) for sample in answered):
         return None
     right = [bool(sample.values.get(metric)) for sample in samples]
     missing = [not hit and is_unread(sample) for hit, sample in zip(right, samples, strict=True)]
@@ -121,6 +122,8 @@ def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool
 
 def is_unread(sample: ScoredSample) -> bool:
     """Whether nothing was extracted from a completion, or a text that names no answer."""
+    if sample.failure is not None:
+        return False
     prediction = sample.prediction
     first = prediction[0] if isinstance(prediction, list) and prediction else prediction
     if first is None or first in ("", INVALID) or first == []:
@@ -134,7 +137,7 @@ def is_unread(sample: ScoredSample) -> bool:
 def _is_leniently_right(sample: ScoredSample) -> bool:
     """Whether an answer that was not right can be read as right; one that names a choice is not read again."""
     labels, choices = sample.sample.labels, sample.sample.texts
-    if (labels or choices) and not is_unread(sample):
+    if sample.failure is not None or ((labels or choices) and not is_unread(sample)):
         return False
     output = sample.outputs[0]
     assert isinstance(output, Completion)

@@ -9,6 +9,7 @@ from typing import Any
 
 from multiform.errors import UsageError
 from multiform.models import Model
+from multiform.models.model import Workload
 from multiform.models.prices import Price
 from multiform.requests import Request
 
@@ -70,9 +71,19 @@ class Spending:
         return {"server_tokens": tokens, "cost": {"dollars": round(self.cost, 6), "dollars_per_million_tokens": price}}
 
 
-def cost_estimate(model: Model, requests: Sequence[Request], prices: str | Path | None) -> str | None:
-    """What requests to a server would cost, in words; None for other models."""
-    tokens = model.estimate_tokens(requests)
+def workload_words(workload: Workload) -> str:
+    """What requests take, in words: the tokens to compute, and those saved by prefix sharing."""
+    words = f"{workload.prefill:,} prompt tokens to compute"
+    if workload.unshared > workload.prefill:
+        times = workload.unshared / max(1, workload.prefill)
+        words += f" for {workload.unshared:,} ({times:.1f} times less, as prompts share their beginnings)"
+    if workload.completions:
+        words += f", and at most {workload.decode:,} tokens of {workload.completions:,} completions"
+    return words
+
+
+def cost_words(model: Model, tokens: Mapping[str, int], prices: str | Path | None) -> str | None:
+    """What tokens of a server would cost, in words; None where it counts none."""
     if not tokens:
         return None
     counts = f"about {tokens['prompt']:,} tokens of prompts, and at most {tokens['completion']:,} of completions"

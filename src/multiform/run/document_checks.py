@@ -31,8 +31,10 @@ class DocumentChecking:
         self._corpus = corpus
         self._lint = TasksLint(forms)
         self._references = {form.name: ReferenceChecks(form) for form in forms}
-        #: For each task and document, the first form that says what is right, and its sample.
-        self._first: dict[tuple[str, int], tuple[Form, Sample]] = {}
+        self._forms_of = Counter(form.task_name for form in forms)
+        #: For each task and document that some forms have not seen yet, the first form that says what is right, with
+        #: its sample, and how many forms are left.
+        self._first: dict[tuple[str, int], tuple[tuple[Form, Sample] | None, int]] = {}
         self._has_logged = False
 
     def see(self, form: Form, sample: Sample) -> None:
@@ -41,10 +43,6 @@ class DocumentChecking:
         self._check_gold(form, sample)
         self._lint.see(form, sample.doc_id, sample.doc)
         self._references[form.name].see(sample)
-
-    def forget(self) -> None:
-        """The documents so far have been seen under all forms of their tasks."""
-        self._first.clear()
 
     def log_findings(self) -> None:
         """Log the findings about documents and settings, once."""
@@ -58,11 +56,16 @@ class DocumentChecking:
 
     def _check_gold(self, form: Form, sample: Sample) -> None:
         """Refuse a run in which two forms of a task disagree about the right choice of a document."""
-        right = sample.right_choices
-        if right is None:
+        document = form.task_name, sample.doc_id
+        known, left = self._first.pop(document, (None, self._forms_of[form.task_name]))
+        if known is None and sample.right_choices is not None:
+            known = form, sample
+        if left > 1:
+            self._first[document] = known, left - 1
+        if known is None or sample.right_choices is None:
             return
-        first_form, first = self._first.setdefault((form.task_name, sample.doc_id), (form, sample))
-        if first.right_choices != right and first.doc == sample.doc:
+        first_form, first = known
+        if first.right_choices != sample.right_choices and first.doc == sample.doc:
             readings = [
                 f"{_choice_words(each)} in '{name}'" for each, name in ((first, first_form.name), (sample, form.name))
             ]

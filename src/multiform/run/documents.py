@@ -15,13 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any, TypeVar
 
 from multiform.forms import Form, Sample
 from multiform.forms.request_cache import delete_requests, requests_folder
 from multiform.models import Model
+from multiform.models.model import Workload
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import FailedRequest, Instance, Output, Request
-from multiform.run.cost import cost_estimate
+from multiform.run.cost import cost_words, workload_words
 from multiform.run.document_checks import DocumentChecking, detectable_differences, first_prompts
 from multiform.run.options import RunOptions
 from multiform.run.progress import Progress
@@ -29,6 +31,8 @@ from multiform.run.spool import IN_MEMORY, Spool, size_of
 from multiform.run.store import Store
 
 logger = logging.getLogger("multiform")
+
+T = TypeVar("T")
 
 #: The requests of a chunk, and the characters of its samples, about.
 CHUNK_REQUESTS = 16_384
@@ -81,7 +85,7 @@ class Documents:
         in_turn = self._fits_one_chunk or self._caching is not None
         copies = [] if in_turn else [_copy(form) for form in forms]
         self._ahead = _Ahead(copies, self.counts, self._template, self._checking)
-        self._stream = self._chunks()
+        self._stream = _with_own_random_state(self._chunks())
         self._first = next(self._stream, [])
         if options.write_out:
             progress.message(first_prompts(forms, self._first, lambda form: _samples(_copy(form), self._template)))
@@ -115,25 +119,33 @@ class Documents:
 
     def plan_text(self, options: RunOptions, model: Model, store: Store | None) -> str:
         """The requests of the run and what they would cost, in words, and what its documents can tell."""
-        number = cached = later = 0
-        costs: list[str | None] = []
+        later, asked, cached = 0, set[int](), set[int]()  # hashes of requests: a later chunk may have the same again
+        cost, workload, tokens = None, Workload(), Counter[str]()
+        in_one = self.is_one_chunk
         for chunk in self.chunks():
             requests = dict.fromkeys(instance.request for entry in chunk for instance in entry.sample.instances)
             known = store.known(model.identity, requests) if store and not options.fresh else {}
-            number, cached = number + len(requests), cached + len(known)
+            missing = [request for request in requests if request not in known and hash(request) not in asked]
+            cached.update(map(hash, known))
+            asked.update(map(hash, missing))
             later += sum(entry.form.renderer.kind.has_stages for entry in chunk)
-            if missing := [request for request in requests if request not in known]:
-                costs.append(model.plan(missing) or cost_estimate(model, missing, options.prices))
+            if missing and in_one:
+                cost = model.plan(missing)
+            elif missing:
+                workload += model.workload(missing) or Workload()
+            tokens.update(model.estimate_tokens(missing) if missing else {})
+        if workload != Workload():
+            cost = workload_words(workload)
         bound = "at most, as the run stops earlier: " if options.stops_early else ""
-        lines = [f"{bound}{number} distinct requests for {self.total} documents; {cached} of them are cached"]
+        number = len(asked) + len(cached)
+        lines = [f"{bound}{number} distinct requests for {self.total} documents; {len(cached)} of them are cached"]
         if later:
             lines.append(
                 f"{later} documents are asked about again, after these responses: those requests are not counted"
             )
-        if costs:
-            unknown = f"model '{model.name}' does not say what the others cost"
-            numbered = [f"chunk {index}: {cost}" for index, cost in enumerate(costs, start=1) if cost]
-            lines += [costs[0] or unknown] if len(costs) == 1 else numbered or [unknown]
+        if asked:
+            cost = cost or cost_words(model, tokens, options.prices)
+            lines.append(cost or f"model '{model.name}' does not say what the others cost")
         return "\n".join(filter(None, (*lines, self.detectable_differences())))
 
     @property
@@ -164,10 +176,10 @@ class Documents:
                 filled += cost * number
                 first += number
                 if filled + cost > 1 and self.total > FEW_DOCUMENTS:
-                    self._checking.forget()
                     chunk.sort(key=lambda entry: places[entry.form.name])
                     yield chunk
                     chunk, filled = [], 0.0
+        self._ahead.end()
         self._checking.log_findings()
         if chunk:
             chunk.sort(key=lambda entry: places[entry.form.name])
@@ -247,8 +259,9 @@ class _SampleSize:
 class _Ahead:
     """Renders documents before their turn, so that a mistake in one of them ends the run early.
 
-    `forms` are copies for this alone, as each form draws its few-shot examples in the order of its documents. Where a
-    model is as fast as this, documents have their turn before they are seen, and nothing is ahead any more.
+    `forms` are copies for this alone, as each form draws its few-shot examples in the order of its documents. So it
+    begins with the first document of a task, too, and is behind at first. Each document is checked once: here, or when
+    it has its turn before that.
     """
 
     def __init__(
@@ -287,22 +300,25 @@ class _Ahead:
     def has_seen(self, form: Form) -> bool:
         """Whether the document of a form that has its turn now was seen before."""
         self._rendered[form.name] += 1
-        if self._rendered[form.name] <= self._seen[form.name]:
-            return True
+        return self._rendered[form.name] <= self._seen[form.name]
+
+    def end(self) -> None:
+        """All documents have had their turn."""
         self._steps = None
-        return False
 
     def _check(self, counts: Mapping[str, int], template: ChatTemplate | None) -> Iterator[None]:
         """Check all documents, those of a task under all its forms before the next; one at each step."""
         for forms in by_task(self.forms):
+            if all(self._rendered[form.name] >= counts.get(form.name, 0) for form in forms):
+                continue
             streams = [(form, _samples(form, template)) for form in forms]
             for _ in range(0, max(counts.get(form.name, 0) for form in forms), _SIDE_BY_SIDE):
                 for form, stream in streams:
                     for sample in islice(stream, _SIDE_BY_SIDE):
                         self._seen[form.name] += 1
-                        self._checking.see(form, sample)
+                        if self._seen[form.name] > self._rendered[form.name]:
+                            self._checking.see(form, sample)
                         yield
-                self._checking.forget()
         self._checking.log_findings()
 
 
@@ -316,14 +332,35 @@ def _copy(form: Form) -> Form:
 @contextmanager
 def _random_state_kept() -> Iterator[None]:
     """A block whose random numbers nobody misses: code of tasks may draw from the generators of the process."""
-    numpy = sys.modules.get("numpy")
-    state, of_numpy = random.getstate(), None if numpy is None else numpy.random.get_state()
+    state = _random_state()
     try:
         yield
     finally:
-        random.setstate(state)
-        if numpy is not None:
-            numpy.random.set_state(of_numpy)
+        _set_random_state(state)
+
+
+def _with_own_random_state(chunks: Iterator[T]) -> Iterator[T]:
+    """The chunks, whose documents are the same whatever the model draws from the generators of the process."""
+    chunk = next(chunks, None)
+    state = _random_state()
+    while chunk is not None:
+        yield chunk
+        del chunk  # it is not held while the next one is rendered
+        with _random_state_kept():
+            _set_random_state(state)
+            chunk = next(chunks, None)
+            state = _random_state()
+
+
+def _random_state() -> tuple[Any, Any]:
+    numpy = sys.modules.get("numpy")
+    return random.getstate(), None if numpy is None else numpy.random.get_state()
+
+
+def _set_random_state(state: tuple[Any, Any]) -> None:
+    random.setstate(state[0])
+    if state[1] is not None:
+        sys.modules["numpy"].random.set_state(state[1])
 
 
 def _samples(form: Form, template: ChatTemplate | None) -> Iterator[Sample]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from multiform.models.model import Usage, Workload
 from multiform.requests import FailedRequest, Instance, Output, Request
 from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
-from multiform.run.cost import Spending
+from multiform.run.cost import Spending, workload_words
 from multiform.run.documents import PendingSample
 from multiform.run.executors import Executor, LocalExecutor, Unit, responses, units
 from multiform.run.failures import ErrorPolicy
@@ -145,17 +146,6 @@ def _workload(model: Model, requests: Sequence[Request]) -> Workload | None:
         return None
 
 
-def _planned_words(workload: Workload) -> str:
-    """The plan of a run in words: the tokens to compute, and those saved by prefix sharing."""
-    words = f"plan: {workload.prefill:,} prompt tokens to compute"
-    if workload.unshared > workload.prefill:
-        times = workload.unshared / max(1, workload.prefill)
-        words += f" for {workload.unshared:,} ({times:.1f} times less, as prompts share their beginnings)"
-    if workload.completions:
-        words += f", and at most {workload.decode:,} tokens of {workload.completions:,} completions"
-    return words
-
-
 class _Run:
     """The samples of a run, each scored when its last response comes, and forgotten."""
 
@@ -177,7 +167,8 @@ class _Run:
         #: The samples that need the response, for each request that has none yet; and those that are still to be run.
         self._waiting: dict[Request, list[PendingSample]] = {}
         self._new: list[Request] = []
-        self._requests = self._cached = self._rendered = self._finished = 0
+        self._requests = _DistinctRequests()
+        self._rendered = self._finished = 0
         self._scored = ScoredSamples(documents)
         self._failed: dict[str, list[FailedDoc]] = {form: [] for form in documents}
         #: Samples of scorers that need all of them at once.
@@ -246,18 +237,18 @@ class _Run:
         cached = CachedResponses()
         if store and not self.runner.fresh:
             cached = store.known(self.runner.model.identity, requests)
-        if cached and store and not self._cached:
+        if cached and store and not self._requests.cached:
             since = "" if cached.oldest is None else f", the oldest from {date.fromtimestamp(cached.oldest)}"
             first = "" if self._rendered == self.total else "the first "
             message = f"{len(cached)} of {first}{len(requests)} responses are cached in {store.path}{since}"
             self.progress.message(message)
         for log in self.runner.logs:
             log.begin(len(requests), len(cached))
-        self._requests += len(requests)
-        self._cached += len(cached)
+        missing = [request for request in requests if request not in cached]
+        self._requests.add(missing, cached)
         for request, output in cached.items():
             self._record(request, output)
-        return [request for request in requests if request not in cached]
+        return missing
 
     def _begin(self, missing: Sequence[Request]) -> None:
         """Begin to run missing requests; where a display watches, plan them first."""
@@ -268,15 +259,15 @@ class _Run:
                 self.progress.message("planning")
             workload = _workload(model, missing)
         if self.status is not None:
-            self.status.add(missing, cached=self._cached, workload=workload, share=share)
+            self.status.add(missing, cached=self._requests.cached, workload=workload, share=share)
             return
         if workload is not None:
-            self.progress.message(_planned_words(workload))
+            self.progress.message(f"plan: {workload_words(workload)}")
         if share < 1:
             message = "documents are rendered as the run goes on, and the number of requests is an estimate"
             self.progress.message(message)
         self.status = RunStatus((), usage=model.usage)
-        self.status.add(missing, cached=self._cached, workload=workload, share=share)
+        self.status.add(missing, cached=self._requests.cached, workload=workload, share=share)
         self.progress.begin(self.status.requests, self.total)
         if self._watching is not None:
             self.update_scores()
@@ -334,6 +325,7 @@ class _Run:
             for name, form in self._forms.items():
                 samples = sorted(self._together[name], key=lambda pair: pair[0].doc_id)
                 self._scored.add(name, form.scorer.score_together(samples))
+        requests, cached = self._requests.count()
         return RunOutcome(
             state=state,
             scored=self._scored.by_form(),
@@ -341,8 +333,8 @@ class _Run:
             documents=self.total,
             signal=signal,
             error=error,
-            requests=self._requests,
-            cached=self._cached,
+            requests=requests,
+            cached=cached,
             retried=self.executor.retry_count - self._retried_before,
             usage=None if self.status is None else self.status.usage,
         )
@@ -393,6 +385,34 @@ class _Run:
         self._running[form].show(form, scored, self.progress)
         for log in self.runner.logs:
             log.on_score(form, scored)
+
+
+class _DistinctRequests:
+    """Counts the requests of a run, of which several chunks may have the same, in eight bytes for each."""
+
+    def __init__(self) -> None:
+        self._chunks = 0
+        self._asked, self._cached = array("q"), array("q")
+
+    @property
+    def cached(self) -> int:
+        """How many responses came from the store so far."""
+        return len(self._cached)
+
+    def add(self, missing: Iterable[Request], cached: Iterable[Request]) -> None:
+        self._chunks += 1
+        self._asked.extend(map(hash, missing))
+        self._cached.extend(map(hash, cached))
+
+    def count(self) -> tuple[int, int]:
+        """The distinct requests, and those of them that were cached when the run began."""
+        if self._chunks < 2:
+            return len(self._asked) + len(self._cached), len(self._cached)
+        import numpy as np
+
+        asked = len(np.unique(self._asked))
+        distinct = len(np.unique(self._asked + self._cached))
+        return distinct, distinct - asked
 
 
 def _doc_id(entry: ScoredSample | FailedDoc) -> int:

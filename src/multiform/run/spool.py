@@ -6,7 +6,9 @@ sample, such as its prompt and the model's responses, is read back from a file w
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import pickle
 import tempfile
 import weakref
@@ -67,10 +69,12 @@ class Spool(Generic[T]):
         try:
             data = pickle.dumps(block, pickle.HIGHEST_PROTOCOL)
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="multiform-")  # noqa: SIM115
+                # Without a buffer, what does not fit on the disk is known at once.
+                self._file = tempfile.TemporaryFile(prefix="multiform-", buffering=0)  # noqa: SIM115
                 weakref.finalize(self, self._file.close)
             place = self._file.seek(0, 2)
-            self._file.write(data)
+            if self._file.write(data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except Exception as error:  # noqa: BLE001  (whatever the objects of a task, or the disk, raise)
             logger.debug("samples stay in memory: %s", error)
             return block
@@ -237,6 +241,10 @@ class _SpooledSample(ScoredSample):
     __slots__ = ("_home", "_index")
     _home: SpooledSamples
     _index: int
+
+    def __new__(cls, *place: Any, **fields: Any) -> Any:
+        """A sample of a place; or a whole one of the fields that `dataclasses.replace` gives."""
+        return ScoredSample(**fields) if fields else super().__new__(cls)
 
     def __init__(self, home: SpooledSamples, index: int) -> None:
         object.__setattr__(self, "_home", home)

@@ -3,7 +3,7 @@
 /** @import { Dot, Panel, Report, Spec } from "./types.d.ts" */
 
 import { element, plainLine } from "./dom.js";
-import { columnName, shortLabel } from "./labels.js";
+import { columnName, rowName } from "./labels.js";
 import { fixed, grouped } from "./numbers.js";
 import { downloadPng } from "./png.js";
 import { ticks } from "./scales.js";
@@ -107,7 +107,7 @@ function dotPlot(report, spec, panel, run) {
               },
               `${open.has(name) ? "▾" : "▸"} ${plainLine(name)}`,
             )
-          : element("span", { title: name }, plainLine(shortLabel(report, run, name)));
+          : element("span", { title: name }, plainLine(rowName(report, run, dots[0])));
         return element(
           "div",
           { class: "dot-row", "data-row": name },

@@ -195,7 +195,7 @@ export class Drawer {
         "div",
         { class: `turn ${turn.role === "user" || turn.role === "assistant" ? turn.role : "system"}` },
         element("b", { class: "small soft" }, plainLine(turn.role)),
-        render(turn.content),
+        ...(turn.content.trim() ? [render(turn.content)] : []),
       );
     // The pictures of the turns before the question come first, so that they are rendered with them.
     const earlier = turns.slice(0, Math.max(0, last)).map(bubble);

@@ -1,6 +1,6 @@
 // The names of forms and runs, as short as each place needs them.
 
-/** @import { Form, Report } from "./types.d.ts" */
+/** @import { Dot, Form, Report } from "./types.d.ts" */
 
 /**
  * The name of a column of the matrix of samples: a format, and the run where there are several.
@@ -18,12 +18,13 @@ export const inColumn = (report, short, run) =>
 export const columnName = (report, form) => inColumn(report, form.short, form.run);
 
 /**
+ * The name of a row of scores: that of its column among the samples, where the row is a single form's.
  * @param {Report} report
  * @param {number} run
- * @param {string} name
+ * @param {Dot} dot
  */
-export const shortLabel = (report, run, name) =>
-  report.forms.find((form) => form.run === run && form.format === name)?.short ?? name;
+export const rowName = (report, run, dot) =>
+  (dot.row === dot.format && report.forms.find((form) => form.run === run && form.name === dot.form)?.short) || dot.row;
 
 /**
  * @param {Report} report

@@ -39,11 +39,11 @@ class LazyRows(Sequence[Row]):
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(self._number))]
         index = range(self._number)[index]
+        follows, self._next = index == self._next, index + 1
         if not self._start <= index < self._start + len(self._block):
-            if index != self._next:
+            if not follows:
                 return self._read(index, index + 1)[0]
             self._start, self._block = index, self._read(index, min(index + _BLOCK, self._number))
-        self._next = index + 1
         return self._block[index - self._start]
 
 
