@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from multiform import evaluate
 from multiform.forms import Form
 from multiform.lint.forms import language_findings
 from multiform.tasks import TaskManager
@@ -29,3 +30,20 @@ def test_english_words_around_another_language_are_noted(spec: str, hint: str) -
 def test_prompts_in_one_language_and_chosen_ones_are_not(spec: str) -> None:
     findings: Any = language_findings(Form(TaskManager().load(spec)[0]))
     assert findings == []
+
+
+@pytest.mark.parametrize("spec", ["quiz@mcq_cot:de", "quiz@think:de", "quiz@open:fr"])
+def test_an_instruction_without_a_translation_is_a_warning(spec: str) -> None:
+    (finding,) = language_findings(Form(TaskManager().load(spec)[0]))
+    assert (finding.code, finding.level) == ("mixed_languages", "warning")
+    assert "its instruction is English" in finding.what
+
+
+def test_a_run_warns_about_it(caplog: pytest.LogCaptureFixture) -> None:
+    evaluate(model="dummy", tasks="quiz@mcq_cot:de", limit=2)
+    assert "its instruction is English" in caplog.text
+
+
+@pytest.mark.parametrize("spec", ["quiz@mcqa:de", "quiz@generate:hi", "quiz@cot:fr", "quiz@blind:de", "quiz@hybrid:ja"])
+def test_formats_with_translated_instructions_are_not(spec: str) -> None:
+    assert language_findings(Form(TaskManager().load(spec)[0])) == []

@@ -9,7 +9,15 @@ forms      all checks of one form, and of the settings of a run
 from multiform.lint.answers import ReferenceChecks, reference_findings
 from multiform.lint.documents import DocumentFields, document_findings
 from multiform.lint.findings import CODES, Finding, drop_silenced, explanation, summary
-from multiform.lint.forms import FormFindings, TasksLint, corpus_findings, lint_form, lint_tasks, model_findings
+from multiform.lint.forms import (
+    FormFindings,
+    TasksLint,
+    corpus_findings,
+    language_findings,
+    lint_form,
+    lint_tasks,
+    model_findings,
+)
 from multiform.lint.tokens import Tokenizer
 
 __all__ = [
@@ -24,6 +32,7 @@ __all__ = [
     "document_findings",
     "drop_silenced",
     "explanation",
+    "language_findings",
     "lint_form",
     "lint_tasks",
     "model_findings",

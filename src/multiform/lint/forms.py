@@ -9,7 +9,8 @@ from typing import Any
 
 from multiform.errors import ConfigError, UsageError, shorten
 from multiform.fields import Doc
-from multiform.formats.localization import ENGLISH, NATIVE, local_words, localize, task_language
+from multiform.formats import FormatConfig
+from multiform.formats.localization import ENGLISH, NATIVE, LocalWords, local_words, localize, task_language
 from multiform.forms import Form
 from multiform.lint.answers import (
     answer_hits,
@@ -243,9 +244,13 @@ def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
 
 
 def language_findings(form: Form) -> list[Finding]:
-    """Whether English words of a format stand around questions in another language."""
+    """Whether English words of a format stand around questions, or beside its own words, in another language."""
     native, format = task_language(form.metadata), form.format
-    if format is None or format.language is not None or native in (None, ENGLISH):
+    if format is None:
+        return []
+    if format.language not in (None, ENGLISH):
+        return _untranslated(form, format, local_words(format.language))
+    if format.language is not None or native in (None, ENGLISH):
         return []
     try:
         local = localize(format, local_words(native))
@@ -266,6 +271,23 @@ def language_findings(form: Form) -> list[Finding]:
             example=shorten(english),
             hint=f"select {form.task_name}@{_with_language(form.format_label or format.format_name)}",
             level="info",
+        )
+    ]
+
+
+def _untranslated(form: Form, format: FormatConfig, words: LocalWords) -> list[Finding]:
+    """Whether the instruction of a format in another language is still the built-in English one."""
+    if not format.instruction or format.instruction != type(format).instruction:
+        return []
+    return [
+        Finding(
+            code="mixed_languages",
+            task=form.task_name,
+            form=form.name,
+            where=form.where("formats"),
+            what=f"the words of the format are {words.name}, and its instruction is English: it has no translation",
+            example=shorten(format.instruction),
+            hint="write an instruction of your own in formats, or select mcqa, generate or cot",
         )
     ]
 

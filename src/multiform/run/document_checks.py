@@ -11,7 +11,15 @@ from typing import Protocol
 
 from multiform.errors import DataError, nearest
 from multiform.forms import Form, Sample
-from multiform.lint import Finding, ReferenceChecks, TasksLint, corpus_findings, drop_silenced, summary
+from multiform.lint import (
+    Finding,
+    ReferenceChecks,
+    TasksLint,
+    corpus_findings,
+    drop_silenced,
+    language_findings,
+    summary,
+)
 from multiform.scoring.decontamination import find_contaminated
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.design import FLIP_RATE, Detectable, detectable_difference
@@ -52,6 +60,7 @@ class DocumentChecking:
         findings = self._lint.findings()
         for form in self._forms:
             findings += drop_silenced(form, self._references[form.name].findings())
+            findings += [each for each in drop_silenced(form, language_findings(form)) if each.level == "warning"]
         log_findings(findings if self._corpus else [*findings, *corpus_findings(self._forms)])
 
     def _check_gold(self, form: Form, sample: Sample) -> None:
