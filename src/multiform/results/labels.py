@@ -51,7 +51,9 @@ class HumanLabels:
             rows = list(_rows(path))
         except (OSError, ValueError, csv.Error) as error:
             hint = "give a .jsonl or .csv file with doc_id and label"
-            raise UsageError(f"cannot read {path}: {error}", where=_WHERE, hint=hint) from error
+            raise UsageError(
+                f"cannot read {path}: {getattr(error, 'strerror', None) or error}", where=_WHERE, hint=hint
+            ) from error
         labels = [_label(row, f"{_WHERE}: {path}: row {number}") for number, row in enumerate(rows, start=1)]
         counts = Counter((label.doc_id, label.form) for label in labels)
         twice = next((doc_id for (doc_id, _), number in counts.items() if number > 1), None)
