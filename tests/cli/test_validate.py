@@ -113,6 +113,20 @@ def test_choices_that_nothing_ranks_are_refused(folder):
     assert folder.run("validate", "task.yaml@mcqa").code == 0
 
 
+@pytest.mark.parametrize(("metric", "package"), [("chrf", "sacrebleu"), ("rougeL", "rouge_score")])
+def test_a_metric_without_its_package_is_refused_before_the_model_runs(folder, monkeypatch, metric, package):
+    monkeypatch.setattr("multiform.scoring.metrics.text.find_spec", lambda name: None if name == package else name)
+    folder.task(f"metric_list: [{{metric: {metric}}}]\noutput_type: generate_until\n", without="output_type")
+    run = ["run", "--tasks", "task.yaml", "--model", "dummy"]
+    for command in (["validate", "task.yaml"], run):
+        ran = folder.run(*command)
+        assert ran.code == 2
+        needs = f"metric_list: metric '{metric}' needs {package.replace('_', '-')}; pip install 'multiform[metrics]'"
+        assert needs in ran.out + ran.err
+        assert "loading model" not in ran.err
+    assert folder.run("show", "task.yaml").code == folder.run(*run, "--predict_only", "--output_path", "out").code == 0
+
+
 def test_a_metric_of_ranked_choices_says_that_the_output_type_is_missing(folder):
     folder.task("metric_list: [{metric: acc}]\n", without="output_type")
     ran = folder.run("validate", "task.yaml")

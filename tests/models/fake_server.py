@@ -69,6 +69,8 @@ class FakeServer:
     first_token: str | None = None
     #: Whether prompts are echoed at all.
     echoes: bool = True
+    #: Whether completions list their tokens as chats do, like llama.cpp's server, which ignores `echo`.
+    chat_layout: bool = False
     #: How a token that is sent by its id is spelled.
     decode: Callable[[int], str] = lambda token: f"t{token}"
     #: Changes the log-probabilities of all echoed prompts.
@@ -278,7 +280,13 @@ def _completions(state: FakeServer, payload: dict[str, Any]) -> dict[str, Any]:
         elif payload.get("logprobs") and state.alternatives:
             listed = _alternatives(state, shown, payload["logprobs"])
             first, value = next(iter(listed.items()))
-            choice["logprobs"] = {"tokens": [first], "token_logprobs": [value], "top_logprobs": [listed]}
+            tops = [{"token": token, "logprob": listed[token]} for token in listed]
+            content = [{"token": first, "logprob": value, "top_logprobs": tops}]
+            choice["logprobs"] = (
+                {"content": content}
+                if state.chat_layout
+                else {"tokens": [first], "token_logprobs": [value], "top_logprobs": [listed]}
+            )
         choices.append(choice)
     return _response(state, "text_completion", choices, payload)
 

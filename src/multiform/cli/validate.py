@@ -82,7 +82,7 @@ def _check(
 def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Finding]) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
     from multiform.lint import drop_silenced, lint_tasks, reference_findings
-    from multiform.run.checks import check_output_types
+    from multiform.run.checks import check_output_types, check_packages
     from multiform.run.setup import load_forms
 
     count = 0
@@ -90,6 +90,7 @@ def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Findi
     try:
         forms, _ = load_forms(run.model_copy(update={"tasks": config, "include_path": None}))
         check_output_types(forms)
+        check_packages(forms)
         findings = []
         for form in forms:
             samples = []

@@ -19,6 +19,7 @@ from multiform.sandbox import chosen_sandbox
 from multiform.scoring.judges.asking import check_judges
 from multiform.scoring.judges.choice import JudgeChoice
 from multiform.scoring.metrics.base import HubMetric
+from multiform.scoring.metrics.text import check_package
 from multiform.scoring.scorers.ai_judge import AIJudge
 
 logger = logging.getLogger("multiform")
@@ -59,6 +60,7 @@ def check_forms(options: RunOptions, forms: Sequence[Form]) -> None:
     check_samples(forms, options.samples)
     check_consent(forms, options.confirm_run_unsafe_code, options.judge, labelled=options.judge_labels is not None)
     check_output_types(forms)
+    check_packages(forms)
 
 
 def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | None) -> None:
@@ -113,6 +115,16 @@ def check_output_types(forms: Sequence[Form]) -> None:
             "add output_type: generate_until if the model is to write one of them"
         )
         raise ConfigError(message, where=form.where("doc_to_choice"), hint=hint)
+
+
+def check_packages(forms: Sequence[Form]) -> None:
+    """Refuse forms whose metrics need a package that is not installed."""
+    for form in forms:
+        for metric in form.aggregator.metrics:
+            try:
+                check_package(metric)
+            except UsageError as error:
+                raise error.at(form.where("metric_list") or form.name) from error
 
 
 def check_model_fits(

@@ -296,6 +296,12 @@ class TestWithoutEcho:
             self.run(server, "quiz@mcqa")
         self.run(server, "quiz@generate")
 
+    def test_a_server_that_ignores_echo_is_probed_once_for_it(self, server: Any) -> None:
+        """llama.cpp's server lists the tokens that it generates, in the layout of a chat."""
+        server.echoes, server.chat_layout = False, True
+        assert model(server).scoring == "first_token"
+        assert [probe.payload.get("echo", False) for probe in server.probes] == [True, False]
+
     def test_an_echo_that_fails_once_is_an_echo(self, server: Any) -> None:
         server.probe_faults.append(Fault(body=b'{"choices": [{"index": 0, "text": "", "logprobs": null}]}'))
         assert model(server).scoring == "echo"

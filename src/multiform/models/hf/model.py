@@ -275,7 +275,9 @@ def bundled_folder() -> Path:
 
 def convert_gguf(gguf: Path, target: Path) -> None:
     """Convert the model and tokenizer of a GGUF file to the files of transformers."""
-    logger.warning("preparing the bundled model %s; this happens once and takes half a minute", BUNDLED_NAME)
+    logger.warning(
+        "converting the bundled model %s from its GGUF file; this happens once and takes half a minute", BUNDLED_NAME
+    )
     with without_progress_bars():
         loaded = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name)
         tokenizer = transformers.AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)

@@ -402,8 +402,16 @@ def _mark_truncated(
 
 
 def _check_echo(response: Any) -> bool:
-    """Whether a response has the log-probabilities of the prompt's tokens; a ModelError where it has not."""
-    logprobs = echoed_logprobs(only_choice(response))
+    """Whether a response has the log-probabilities of the prompt's tokens.
+
+    The layout of a chat has those of generated tokens alone: such a server, llama.cpp's for one, ignores `echo`. Any
+    other response without them may be a passing fault, for which a ModelError is raised.
+    """
+    choice = only_choice(response)
+    logprobs = choice.get("logprobs")
+    if isinstance(logprobs, Mapping) and isinstance(logprobs.get("content"), list):
+        return False
+    logprobs = echoed_logprobs(choice)
     if not any(isinstance(value, float | int) for value in logprobs["token_logprobs"][1:-1]):
         raise ModelError("the response has no log-probabilities of the prompt")
     return True

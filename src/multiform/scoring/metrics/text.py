@@ -7,10 +7,12 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
+from importlib.util import find_spec
 
 from multiform.deadline import MAX_SECONDS, within
 from multiform.errors import UsageError
-from multiform.scoring.metrics.base import register_metric
+from multiform.scoring.aggregations import aggregations
+from multiform.scoring.metrics.base import Metric, register_metric
 from multiform.scoring.outcome import ChoiceOutcome, TextOutcome
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -208,5 +210,17 @@ def _rouge(kind: str) -> Callable[[TextOutcome], float]:
     return rouge
 
 
-for _kind in ("rouge1", "rouge2", "rougeL", "rougeLsum"):
-    register_metric(_kind, output_type="generate_until")(_rouge(_kind))
+#: The metrics of ROUGE.
+ROUGE = {kind: _rouge(kind) for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")}
+
+for _kind, _fn in ROUGE.items():
+    register_metric(_kind, output_type="generate_until")(_fn)
+
+
+def check_package(metric: Metric) -> None:
+    """Refuse a metric whose package is not installed, so that this is not noticed after the model has run."""
+    of_all_texts = any(metric.aggregation is aggregations.get(name) for name in CORPUS)
+    package = "sacrebleu" if of_all_texts else "rouge_score" if metric.fn in ROUGE.values() else None
+    if package and find_spec(package) is None:
+        message = f"metric '{metric.name}' needs {package.replace('_', '-')}"
+        raise UsageError(message, hint="pip install 'multiform[metrics]'")
