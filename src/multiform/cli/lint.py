@@ -36,7 +36,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _execute(options: argparse.Namespace) -> int:
     """Print every finding; the exit code is 1 if there are any, and 2 where a task cannot be checked."""
-    from multiform.formats.variation import split_outside
+    from multiform.arguments import split_outside
     from multiform.lint import Tokenizer
 
     if options.explain is not None:

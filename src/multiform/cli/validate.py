@@ -32,7 +32,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _execute(options: argparse.Namespace) -> int:
     """Check every form and print all errors; the exit code is 2 if there are any."""
-    from multiform.formats.variation import split_outside
+    from multiform.arguments import split_outside
     from multiform.results.export import plain_json
     from multiform.tasks import TaskManager
 
