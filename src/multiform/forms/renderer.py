@@ -13,12 +13,11 @@ from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, UsageError, locating, running, shorten
 from multiform.fields import Doc
 from multiform.formats.base import after_prefix, written_answer
-from multiform.forms.conversation_kind import ConversationKind, output_kind
-from multiform.forms.conversations import Conversation, read_turns
+from multiform.forms.conversations import ConversationKind, read_turns
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.media import MediaReader
-from multiform.forms.output_kinds import ChoiceKind
-from multiform.forms.sample import Context, Sample
+from multiform.forms.output_kinds import ChoiceKind, OutputKind
+from multiform.forms.sample import Context, Conversation, Sample
 from multiform.forms.samplers import FewshotExamples
 from multiform.forms.spec import FormSpec
 from multiform.prompts.prompt import (
@@ -145,6 +144,7 @@ class Renderer:
     def __init__(
         self,
         form: FormSpec,
+        kind: OutputKind,
         *,
         eval_docs: Callable[[], Docs],
         fewshot_docs: Callable[[], Docs],
@@ -152,7 +152,7 @@ class Renderer:
     ) -> None:
         self.form = form
         #: How requests are built and responses scored, by output type.
-        self.kind = output_kind(form)
+        self.kind = kind
         self.hooks = form.hooks
         self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
         self._fewshot_overrides = {

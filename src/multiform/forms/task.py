@@ -19,12 +19,11 @@ from multiform.formats import OutputType
 from multiform.forms import output_kinds as lengths
 from multiform.forms.aggregator import scores_with_errors
 from multiform.forms.form import Form
-from multiform.forms.hooks import FIELD_HOOKS, collect_hooks
 from multiform.forms.request_cache import requests_folder
 from multiform.forms.sample import Responses, Sample, ScoredSample, grouped_responses
 from multiform.forms.samplers import Sampler
 from multiform.forms.scorer import keep_filtered, keep_scored
-from multiform.forms.spec import RunSettings
+from multiform.forms.spec import FIELD_HOOKS, RunSettings, collect_hooks
 from multiform.prompts.prompt import ChatTemplate, PromptOptions, is_messages
 from multiform.requests import Instance, Output
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from multiform.errors import DataError, MultiformError, shorten
 from multiform.fields import Doc
-from multiform.formats.infer import about_choices
+from multiform.formats.infer.words import about_choices
 from multiform.forms import Form, Sample
 from multiform.lint.documents import columns
 from multiform.lint.findings import Finding, Hit

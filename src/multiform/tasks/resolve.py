@@ -16,7 +16,8 @@ from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
 from multiform.formats.compile import check_raw
 from multiform.formats.dialects.template_factory import wrap_mapping
-from multiform.formats.infer import DescriptionWithoutChoices, Recovered, Refused, TaskFields, infer, without_choices
+from multiform.formats.infer import Recovered, Refused, TaskFields, infer
+from multiform.formats.infer.words import DescriptionWithoutChoices, without_choices
 from multiform.formats.perturbation import Perturbation, perturb_field
 from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
 from multiform.prompts.template import compile_template

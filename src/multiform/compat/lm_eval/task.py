@@ -16,7 +16,7 @@ from multiform.errors import ConfigError, DataError, running
 from multiform.fields import Doc
 from multiform.forms import RunSettings, Sample
 from multiform.forms import Task as OurTask
-from multiform.forms.hooks import FIELD_HOOKS
+from multiform.forms.spec import FIELD_HOOKS
 from multiform.prompts.prompt import ChatTemplate, Prompt
 from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.requests import Instance as Ours

@@ -16,8 +16,8 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from multiform.errors import ModelError
+from multiform.forms.thoughts import ThoughtMarkers, ThoughtPlan, find_markers
 from multiform.prompts.chat import ChatTemplate
-from multiform.prompts.thoughts import ThoughtMarkers, ThoughtPlan, find_markers
 
 FOLDER = os.environ.get("MULTIFORM_CHAT_TEMPLATES")
 FILES = sorted(Path(FOLDER).glob("*.jinja")) if FOLDER else []
