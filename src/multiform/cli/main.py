@@ -16,12 +16,11 @@ from typing import TextIO
 from multiform.cli import (
     advise,
     compare,
-    completion,
     diff,
-    docs,
     doctor,
     formats,
     gate,
+    help,
     ls,
     new,
     report,
@@ -82,9 +81,9 @@ _COMMANDS = {
     "convert": formats.CONVERT,
     "formats": formats.FORMATS,
     "store": store.COMMAND,
-    "docs": docs.COMMAND,
+    "docs": help.DOCS,
     "doctor": doctor.COMMAND,
-    "completion": completion.COMMAND,
+    "completion": help.COMPLETION,
 }
 
 #: New objects after which garbage is searched for. Imports create 400,000 that stay: with Python's default of 700,
@@ -117,7 +116,7 @@ def parser(only: str | None = None) -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input), 130 (interrupted) or 143 (terminated)."""
     _open_closed_streams()
-    completion.complete(parser)
+    help.complete(parser)
     if argv is None:
         _leave_working_folder()
         gc.set_threshold(YOUNG_OBJECTS)
