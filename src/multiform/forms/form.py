@@ -234,7 +234,7 @@ class Form(FormSpec):
     # Samples.
 
     @cached_property
-    def kind(self) -> OutputKind:
+    def _kind(self) -> OutputKind:
         """How requests are built and responses read, by output type, format and turns."""
         config = self.config
         if config.doc_to_turns is None:
@@ -253,7 +253,7 @@ class Form(FormSpec):
     def renderer(self) -> Renderer:
         """Makes samples of documents."""
         eval_docs, fewshot_docs = lambda: self.eval_docs, self.fewshot_docs
-        return Renderer(self, self.kind, eval_docs=eval_docs, fewshot_docs=fewshot_docs, mirror=self.mirror)
+        return Renderer(self, self._kind, eval_docs=eval_docs, fewshot_docs=fewshot_docs, mirror=self.mirror)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered: its prompt, gold answer and requests."""
@@ -268,7 +268,7 @@ class Form(FormSpec):
         `outputs` are the responses to its instances, in their order. A pure function: a run may ask again at any time.
         """
         with locating(f"doc {sample.doc_id}"):
-            requests = self.kind.next_requests(sample, outputs, chat_template)
+            requests = self._kind.next_requests(sample, outputs, chat_template)
         if not requests:
             return None
         first = len(sample.instances)
@@ -309,7 +309,7 @@ class Form(FormSpec):
     @cached_property
     def scorer(self) -> FormScorer:
         """Scores samples."""
-        return FormScorer(self, self.kind, self.aggregator)
+        return FormScorer(self, self._kind, self.aggregator)
 
     @cached_property
     def aggregator(self) -> FormAggregator:

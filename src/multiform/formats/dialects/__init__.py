@@ -44,7 +44,7 @@ class FormatDialect(ABC):
         """The arguments that construct the object, without default values."""
 
     @abstractmethod
-    def task_key(self) -> tuple[str, dict[str, Any]]:
+    def _task_key(self) -> tuple[str, dict[str, Any]]:
         """The key of a task file that it is written under, and what names its class there."""
 
     @classmethod
@@ -137,7 +137,7 @@ def write_format(format: FormatConfig, dialect: DialectName) -> WrittenFormat:
     """A format as a dialect writes it."""
     if dialect in translators:
         translated, lost = translators[dialect](format)
-        (key, named), arguments, kind = translated.task_key(), translated.arguments(), type(translated).__name__
+        (key, named), arguments, kind = translated._task_key(), translated.arguments(), type(translated).__name__
         value: Any = {**named, **arguments}
     else:
         format_class = type(format) if _is_registered(format) else formats.get(_NEAREST[format.scored])

@@ -149,7 +149,7 @@ class FormatStyler(TaskStyler, FormatDialect):
         values = {name: getattr(self, "_cue_text" if name == "cue_text" else name) for name in defaults}
         return {k: v for k, v in values.items() if v != defaults[k] and not (k == "format" and not v)}
 
-    def task_key(self) -> tuple[str, dict[str, Any]]:
+    def _task_key(self) -> tuple[str, dict[str, Any]]:
         return "formats", {"type": type(self).__name__}
 
     def to_format(self) -> FormatConfig | None:

@@ -117,7 +117,7 @@ class FormatTemplate(TemplateConfig, FormatDialect):
     def _title(cls) -> str:
         return f"template '{cls.template_type}'"
 
-    def task_key(self) -> tuple[str, dict[str, Any]]:
+    def _task_key(self) -> tuple[str, dict[str, Any]]:
         return "template", {"template_type": self.template_type}
 
     def to_format(self) -> FormatConfig | None:
