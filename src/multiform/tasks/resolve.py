@@ -21,9 +21,8 @@ from multiform.formats.infer.words import DescriptionWithoutChoices, without_cho
 from multiform.formats.perturbation import Perturbation, perturb_field
 from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
 from multiform.prompts.template import compile_template
-from multiform.tasks.check import check_values
 from multiform.tasks.keys import FewshotConfig, TaskKeys, default_keys, generation_defaults
-from multiform.tasks.source import StatedKeys
+from multiform.tasks.source import StatedKeys, check_values
 
 Values = dict[str, Any]
 #: Turns a path of keys into the place that a message names.
