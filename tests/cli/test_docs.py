@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import multiform
-from multiform.cli.docs import find_pages
+from multiform.cli.help import find_pages
 from multiform.cli.main import main
 
 ROOT = Path(__file__).parents[2]

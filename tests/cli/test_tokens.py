@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from multiform.cli.tokens import template_changes
+from multiform.cli.show import template_changes
 from tests.run.test_think import TEMPLATE
 from tests.tiny_models import tiny
 

@@ -14,8 +14,7 @@ from multiform.errors import ConfigError
 from multiform.formats import FieldMapping, localization, select_format
 from multiform.formats.base import after_prefix, written_answer
 from multiform.formats.compile import CompiledFormat
-from multiform.formats.language import recognised_words
-from multiform.formats.localization import language_codes, local_words, task_language
+from multiform.formats.localization import language_codes, local_words, recognised_words, task_language
 from multiform.labels import label_list, plain_characters
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers import scorers

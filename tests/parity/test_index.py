@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from multiform.tasks import outline as reader
+from multiform.tasks import yaml as reader
 from multiform.tasks.index import Index, build_index
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from multiform import LLOutput, Results, evaluate, read_results
-from multiform.cli.export import FORMATS
 from multiform.cli.main import main
+from multiform.cli.report import EXPORTS
 from multiform.errors import DataError
 from multiform.models.dummy import DummyModel
 from multiform.report.server import Viewer
@@ -199,7 +199,7 @@ def test_telemetry_has_every_score_and_every_failure(run: Results, tmp_path: Pat
     )
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", EXPORTS)
 def test_secrets_are_in_no_export(name: str, tmp_path: Path) -> None:
     arguments = {"seed": 0}
     evaluate(model="dummy", model_args=arguments, tasks="quiz@mcqa", limit=3, output_path=tmp_path / "run")

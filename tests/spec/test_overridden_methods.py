@@ -9,8 +9,8 @@ import pytest
 from multiform import ConfigError, DataError, MCQTemplateConfig, Task, TaskConfig, evaluate
 from multiform.compat.lm_eval.registry import ContextSampler
 from multiform.compat.lm_eval.task import ConfigurableTask
-from multiform.forms.hooks import CALLED, REFUSED
 from multiform.forms.samplers import FirstNSampler
+from multiform.forms.spec import CALLED, REFUSED
 
 ROWS = [
     {"question": "Is a stone alive?", "choices": ["no", "yes"], "answer": 0},

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from multiform.errors import DataError
-from multiform.statistics.estimates import mean_estimate
-from multiform.statistics.prediction_powered import PoweredMean, powered_mean
+from multiform.statistics.estimates import PoweredMean, mean_estimate, powered_mean
 
 #: Labels, documents, the true rate, and how often the judge is right about right and about wrong answers.
 SETTINGS = [

@@ -27,7 +27,7 @@ _LINES_A_BLOCK = 300
 PURPOSE = {
     "compat": "import lm_eval and import eval_framework, provided by Multiform",
     "__main__": "python -m multiform",
-    "cli": "one module per sub-command",
+    "cli": "the sub-commands, one module for those of a kind",
     "report": "the results of runs as a page with every sample, and the viewer",
     "run": "a whole run: options, store of responses, executors, schedules",
     "results": "tables, data frames, lm-eval's files",

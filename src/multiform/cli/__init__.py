@@ -1,1 +1,1 @@
-"""The command line: one module for each sub-command, with imports inside the functions that need them."""
+"""The command line: sub-commands, one module for those of a kind, with imports inside the functions that need them."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli.parser import Command
 from multiform.errors import UsageError
-from multiform.run.values import number_reader
+from multiform.run.values import number_type
 
 if TYPE_CHECKING:
     from multiform.results import Results
@@ -19,19 +19,17 @@ if TYPE_CHECKING:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("run", metavar="RUN", help="an --output_path with samples, or a results_<date>.json in it")
+    half_width = number_type(
+        lambda value: 0 < value < math.inf, expected="a number above 0", hint="give e.g. FLAG 0.02 for ± 0.02"
+    )
     parser.add_argument(
         "--half_width",
-        type=_half_width,
+        type=half_width.reader("--half_width"),
         default=0.02,
         metavar="X",
         help="the wanted interval: ± X (default: 0.02)",
     )
     parser.add_argument("--json", action="store_true", help="print the advice as JSON and nothing else")
-
-
-def _half_width(text: str) -> float:
-    read = number_reader(lambda value: 0 < value < math.inf, "a number above 0", "give e.g. FLAG 0.02 for ± 0.02")
-    return float(read(text, "--half_width"))
 
 
 def _execute(options: argparse.Namespace) -> int:

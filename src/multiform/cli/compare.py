@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.cli.parser import Command
 from multiform.errors import UsageError
-from multiform.run.values import number_reader
+from multiform.run.values import number_type
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", help="the score to compare (default: the first of each form)")
     parser.add_argument(
         "--fail_below",
-        type=_difference,
+        type=number_type(math.isfinite, expected="a number", hint="give e.g. FLAG -0.02").reader("--fail_below"),
         metavar="X",
         help="exit with 1 where RUN_B is better by less than X, e.g. -0.02: worse by more than two points. A test with "
         "an error of 5 %% for all forms together; forms and documents that RUN_B lacks fail, too",
@@ -53,10 +53,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--documents", action="store_true", help="list the documents that changed")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON and nothing else")
-
-
-def _difference(text: str) -> float:
-    return float(number_reader(math.isfinite, "a number", "give e.g. FLAG -0.02")(text, "--fail_below"))
 
 
 def _execute(options: argparse.Namespace) -> int:

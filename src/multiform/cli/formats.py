@@ -70,7 +70,7 @@ def _formats(options: argparse.Namespace) -> int:
 
 
 def _explanation(name: str, format: FormatConfig) -> dict[str, Any]:
-    from multiform.formats.dialects.convert import DIALECTS, write_format
+    from multiform.formats.dialects import DIALECTS, write_format
 
     ways = {dialect: write_format(format, dialect) for dialect in DIALECTS}
     prompt, scored, target = _example(format)
@@ -180,7 +180,8 @@ def _infer(options: argparse.Namespace) -> int:
 def _raw_fields(config: TaskConfig) -> dict[str, Any]:
     """The raw question, choices and answer of a task, and the formats that it supports; or why there are none."""
     from multiform.formats import supported_formats
-    from multiform.formats.infer import Refused, infer_task, shown
+    from multiform.formats.infer import Refused, infer_task
+    from multiform.formats.infer.document import shown
 
     keys = {
         "doc_to_text": config.stated_mapping.question,
@@ -241,7 +242,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
 def _convert(options: argparse.Namespace) -> int:
     """Print each task or format in the other dialect, and the differences to standard error."""
     from multiform.formats import FormatConfig, dialect_names, formats
-    from multiform.formats.dialects.convert import write_format
+    from multiform.formats.dialects import write_format
 
     converted = []
     for name in options.names:
@@ -275,7 +276,7 @@ def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
 
 def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[str]]:
     """The task in the other dialect, and the differences."""
-    from multiform.formats.dialects.convert import write_format
+    from multiform.formats.dialects import write_format
     from multiform.tasks.python_tasks import class_text, config_text, task_fields
 
     if config.format is None:

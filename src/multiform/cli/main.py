@@ -16,19 +16,15 @@ from typing import TextIO
 from multiform.cli import (
     advise,
     compare,
-    completion,
     diff,
-    docs,
     doctor,
-    export,
     formats,
     gate,
-    lint,
+    help,
     ls,
     new,
     report,
     run,
-    score,
     show,
     store,
     sweep,
@@ -66,7 +62,7 @@ examples:
 'multiform COMMAND --help' explains a command.
 """
 _COMMANDS = {
-    "run": run.COMMAND,
+    "run": run.RUN,
     "sweep": sweep.COMMAND,
     "report": report.REPORT,
     "view": report.VIEW,
@@ -75,19 +71,19 @@ _COMMANDS = {
     "diff": diff.COMMAND,
     "advise": advise.COMMAND,
     "plot": report.PLOT,
-    "export": export.COMMAND,
-    "score": score.COMMAND,
+    "export": report.EXPORT,
+    "score": run.SCORE,
     "show": show.COMMAND,
     "ls": ls.COMMAND,
     "new": new.COMMAND,
-    "validate": validate.COMMAND,
-    "lint": lint.COMMAND,
+    "validate": validate.VALIDATE,
+    "lint": validate.LINT,
     "convert": formats.CONVERT,
     "formats": formats.FORMATS,
     "store": store.COMMAND,
-    "docs": docs.COMMAND,
+    "docs": help.DOCS,
     "doctor": doctor.COMMAND,
-    "completion": completion.COMMAND,
+    "completion": help.COMPLETION,
 }
 
 #: New objects after which garbage is searched for. Imports create 400,000 that stay: with Python's default of 700,
@@ -120,7 +116,7 @@ def parser(only: str | None = None) -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input), 130 (interrupted) or 143 (terminated)."""
     _open_closed_streams()
-    completion.complete(parser)
+    help.complete(parser)
     if argv is None:
         _leave_working_folder()
         gc.set_threshold(YOUNG_OBJECTS)

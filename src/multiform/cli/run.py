@@ -1,4 +1,4 @@
-"""`multiform run`: evaluate a model on tasks."""
+"""`multiform run` and `score`: evaluate a model on tasks, and score the responses of a run again without a model."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from multiform.cli import lm_eval
 from multiform.cli import options as flags
-from multiform.cli.parser import Command, Parser
+from multiform.cli.parser import Command, Gather, Parser
+from multiform.errors import UsageError, shorten
 from multiform.run.values import SOURCES, one_of
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
+
+logger = logging.getLogger("multiform")
 
 #: The groups of flags, in the order of `--help`.
 _GROUPS = (
@@ -38,12 +40,13 @@ _COMMON = frozenset(
 _LISTED_FILES = 6
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `run`."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for --tasks")
     groups = flags.add_flags(parser, *_GROUPS, several=True)
     _add_output(groups["output"])
-    lm_eval.add_accepted(parser)
+    accepted = parser.add_argument_group("accepted for lm-eval's sake, with a note")
+    accepted.add_argument("--check_integrity", action="store_true", help="tasks are checked in any case")
     flags.add_code(parser)
     if isinstance(parser, Parser):
         parser.common = _COMMON
@@ -65,15 +68,14 @@ def _add_output(output: argparse._ActionsContainer) -> None:
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
 
 
-def _execute(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     """Run the evaluation: progress goes to standard error, the table or JSON to standard output."""
-    from multiform.errors import UsageError
     from multiform.results.export import prepare_output
     from multiform.run.evaluate import run
     from multiform.run.progress import make_progress
 
     options = flags.with_config(options)
-    logging.getLogger("multiform").setLevel(options.verbosity)
+    logger.setLevel(options.verbosity)
     tasks = _tasks(options)
     if not tasks:
         raise UsageError(
@@ -82,7 +84,8 @@ def _execute(options: argparse.Namespace) -> int:
             hint="type e.g. multiform run quiz@all --limit 20; multiform ls tasks lists them",
         )
     flags.model_name(options)
-    lm_eval.note_accepted(options)
+    if options.check_integrity:
+        logger.info("every prompt is rendered and checked before the model runs, with or without --check_integrity")
     flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
     _check_output(options)
     if options.report:
@@ -149,7 +152,6 @@ def _tasks(options: argparse.Namespace) -> list[str]:
 
 def _check_output(options: argparse.Namespace) -> None:
     """Refuse samples that are written nowhere, in the words of the command line."""
-    from multiform.errors import UsageError
 
     if options.output_path is None:
         for flag in ("log_samples", "predict_only"):
@@ -195,7 +197,7 @@ def _print_stops(results: Results) -> None:
         print(line)
 
 
-COMMAND = Command(
+RUN = Command(
     help="evaluate a model on tasks, each in one or several formats",
     description="Evaluate a model on tasks, each in one or several formats.",
     examples="""\
@@ -207,6 +209,95 @@ examples:
 A task may be followed by @ and a format, several formats joined by +, or @all. @mcqa~16 stands for 16 variations of
 mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
 """,
-    add_arguments=_add_arguments,
-    execute=_execute,
+    add_arguments=_add_run,
+    execute=_run,
+)
+
+
+def _add_score(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `score`."""
+    parser.add_argument("run", metavar="RUN", help="a results file, or a folder whose newest one is taken")
+    parser.add_argument(
+        "--tasks", "-t", nargs="+", action=Gather, metavar="T[@F]", help="tasks of the run (default: all)"
+    )
+    flags.add_flags(parser, SOURCES)
+    parser.add_argument(
+        "--cache_path", metavar="FILE", help="the store, for a run without samples (default: the user's)"
+    )
+    parser.add_argument("--metrics", metavar="NAMES", help="metrics by comma, or a JSON list as in metric_list")
+    parser.add_argument("--filter_list", metavar="JSON", help="filters as in a task's filter_list, as JSON")
+    parser.add_argument("--scorer", metavar="NAME", help="a scorer by name, or as JSON")
+    flags.add_flag(parser, "bootstrap_iters")
+    flags.add_flags(parser, "programs and judges")
+    parser.add_argument("--output_path", "-o", metavar="DIR", help="write results and samples there; or a .json file")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
+    flags.add_code(parser)
+
+
+def _score(options: argparse.Namespace) -> int:
+    """Score the run and print the results."""
+    from multiform.results.export import prepare_output, write_results
+    from multiform.run.rescoring import rescore
+
+    logger.setLevel(options.verbosity)
+    if options.output_path:
+        prepare_output(Path(options.output_path))
+    results = rescore(
+        options.run,
+        tasks=options.tasks,
+        include_path=options.include_path,
+        metric_list=_metrics(options.metrics),
+        filter_list=None if options.filter_list is None else _json(options.filter_list, "--filter_list"),
+        scorer=_scorer(options.scorer),
+        dataset_mirror=options.dataset_mirror,
+        use_cache=options.cache_path,
+        bootstrap_iters=options.bootstrap_iters,
+        confirm_run_unsafe_code=options.confirm_run_unsafe_code,
+        sandbox=options.sandbox,
+        judge_model=options.judge_model,
+        judge_args=options.judge_args,
+        judge_labels=options.judge_labels,
+    )
+    if options.output_path:
+        for path in write_results(results, Path(options.output_path), samples=True):
+            print(f"wrote {path}", file=sys.stderr)
+    print_results(results, as_json=options.json)
+    return 0
+
+
+def _metrics(text: str | None) -> list[Any] | None:
+    if text is None:
+        return None
+    if text.lstrip().startswith("["):
+        listed = _json(text, "--metrics")
+        return [{"metric": item} if isinstance(item, str) else item for item in listed]
+    return [{"metric": name.strip()} for name in text.split(",") if name.strip()]
+
+
+def _scorer(text: str | None) -> Any:
+    return _json(text, "--scorer") if text is not None and text.lstrip().startswith("{") else text
+
+
+def _json(text: str, flag: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UsageError(
+            f"not valid JSON: {error}: {shorten(text)}", where=flag, hint="quote it for the shell"
+        ) from error
+
+
+SCORE = Command(
+    help="score the logged responses of a run again, with other metrics, filters or scorers",
+    description="Score the logged responses of a run again, with other metrics, filters or scorers.",
+    examples="""\
+examples:
+  multiform score results                              the newest run in a folder, with its tasks as they are now
+  multiform score results --metrics acc,brier_score    with these metrics
+  multiform score results --tasks my_task.yaml@mcqa    one task of it, from a file that was changed
+
+Responses come from the samples that --log_samples wrote, or else from the store. No model is loaded.
+""",
+    add_arguments=_add_score,
+    execute=_score,
 )

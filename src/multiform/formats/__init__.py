@@ -28,7 +28,7 @@ from multiform.formats.dialects.styler import (
 )
 from multiform.formats.dialects.template import ClozeTemplateConfig, MCQTemplateConfig, TemplateConfig
 from multiform.formats.dialects.template_factory import TemplateFactory, template_of
-from multiform.formats.language import Language
+from multiform.formats.localization import Language
 from multiform.formats.select import select_format, supported_formats
 
 __all__ = [

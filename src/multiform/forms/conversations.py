@@ -1,64 +1,147 @@
-"""Conversation: a document with several user turns, to each of which the model replies."""
+"""ConversationKind: forms whose documents are conversations; and how the values of turns are merged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
-from multiform.errors import DataError, shorten
+from multiform.errors import ConfigError, DataError, UsageError, shorten
+from multiform.fields import Doc
 from multiform.forms.doc_fields import DocFields, FieldReader
-from multiform.prompts.prompt import Delimiters, Prompt, PromptOptions, Turn, render_turns
+from multiform.forms.output_kinds import GenerationKind
+from multiform.forms.sample import Context, Conversation, Sample
+from multiform.prompts.prompt import ChatTemplate, Delimiters, Prompt, PromptOptions, Turn
+from multiform.requests import Completion, GenerationRequest, Output, Request
+from multiform.scoring.filters import Pipeline
+from multiform.scoring.outcome import Outcome, TextOutcome
+from multiform.scoring.scorers import Scorer
 
+#: Metrics whose values are not shown for each turn.
+_NOT_BY_TURN = ("invalid", "truncated")
 _HINT = "give texts, each a turn of the user, or messages with role (user or assistant) and content"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
-    """The turns of one document, which begin and end with the user's; the model replies where no reply is given.
+class ConversationKind(GenerationKind):
+    """generate_until with several turns: each reply is part of the prompt of the next.
 
-    `opening` are the turns before the conversation: the system's, and few-shot examples. `references` are the
-    right replies, some for each reply of the model.
+    With repeats there are as many conversations. The instances of a sample are ordered by turn, then by repeat.
     """
 
-    turns: tuple[Turn, ...]
-    opening: tuple[Turn, ...] = ()
-    references: tuple[tuple[str, ...], ...] = ()
+    has_stages = True
 
-    @property
-    def replies(self) -> int:
-        """How often the model replies: after each turn of the user's that no given reply follows."""
-        return len(self._open_turns)
+    def conversation(self, fields: DocFields, turns: Sequence[Turn], opening: Sequence[Turn] = ()) -> Conversation:
+        """The conversation of a document, with the right replies to its turns."""
+        if fields.gen_prefix:
+            message, hint = (
+                "the replies of a conversation are not begun by the prompt",
+                "remove gen_prefix, or choose another format",
+            )
+            raise ConfigError(message, where=self.form.config.where("gen_prefix"), hint=hint)
+        conversation = Conversation(turns=tuple(turns), opening=tuple(opening))
+        return replace(conversation, references=self._turn_references(fields, conversation.replies))
 
-    @property
-    def _open_turns(self) -> list[int]:
-        following = [*(turn.role for turn in self.turns[1:]), "user"]
-        users = [index for index, turn in enumerate(self.turns) if turn.role == "user"]
-        return [index for index in users if following[index] == "user"]
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
+        assert isinstance(context, Prompt)
+        if self.form.generation_kwargs.get("thinking_budget") is not None and not context.is_chat:
+            message = f"'{self.form.name}' is a conversation, in which only a server keeps a thinking budget"
+            hint = "leave it out, or ask a server with messages: --model openai-chat, anthropic or gemini"
+            raise UsageError(message, where="thinking_budget", hint=hint)
+        return super().requests(fields, context, options)
 
-    def before(self, replies: Sequence[str]) -> list[Turn]:
-        """The turns up to the one that is to be replied to next, with the replies so far in between."""
-        turns: list[Turn] = []
-        given, last = list(replies), self._open_turns[len(replies)]
-        for index, turn in enumerate(self.turns[: last + 1]):
-            turns.append(turn)
-            if index in self._open_turns and index < last:
-                turns.append(Turn("assistant", given.pop(0)))
+    def _references(self, fields: DocFields) -> tuple[str, ...]:
+        return ()  # each turn has its own
+
+    def _turn_references(self, fields: DocFields, replies: int) -> tuple[tuple[str, ...], ...]:
+        """The right replies, for each reply: a list has an entry for each, and anything else is about the last."""
+        if self.form.needs_references and not fields.has_target:
+            raise self._missing("doc_to_target")
+        target = fields.target if fields.has_target else None
+        listed = list(target) if isinstance(target, list | tuple) else [*[None] * (replies - 1), target]
+        if len(listed) != replies:
+            message = f"there are {len(listed)} references for {replies} replies"
+            hint = (
+                "give a list with one entry for each reply (null for none, a list for several), or a text for the last"
+            )
+            raise DataError(message, where=self.form.where("doc_to_target"), hint=hint)
+        if self.form.needs_references and all(entry is None for entry in listed):
+            raise self._no_answer()
+        return tuple(
+            () if entry is None else tuple(map(str, entry)) if isinstance(entry, list | tuple) else (str(entry),)
+            for entry in listed
+        )
+
+    def next_requests(
+        self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
+    ) -> list[Request]:
+        conversation, repeats = sample.conversation, self.form.config.repeats
+        assert conversation is not None
+        if len(outputs) >= conversation.replies * repeats:
+            return []
+        settings, config = self.form.settings, self.form.config
+        options = PromptOptions(
+            apply_chat_template=bool(settings.apply_chat_template),
+            fewshot_as_multiturn=settings.multiturn,
+            chat_template=chat_template,
+        )
+        delimiters = Delimiters(config.target_delimiter, config.fewshot_delimiter)
+        return [
+            GenerationRequest.of(
+                conversation.prompt(self._replies(outputs, repeat), options, delimiters),
+                self.form.generation_kwargs,
+                repeat,
+            )
+            for repeat in range(repeats)
+        ]
+
+    def _replies(self, outputs: Sequence[Output], repeat: int) -> list[str]:
+        """The replies of one repeat, without thoughts."""
+        own = outputs[repeat :: self.form.config.repeats]
+        return [output.text.strip() for output in own if isinstance(output, Completion)]
+
+    def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
+        """The filtered replies of each turn: one, or a list of what is left of the repeats."""
+        repeats = self.form.config.repeats
+        by_turn = [outputs[start : start + repeats] for start in range(0, len(outputs), repeats)]
+        filtered = [
+            pipeline([output.text for output in turn if isinstance(output, Completion)], doc) for turn in by_turn
+        ]
+        return [texts[0] if len(texts) == 1 else texts for texts in filtered]
+
+    def turn_outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[list[Outcome]]:
+        """The outcomes of each turn; none for a turn whose reply is compared with nothing."""
+        conversation, repeats = sample.conversation, self.form.config.repeats
+        assert conversation is not None
+        replies = [self._replies(outputs, repeat) for repeat in range(repeats)]
+        turns: list[list[Outcome]] = []
+        for turn, (references, result) in enumerate(zip(conversation.references, results, strict=True)):
+            if not references and self.form.needs_references:
+                turns.append([])
+                continue
+            predictions = [result] if all_repeats or not isinstance(result, list) else result
+            same = len(predictions) == repeats
+            turns.append(
+                [
+                    TextOutcome(
+                        prediction=prediction,
+                        references=references,
+                        truncated=bool(getattr(outputs[turn * repeats + number * same], "truncated", False)),
+                        prompt=sample.instances[turn * repeats + number * same].request.arguments[0],
+                        conversation=conversation.messages(replies[number if same else 0][:turn]),
+                    )
+                    for number, prediction in enumerate(predictions)
+                ]
+            )
         return turns
 
-    def messages(self, replies: Sequence[str]) -> tuple[dict[str, str], ...]:
-        """The same as messages, without what stands before the conversation."""
-        return tuple({"role": turn.role, "content": turn.content} for turn in self.before(replies))
-
-    def prompt(self, replies: Sequence[str], options: PromptOptions, delimiters: Delimiters) -> Prompt:
-        """The prompt of the next reply. As plain text, turns are joined as few-shot examples are."""
-        first, *later = self.before(replies)
-        if not options.apply_chat_template and later:
-            first = replace(first, after=delimiters.target if later[0].role == "assistant" else delimiters.fewshot)
-            after = {"user": delimiters.target, "assistant": delimiters.fewshot}
-            later = [replace(turn, after=after[turn.role]) for turn in later[:-1]] + later[-1:]
-        return render_turns([*self.opening, first], options, later=later)
+    def outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[Outcome]:
+        return [o for turn in self.turn_outcomes(sample, outputs, results, all_repeats=all_repeats) for o in turn]
 
 
 def read_turns(fields: DocFields, reader: FieldReader) -> tuple[Turn, ...]:
@@ -87,3 +170,45 @@ def _turn(entry: Any, where: str | None) -> Turn:
     ):
         return Turn(entry["role"], entry["content"])
     raise DataError(f"a turn is {shorten(entry)}", where=where, hint=_HINT)
+
+
+def turn_doc(sample: Sample, turn: int) -> Doc:
+    """The document as a scorer of all documents gets it: in a conversation with the number of the turn, from 1."""
+    return sample.doc if sample.conversation is None else {**sample.doc, "turn": turn + 1}
+
+
+def merge_turns(scorer: Scorer, values: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any]:
+    """The values of a document from those of its turns: their mean, and each with the number of its turn.
+
+    A turn without values is compared with nothing. Parts of a ratio are added.
+    """
+    if len(values) == 1 and values[0] is not None:
+        return values[0]
+    by_turn = {turn: scores for turn, scores in enumerate(values, start=1) if scores is not None}
+    merged: dict[str, Any] = {}
+    single: dict[str, Any] = {}
+    for key in dict.fromkeys(key for scores in by_turn.values() for key in scores):
+        items = {turn: scores[key] for turn, scores in by_turn.items() if key in scores}
+        metric = scorer.metric_named(key)
+        merged |= (
+            {}
+            if all(isinstance(item, str | None) for item in items.values())
+            else {key: _merge(key, [*items.values()])}
+        )
+        for turn, item in items.items() if key not in _NOT_BY_TURN else ():
+            name = f"{key}_turn_{turn}"
+            single[name] = item
+            if metric is not None:
+                scorer.value_metrics[name] = metric
+    return {**merged, **single}
+
+
+def _merge(key: str, items: Sequence[Any]) -> Any:
+    if all(isinstance(item, int | float) for item in items):
+        return fmean(items)
+    if all(
+        isinstance(item, tuple) and len(item) == 2 and all(isinstance(n, int | float) for n in item) for item in items
+    ):
+        return tuple(map(sum, zip(*items, strict=True)))
+    message = f"the values of metric '{key}' in the turns of a conversation cannot be averaged: {shorten(items[0])}"
+    raise DataError(message, hint="choose a metric with a number for each document")

@@ -10,7 +10,7 @@ from multiform.errors import ConfigError, DataError, MissingColumnError, Multifo
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig
 from multiform.formats.compile import CompiledFormat
-from multiform.formats.infer import problem
+from multiform.formats.infer.document import problem
 from multiform.formats.variation import move_gold
 from multiform.forms.spec import FieldSet
 from multiform.labels import digit_answers, digit_base, gold_index, label_list, whole_number

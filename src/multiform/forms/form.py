@@ -13,13 +13,15 @@ from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, MultiformError, UsageError, locating, nearest, running
 from multiform.fields import Doc
 from multiform.forms.aggregator import FormAggregator
-from multiform.forms.hooks import FIELD_HOOKS
+from multiform.forms.conversations import ConversationKind
+from multiform.forms.output_kinds import OUTPUT_KINDS, OutputKind
 from multiform.forms.renderer import Renderer
 from multiform.forms.request_cache import RequestCache
 from multiform.forms.sample import Sample, ScoredSample
 from multiform.forms.samplers import check_fewshot
 from multiform.forms.scorer import FormScorer
-from multiform.forms.spec import FormSpec, RunSettings
+from multiform.forms.spec import FIELD_HOOKS, FormSpec, RunSettings
+from multiform.forms.thoughts import BudgetKind, ThoughtKind
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance, Output, resolved_names
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
@@ -232,9 +234,26 @@ class Form(FormSpec):
     # Samples.
 
     @cached_property
+    def _kind(self) -> OutputKind:
+        """How requests are built and responses read, by output type, format and turns."""
+        config = self.config
+        if config.doc_to_turns is None:
+            if config.format is not None and config.format.thinks:
+                return ThoughtKind(self)
+            if self.output_type == "generate_until" and self.generation_kwargs.get("thinking_budget") is not None:
+                return BudgetKind(self)
+            return OUTPUT_KINDS[self.output_type](self)
+        if self.output_type != "generate_until":
+            message = f"the model replies in a conversation, and output_type {self.output_type} generates nothing"
+            hint = "set output_type: generate_until, or choose a format that generates"
+            raise ConfigError(message, where=config.where("doc_to_turns"), hint=hint)
+        return ConversationKind(self)
+
+    @cached_property
     def renderer(self) -> Renderer:
         """Makes samples of documents."""
-        return Renderer(self, eval_docs=lambda: self.eval_docs, fewshot_docs=self.fewshot_docs, mirror=self.mirror)
+        eval_docs, fewshot_docs = lambda: self.eval_docs, self.fewshot_docs
+        return Renderer(self, self._kind, eval_docs=eval_docs, fewshot_docs=fewshot_docs, mirror=self.mirror)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered: its prompt, gold answer and requests."""
@@ -249,7 +268,7 @@ class Form(FormSpec):
         `outputs` are the responses to its instances, in their order. A pure function: a run may ask again at any time.
         """
         with locating(f"doc {sample.doc_id}"):
-            requests = self.renderer.kind.next_requests(sample, outputs, chat_template)
+            requests = self._kind.next_requests(sample, outputs, chat_template)
         if not requests:
             return None
         first = len(sample.instances)
@@ -290,7 +309,7 @@ class Form(FormSpec):
     @cached_property
     def scorer(self) -> FormScorer:
         """Scores samples."""
-        return FormScorer(self, self.aggregator)
+        return FormScorer(self, self._kind, self.aggregator)
 
     @cached_property
     def aggregator(self) -> FormAggregator:

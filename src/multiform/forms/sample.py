@@ -1,19 +1,65 @@
-"""Sample: one document of a form, rendered; and what it scored."""
+"""Sample: one document of a form, rendered, maybe as a conversation; and what it scored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from multiform.errors import DataError, UsageError, shorten
 from multiform.fields import Doc
-from multiform.forms.conversations import Conversation
-from multiform.prompts.prompt import Prompt
+from multiform.prompts.prompt import Delimiters, Prompt, PromptOptions, Turn, render_turns
 from multiform.requests import Completion, Ending, Instance, LLOutput, Output, RollingRequest
 
 #: A prompt, or one for each input of a document that has several.
 Context: TypeAlias = Prompt | list[Prompt]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """The turns of one document, which begin and end with the user's; the model replies where no reply is given.
+
+    `opening` are the turns before the conversation: the system's, and few-shot examples. `references` are the
+    right replies, some for each reply of the model.
+    """
+
+    turns: tuple[Turn, ...]
+    opening: tuple[Turn, ...] = ()
+    references: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def replies(self) -> int:
+        """How often the model replies: after each turn of the user's that no given reply follows."""
+        return len(self._open_turns)
+
+    @property
+    def _open_turns(self) -> list[int]:
+        following = [*(turn.role for turn in self.turns[1:]), "user"]
+        users = [index for index, turn in enumerate(self.turns) if turn.role == "user"]
+        return [index for index in users if following[index] == "user"]
+
+    def before(self, replies: Sequence[str]) -> list[Turn]:
+        """The turns up to the one that is to be replied to next, with the replies so far in between."""
+        turns: list[Turn] = []
+        given, last = list(replies), self._open_turns[len(replies)]
+        for index, turn in enumerate(self.turns[: last + 1]):
+            turns.append(turn)
+            if index in self._open_turns and index < last:
+                turns.append(Turn("assistant", given.pop(0)))
+        return turns
+
+    def messages(self, replies: Sequence[str]) -> tuple[dict[str, str], ...]:
+        """The same as messages, without what stands before the conversation."""
+        return tuple({"role": turn.role, "content": turn.content} for turn in self.before(replies))
+
+    def prompt(self, replies: Sequence[str], options: PromptOptions, delimiters: Delimiters) -> Prompt:
+        """The prompt of the next reply. As plain text, turns are joined as few-shot examples are."""
+        first, *later = self.before(replies)
+        if not options.apply_chat_template and later:
+            first = replace(first, after=delimiters.target if later[0].role == "assistant" else delimiters.fewshot)
+            after = {"user": delimiters.target, "assistant": delimiters.fewshot}
+            later = [replace(turn, after=after[turn.role]) for turn in later[:-1]] + later[-1:]
+        return render_turns([*self.opening, first], options, later=later)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from typing import Any
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, locating, running
 from multiform.forms.aggregator import FormAggregator, Values, locating_scores
-from multiform.forms.conversation_kind import merge_turns, output_kind, turn_doc
+from multiform.forms.conversations import merge_turns, turn_doc
+from multiform.forms.output_kinds import OutputKind
 from multiform.forms.sample import Responses, Sample, ScoredSample, Step
 from multiform.forms.scoring import build_scoring, check_reductions
 from multiform.forms.spec import FormSpec
@@ -25,11 +26,11 @@ class FormScorer:
     A task's own `process_results` comes first; if it returns None, the metrics of the scorers are computed.
     """
 
-    def __init__(self, form: FormSpec, aggregator: FormAggregator) -> None:
+    def __init__(self, form: FormSpec, kind: OutputKind, aggregator: FormAggregator) -> None:
         self.form = form
         self.hooks = form.hooks
         self.scorers = form.scoring.scorers
-        self.kind = output_kind(form)
+        self.kind = kind
         self._aggregator = aggregator
         self._check_process_results()
 
@@ -140,8 +141,10 @@ class FormScorer:
 
     def _compute(self, scorer: Scorer, turns: Sequence[Sequence[Outcome]]) -> Values:
         computing = self._computing_scorer(scorer)
-        only = len(turns) == 1  # in a conversation, turns without a reference have no outcomes
-        return merge_turns(scorer, [computing.score_repeats(turn) if turn or only else None for turn in turns])
+        if len(turns) == 1:
+            return computing.score_repeats(turns[0])
+        # In a conversation, turns without a reference have no outcomes.
+        return merge_turns(scorer, [computing.score_repeats(turn) if turn else None for turn in turns])
 
     def filter_outputs(self, sample: Sample, outputs: Sequence[Output]) -> dict[str, list[Any]]:
         """The filtered responses of a sample, by scorer."""

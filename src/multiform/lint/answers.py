@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from multiform.errors import DataError, MultiformError, shorten
 from multiform.fields import Doc
-from multiform.formats.infer import about_choices
+from multiform.formats.infer.words import about_choices
 from multiform.forms import Form, Sample
 from multiform.lint.documents import columns
 from multiform.lint.findings import Finding, Hit
@@ -94,17 +94,11 @@ def _lengths(prompts: Prompts) -> Iterator[Finding]:
                     example = example or f"doc {sample.doc_id}: {shorten(texts[sample.gold[0]], 60)}"
         if len(chances) >= _LEAST and _is_biased(right, chances):
             chance = sum(chances) / len(chances)
-            yield Finding(
-                code="length_gives_answer_away",
-                task=form.task_name,
-                form=prompts.form.name,
-                where=form.where("doc_to_choice"),
-                what=f"the {name} choice is right in {right} of {len(chances)} documents ({right / len(chances):.0%}; "
-                f"chance is {chance:.0%})",
-                example=example,
-                hint="rewrite choices, or report a score that is normalized by length",
-                docs=right,
-            )
+            share = f"{right / len(chances):.0%}; chance is {chance:.0%}"
+            what = f"the {name} choice is right in {right} of {len(chances)} documents ({share})"
+            hint = "rewrite choices, or report a score that is normalized by length"
+            place = form.where("doc_to_choice")
+            yield Finding.of_form(form, "length_gives_answer_away", place, what, hint, example=example, docs=right)
 
 
 def _is_biased(right: int, chances: list[float]) -> bool:
@@ -137,16 +131,10 @@ def _positions(prompts: Prompts) -> Iterator[Finding]:
     form = prompts.form
     name = shorten(prompts.shared_choices[position], 30) if classes else f"{position + 1} of {number}"
     share = f"{most / len(golds):.0%}; chance is {1 / number:.0%}"
-    yield Finding(
-        code="skewed_gold",
-        task=form.task_name,
-        form=prompts.form.name,
-        where=form.where("doc_to_target"),
-        what=f"choice {name} is right in {most} of {len(golds)} documents ({share})",
-        example=f"right: {', '.join(str(counts[index]) for index in range(number))}",
-        hint="report the score of always choosing it" if classes else "shuffle the choices of each document",
-        docs=most,
-    )
+    what = f"choice {name} is right in {most} of {len(golds)} documents ({share})"
+    hint = "report the score of always choosing it" if classes else "shuffle the choices of each document"
+    example = f"right: {', '.join(str(counts[index]) for index in range(number))}"
+    yield Finding.of_form(form, "skewed_gold", form.where("doc_to_target"), what, hint, example=example, docs=most)
 
 
 def _is_uneven(counts: Counter[int], number: int) -> bool:
@@ -213,15 +201,11 @@ class ReferenceChecks:
         if self._first is None:
             return []
         doc_id, text = self._first
+        what = "choices speak of other choices, which the variation moves or gives other labels"
+        hint = "write variations: {order: null, labels: [letters]} in the task, or leave these documents out"
+        example = f"doc {doc_id}: {shorten(text, 60)}; {self._number} documents"
         return [
-            Finding(
-                code="choices_refer",
-                task=self.form.task_name,
-                where=self.form.where("doc_to_choice"),
-                what="choices speak of other choices, which the variation moves or gives other labels",
-                example=f"doc {doc_id}: {shorten(text, 60)}; {self._number} documents",
-                hint="write variations: {order: null, labels: [letters]} in the task, or leave these documents out",
-            )
+            Finding.of_task(self.form, "choices_refer", self.form.where("doc_to_choice"), what, hint, example=example)
         ]
 
 
@@ -303,12 +287,18 @@ def _question(prompts: Prompts, doc: Doc) -> str | None:
         return None
 
 
+_UNTIL = ("generation_kwargs", "until")
+_OTHER_STOP = "choose a stop string that only the layout has"
+
+
+def _stop_strings(form: Form) -> list[str]:
+    return [stop for stop in form.generation_kwargs.get("until") or () if isinstance(stop, str)]
+
+
 def _stops(prompts: Prompts) -> Iterator[Hit]:
     """Stop strings in what a model is to write, and, but for white space, in the texts of questions."""
     form = prompts.form
-    stops = [stop for stop in form.generation_kwargs.get("until") or () if isinstance(stop, str)]
-    place = form.where("generation_kwargs", "until")
-    hint = "choose a stop string that only the layout has"
+    stops, place, hint = _stop_strings(form), form.where(*_UNTIL), _OTHER_STOP
     compared = form.compares and not form.config.unsafe_code  # the reference of code may be its tests
     for sample in prompts.samples if compared else ():
         answers = [str(text).strip() for text in sample.references]
@@ -339,23 +329,15 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
     form = prompts.form
     if form.output_type != "generate_until":
         return []
-    stops = [stop for stop in form.generation_kwargs.get("until") or () if isinstance(stop, str)]
+    stops = _stop_strings(form)
     for shot in prompts.shots:
         written = shot.answer.content.rstrip() if prompts.chat else shot.question.after + shot.answer.content.rstrip()
         written = written.lstrip() if prompts.samples and prompts.samples[0].gen_prefix else written
         stop = next((stop for stop in stops if _cuts(stop, written)), None)
         if stop is not None:
-            return [
-                Finding(
-                    code="stop_in_answer",
-                    task=form.task_name,
-                    form=form.name,
-                    where=form.where("generation_kwargs", "until"),
-                    what=f"the stop string {shorten(stop, 30)} is in the answer of a few-shot example",
-                    example=shorten(written[:80], 100),
-                    hint="choose a stop string that only the layout has",
-                )
-            ]
+            what = f"the stop string {shorten(stop, 30)} is in the answer of a few-shot example"
+            example = shorten(written[:80], 100)
+            return [Finding.of_form(form, "stop_in_answer", form.where(*_UNTIL), what, _OTHER_STOP, example=example)]
     return []
 
 
@@ -372,15 +354,7 @@ def description_findings(prompts: Prompts) -> list[Finding]:
     for key, text in texts.items():
         if text and about_choices(text):
             place = form.where(key) if key == "description" else form.where(*form.config.format_key(key))
-            return [
-                Finding(
-                    code="description_about_choices",
-                    task=form.task_name,
-                    form=prompts.form.name,
-                    where=place,
-                    what="it speaks of choices, and the prompt shows none",
-                    example=shorten(text.strip()[:120], 130),
-                    hint="rewrite it for a prompt without choices",
-                )
-            ]
+            what, hint = "it speaks of choices, and the prompt shows none", "rewrite it for a prompt without choices"
+            example = shorten(text.strip()[:120], 130)
+            return [Finding.of_form(form, "description_about_choices", place, what, hint, example=example)]
     return []

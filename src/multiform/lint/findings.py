@@ -265,6 +265,16 @@ class Finding:
         example = f" ({self.example})" if self.example else ""
         return f"{place}{self.what}{example}; {self.hint} [{self.code}]"
 
+    @classmethod
+    def of_form(cls, form: Form, code: str, where: str | None, what: str, hint: str, **details: Any) -> Finding:
+        """A finding about the prompts of one form."""
+        return cls(code=code, task=form.task_name, form=form.name, where=where, what=what, hint=hint, **details)
+
+    @classmethod
+    def of_task(cls, form: Form, code: str, where: str | None, what: str, hint: str, **details: Any) -> Finding:
+        """A finding that holds for all forms of the form's task."""
+        return cls(code=code, task=form.task_name, where=where, what=what, hint=hint, **details)
+
     def to_dict(self) -> dict[str, Any]:
         """The finding as plain data."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from multiform.errors import ConfigError, UsageError, shorten
 from multiform.fields import Doc
@@ -27,11 +26,6 @@ from multiform.lint.shots import pool_hits, shot_findings
 from multiform.lint.spaces import space_hits
 from multiform.lint.tokens import Tokenizer, token_findings, token_hits
 from multiform.models import Model
-
-
-def task_findings(form: Form, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
-    """The findings about a task and these documents of it."""
-    return [*document_findings(_fields(form), docs), *fewshot_findings(form), *_revision_findings(form)]
 
 
 def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
@@ -109,16 +103,9 @@ def _revision_findings(form: Form) -> list[Finding]:
         return []  # not a dataset of the hub
     if form.config.dataset_kwargs.get("revision") not in (None, "main"):
         return []
-    return [
-        Finding(
-            code="unpinned_revision",
-            task=form.task_name,
-            where=form.where("dataset_path"),
-            what="the dataset's rows are those of the day on which it is downloaded",
-            hint="write dataset_kwargs: {revision: ...} with the hash of a commit",
-            level="info",
-        )
-    ]
+    what = "the dataset's rows are those of the day on which it is downloaded"
+    hint = "write dataset_kwargs: {revision: ...} with the hash of a commit"
+    return [Finding.of_task(form, "unpinned_revision", form.where("dataset_path"), what, hint, level="info")]
 
 
 def fewshot_findings(form: Form) -> list[Finding]:
@@ -135,18 +122,11 @@ def fewshot_findings(form: Form) -> list[Finding]:
     if drawn is None or not dataset.same_rows(drawn, evaluated):
         return []
     other_splits = [split for split in dataset if not dataset.same_rows(split, evaluated)]
-    return [
-        Finding(
-            code="shots_from_evaluated_split",
-            task=form.task_name,
-            where=form.where_stated("fewshot_split", "num_fewshot"),
-            what="few-shot examples are drawn from the documents that are evaluated",
-            example=f"split '{drawn}', of which each document's own is left out",
-            hint=f"set fewshot_split to another one: {', '.join(other_splits)}"
-            if other_splits
-            else "add a split of examples",
-        )
-    ]
+    place = form.where_stated("fewshot_split", "num_fewshot")
+    what = "few-shot examples are drawn from the documents that are evaluated"
+    hint = f"set fewshot_split to another one: {', '.join(other_splits)}" if other_splits else "add a split of examples"
+    example = f"split '{drawn}', of which each document's own is left out"
+    return [Finding.of_task(form, "shots_from_evaluated_split", place, what, hint, example=example)]
 
 
 def answer_base_findings(form: Form) -> list[Finding]:
@@ -154,16 +134,9 @@ def answer_base_findings(form: Form) -> list[Finding]:
     digits = form.renderer.reader.unclear_digits
     if digits is None:
         return []
-    return [
-        Finding(
-            code="answer_base_unclear",
-            task=form.task_name,
-            where=form.where("doc_to_target"),
-            what="answers are digits, and no document shows whether they count from 0 or from 1; they count from 1",
-            example=digits,
-            hint="set answer_base: 0 or 1 in the task",
-        )
-    ]
+    what = "answers are digits, and no document shows whether they count from 0 or from 1; they count from 1"
+    place, hint = form.where("doc_to_target"), "set answer_base: 0 or 1 in the task"
+    return [Finding.of_task(form, "answer_base_unclear", place, what, hint, example=digits)]
 
 
 #: Fewer tokens than this cut off most thoughts.
@@ -194,16 +167,10 @@ def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: 
 def _instruction_findings(model: Model, forms: Sequence[Form]) -> list[Finding]:
     """Formats for chat models, asked of a model without a chat template."""
     meant = [form for form in forms if form.format is not None and form.format.meant_for == "chat"]
+    place, hint = f"model '{model.name}'", "use mcqa or cloze if it is a base model"
+    what = "it has no chat template, and the format gives instructions to a chat model"
     return [
-        Finding(
-            code="instructed_base_model",
-            task=form.task_name,
-            form=form.name,
-            where=f"model '{model.name}'",
-            what="it has no chat template, and the format gives instructions to a chat model",
-            hint="use mcqa or cloze if it is a base model",
-            level="info",
-        )
+        Finding.of_form(form, "instructed_base_model", place, what, hint, level="info")
         for form in meant
         if "instructed_base_model" not in silenced_codes(form)
     ]
@@ -215,29 +182,23 @@ def _thinking_findings(model: Model, form: Form, template: str) -> list[Finding]
     if "think" not in template or is_off:
         return []
     limit, prefix = form.generation_kwargs.get("max_gen_toks"), form.config.gen_prefix
-    place: dict[str, Any] = {"task": form.task_name, "form": form.name, "where": f"model '{model.name}'"}
+    place = f"model '{model.name}'"
     better = "use mcq_cot, or switch thinking off: --model_args enable_thinking=false"
     findings = []
     if prefix:
         what = f"its chat template has thoughts, and the prompt begins the answer with {prefix!r}"
-        findings.append(Finding(code="prefilled_thought", what=what, hint=better, **place))
+        findings.append(Finding.of_form(form, "prefilled_thought", place, what, better))
     if isinstance(limit, int) and limit < _ROOM_TO_THINK:
         what = f"its chat template has thoughts, and completions end at {limit} tokens"
-        findings.append(Finding(code="little_room_to_think", what=what, hint=better, **place))
+        findings.append(Finding.of_form(form, "little_room_to_think", place, what, better))
     return [finding for finding in findings if finding.code not in silenced_codes(form)]
 
 
 def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
     """Whether tasks request decontamination in a run without a corpus."""
+    what, hint = "nothing is decontaminated without a corpus", "give --decontamination_corpus FILE"
     return [
-        Finding(
-            code="no_corpus",
-            task=form.task_name,
-            where=form.where("should_decontaminate"),
-            what="nothing is decontaminated without a corpus",
-            hint="give --decontamination_corpus FILE",
-            level="info",
-        )
+        Finding.of_task(form, "no_corpus", form.where("should_decontaminate"), what, hint, level="info")
         for form in forms
         if form.config.should_decontaminate and "no_corpus" not in silenced_codes(form)
     ]
@@ -249,7 +210,7 @@ def language_findings(form: Form) -> list[Finding]:
     if format is None:
         return []
     if format.language not in (None, ENGLISH):
-        return _untranslated(form, format, local_words(format.language))
+        return _instruction_language_findings(form, format, local_words(format.language))
     if format.language is not None or native in (None, ENGLISH):
         return []
     try:
@@ -261,35 +222,20 @@ def language_findings(form: Form) -> list[Finding]:
         for text in (format.question_prefix, format.answer_prompt, format.instruction)
         if text and text not in (local.question_prefix, local.answer_prompt, local.instruction)
     )
-    return [
-        Finding(
-            code="mixed_languages",
-            task=form.task_name,
-            form=form.name,
-            where=form.where("formats"),
-            what=f"the task is in {local_words(native).name}, and the words of its prompts are English",
-            example=shorten(english),
-            hint=f"select {form.task_name}@{_with_language(form.format_label or format.format_name)}",
-            level="info",
-        )
-    ]
+    what = f"the task is in {local_words(native).name}, and the words of its prompts are English"
+    hint = f"select {form.task_name}@{_with_language(form.format_label or format.format_name)}"
+    place, example = form.where("formats"), shorten(english)
+    return [Finding.of_form(form, "mixed_languages", place, what, hint, example=example, level="info")]
 
 
-def _untranslated(form: Form, format: FormatConfig, words: LocalWords) -> list[Finding]:
+def _instruction_language_findings(form: Form, format: FormatConfig, words: LocalWords) -> list[Finding]:
     """Whether the instruction of a format in another language is still the built-in English one."""
     if not format.instruction or format.instruction != type(format).instruction:
         return []
-    return [
-        Finding(
-            code="mixed_languages",
-            task=form.task_name,
-            form=form.name,
-            where=form.where("formats"),
-            what=f"the words of the format are {words.name}, and its instruction is English: it has no translation",
-            example=shorten(format.instruction),
-            hint="write an instruction of your own in formats, or select mcqa, generate or cot",
-        )
-    ]
+    what = f"the words of the format are {words.name}, and its instruction is English: it has no translation"
+    hint = "write an instruction of your own in formats, or select mcqa, generate or cot"
+    place, example = form.where("formats"), shorten(format.instruction)
+    return [Finding.of_form(form, "mixed_languages", place, what, hint, example=example)]
 
 
 def _with_language(label: str) -> str:
@@ -326,7 +272,8 @@ def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
     rows = list(docs)
     prompts = render(form, rows, template if chat else None)
     name, base = form.name, form.task_name
-    findings = [*task_findings(form, rows), *answer_base_findings(prompts.form)]
+    findings = [*document_findings(_fields(form), rows), *fewshot_findings(form), *_revision_findings(form)]
+    findings += answer_base_findings(prompts.form)
     findings += as_findings(gold_hits(prompts), prompts.total, task=base, form=name)
     findings += choice_findings(prompts)
     findings += reference_findings(form, prompts.samples)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc
@@ -36,7 +37,8 @@ class _Frame:
 
     @classmethod
     def of(cls, beginnings: Sequence[str], ends: Sequence[str]) -> _Frame:
-        return cls(_common(list(map(_one_line, beginnings))), _common([_one_line(end)[::-1] for end in ends])[::-1])
+        backwards = [_one_line(end)[::-1] for end in ends]
+        return cls(commonprefix(list(map(_one_line, beginnings))), commonprefix(backwards)[::-1])  # noqa: RUF071
 
     def lacking(self, texts: Sequence[str]) -> str | None:
         """The part of the frame that none of the texts has."""
@@ -50,20 +52,6 @@ class _Frame:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _common(texts: Sequence[str]) -> str:
-    """The beginning that all texts have in common.
-
-    >>> _common(["Question: 2 + 2?", "Question: why?"])
-    'Question: '
-    """
-    first, last = (
-        min(texts, default=""),
-        max(texts, default=""),
-    )  # whatever these two have in common, those between have as well
-    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    return first[:length]
 
 
 def _is_layout(text: str) -> bool:
@@ -130,16 +118,9 @@ def _one_of(gaps: set[str]) -> str:
 
 
 def _finding(prompts: Prompts, what: str, example: str, key: str = "doc_to_text") -> Finding:
-    form = prompts.form
-    return Finding(
-        code="shots_unlike_question",
-        task=form.task_name,
-        form=prompts.form.name,
-        where=form.where("fewshot_config", key),
-        what=what,
-        example=example,
-        hint="give the examples the fields and delimiters of the question",
-    )
+    form, hint = prompts.form, "give the examples the fields and delimiters of the question"
+    place = form.where("fewshot_config", key)
+    return Finding.of_form(form, "shots_unlike_question", place, what, hint, example=example)
 
 
 def _answers(prompts: Prompts) -> Iterator[Finding]:
@@ -154,15 +135,12 @@ def _answers(prompts: Prompts) -> Iterator[Finding]:
     else:
         return
     if all(wrong):
-        yield Finding(
-            code="shots_show_other_answer",
-            task=form.task_name,
-            form=form.name,
-            where=form.where("fewshot_config", "doc_to_target"),
-            what=problem,
-            example=f"an example: {shorten(prompts.shots[0].answer.content[-60:], 90)}",
-            hint="let fewshot_config.doc_to_target give what is scored",
+        place, hint = (
+            form.where("fewshot_config", "doc_to_target"),
+            "let fewshot_config.doc_to_target give what is scored",
         )
+        example = f"an example: {shorten(prompts.shots[0].answer.content[-60:], 90)}"
+        yield Finding.of_form(form, "shots_show_other_answer", place, problem, hint, example=example)
 
 
 def _is_no_choice(renderer: Renderer, shot: Shot) -> bool:

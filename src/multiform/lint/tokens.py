@@ -15,7 +15,7 @@ from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 if TYPE_CHECKING:  # a tokenizer is only needed if one is named
     from multiform.models.tokenizer import Encoder
-    from multiform.models.torch.plan import Tokens
+    from multiform.models.torch.tree import Tokens
     from multiform.prompts.prompt import ChatTemplate
 
 #: The keys of a task that messages come from.
@@ -79,16 +79,9 @@ def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
     if len(set(numbers.values())) > 1:
         problem = "answers that all documents share differ in their number of tokens"
         problems["uneven_labels"] = problem, "choose answers of equal length, or score acc_norm"
+    place = form.where("formats" if form.format is not None else "doc_to_choice")
     return [
-        Finding(
-            code=code,
-            task=form.task_name,
-            form=form.name,
-            where=form.where("formats" if form.format is not None else "doc_to_choice"),
-            what=problem,
-            hint=hint,
-            example=f"tokens: {shown}",
-        )
+        Finding.of_form(form, code, place, problem, hint, example=f"tokens: {shown}")
         for code, (problem, hint) in problems.items()
     ]
 

@@ -15,7 +15,7 @@ from multiform.errors import DataError, UsageError, shorten
 from multiform.forms import Form, ScoredSample
 from multiform.requests import Completion
 from multiform.scoring.scorers.ai_judge import AIJudge
-from multiform.statistics.prediction_powered import MIN_LABELS, PoweredMean, powered_mean
+from multiform.statistics.estimates import MIN_LABELS, PoweredMean, powered_mean
 
 logger = logging.getLogger("multiform")
 

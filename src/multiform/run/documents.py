@@ -23,8 +23,8 @@ from multiform.models import Model
 from multiform.models.model import Workload
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import FailedRequest, Instance, Output, Request
-from multiform.run.cost import cost_words, workload_words
 from multiform.run.document_checks import DocumentChecking, detectable_differences, first_prompts
+from multiform.run.limits import cost_words, workload_words
 from multiform.run.options import RunOptions
 from multiform.run.progress import Progress
 from multiform.run.spool import IN_MEMORY, Spool, size_of

@@ -12,10 +12,10 @@ from typing import Any, ParamSpec
 from multiform.lint import model_findings
 from multiform.results import Results
 from multiform.run.checks import check_forms, check_model_fits, check_options
-from multiform.run.cost import Spending
 from multiform.run.document_checks import contaminated_docs, log_findings
 from multiform.run.documents import Documents
 from multiform.run.executors import Executor, open_executor
+from multiform.run.limits import Spending
 from multiform.run.options import RunOptions
 from multiform.run.outcome import interrupts_say, open_results
 from multiform.run.progress import chosen_progress
@@ -161,4 +161,8 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
                     logs=results.logs,
                     spending=spending,
                 )
-                return results.finish(schedule.run(runner, documents, progress))
+                model.keep_prefixes(options.stops_early or not documents.is_one_chunk)
+                try:
+                    return results.finish(schedule.run(runner, documents, progress))
+                finally:
+                    model.keep_prefixes(False)

@@ -20,7 +20,7 @@ from multiform.forms import RunSettings, Task
 from multiform.models import Model, models
 from multiform.run import values
 from multiform.run.executors.cluster import EXECUTORS, ClusterOptions
-from multiform.run.failures import ON_ERROR, ErrorPolicy, OnError
+from multiform.run.limits import ON_ERROR, ErrorPolicy, OnError
 from multiform.run.progress import Progress
 from multiform.run.values import (
     ANYTHING,

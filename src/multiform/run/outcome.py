@@ -21,9 +21,8 @@ from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import judging_entry
 from multiform.results.labels import CALIBRATED, HumanLabels, calibration
 from multiform.results.provenance import described_config, model_name, provenance, usage_entry
-from multiform.run.cost import Spending, dollars
-from multiform.run.failures import failure_summary
 from multiform.run.journal import Journal
+from multiform.run.limits import Spending, dollars, failure_summary
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
 from multiform.run.runner import RunLog, RunOutcome
 from multiform.run.store import Store

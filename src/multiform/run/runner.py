@@ -19,10 +19,9 @@ from multiform.models.model import Usage, Workload
 from multiform.requests import FailedRequest, Instance, Output, Request
 from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
-from multiform.run.cost import Spending, workload_words
 from multiform.run.documents import PendingSample
 from multiform.run.executors import Executor, LocalExecutor, Unit, responses, units
-from multiform.run.failures import ErrorPolicy
+from multiform.run.limits import ErrorPolicy, Spending, workload_words
 from multiform.run.progress import Progress, WatchingProgress
 from multiform.run.spool import ScoredSamples
 from multiform.run.status import RunningScore, RunStatus

@@ -17,7 +17,7 @@ from multiform.models.model import Usage
 from multiform.results.groups import FormStop, TaskStops
 from multiform.results.values import FailedDoc
 from multiform.run.documents import PendingSample, RenderedSamples
-from multiform.run.failures import ErrorPolicy
+from multiform.run.limits import ErrorPolicy
 from multiform.run.progress import Progress, Silent, WatchingProgress
 from multiform.run.runner import Runner, RunOutcome
 from multiform.run.spool import ScoredSamples

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from math import factorial
 from pathlib import Path
@@ -207,13 +208,12 @@ def with_orders(nodes: Sequence[Node], design: Design, settings: RunSettings, mi
             raise UsageError(message, where="--choice_order", hint="leave out the flag, or the order after the @")
     if design.choice_order == "original":
         return list(nodes)
-    alone = [node for node in nodes if not all(_shows_choices(config) for config in _tasks(node))]
-    _check_some(nodes, alone, "--choice_order", "does not show choices whose order can change")
-    varied: list[Node] = []
-    for node in nodes:
-        orders = [] if node in alone else _orders(node, str(design.choice_order), settings, mirror)
-        varied += [relabel(node, order=order) for order in orders] or [node]
-    return varied
+
+    def orders(node: Node) -> list[dict[str, str]]:
+        return [{"order": order} for order in _orders(node, str(design.choice_order), settings, mirror)]
+
+    lacks = "does not show choices whose order can change"
+    return _multiply(nodes, "--choice_order", orders, _shows_choices, lacks)
 
 
 def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> list[Node]:
@@ -224,27 +224,38 @@ def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> 
         if config.fewshot_draw:
             message = f"'{config.form_name}' has a draw of examples already"
             raise UsageError(message, where="--fewshot_draws", hint="leave out the flag, or the draw after the @")
-    alone = [node for node in nodes if not all(_draws_shots(config, settings) for config in _tasks(node))]
-    _check_some(nodes, alone, "--fewshot_draws", "has no few-shot examples that are drawn at random")
-    draws = range(design.fewshot_draws)
-    return [
-        variant
-        for node in nodes
-        for variant in ([node] if node in alone else [relabel(node, draw=str(draw)) for draw in draws])
-    ]
+    draws = [{"draw": str(draw)} for draw in range(design.fewshot_draws)]
+    lacks = "has no few-shot examples that are drawn at random"
+    return _multiply(nodes, "--fewshot_draws", lambda _: draws, partial(_draws_shots, settings=settings), lacks)
 
 
 def with_budgets(nodes: Sequence[Node], design: Design) -> list[Node]:
     """The nodes with each thinking budget; a node under which the model writes nothing is kept once."""
     if not design.thinking_budgets:
         return list(nodes)
-    alone = [node for node in nodes if not all(_may_think(config) for config in _tasks(node))]
-    _check_some(nodes, alone, "--thinking_budget", "has no format under which a model may think")
-    return [
-        variant
-        for node in nodes
-        for variant in ([node] if node in alone else [relabel(node, budget=str(n)) for n in design.thinking_budgets])
-    ]
+    budgets = [{"budget": str(budget)} for budget in design.thinking_budgets]
+    lacks = "has no format under which a model may think"
+    return _multiply(nodes, "--thinking_budget", lambda _: budgets, _may_think, lacks)
+
+
+def _multiply(
+    nodes: Sequence[Node],
+    flag: str,
+    variations: Callable[[Node], Sequence[Mapping[str, str]]],
+    applies: Callable[[TaskConfig], bool],
+    lacks: str,
+) -> list[Node]:
+    """The nodes under each of their variations; one with a task to which `flag` does not apply is kept once.
+
+    A flag that applies to no node is refused; `lacks` says why.
+    """
+    alone = [node for node in nodes if not all(map(applies, _tasks(node)))]
+    if len(alone) == len(nodes):
+        raise UsageError(f"'{node_name(alone[0])}' {lacks}", where=flag, hint="leave the flag out")
+    for node in alone:
+        logger.warning("%s: '%s' %s, so that it runs only once", flag, node_name(node), lacks)
+    varied = [[] if node in alone else [relabel(node, **choices) for choices in variations(node)] for node in nodes]
+    return [variant for node, variants in zip(nodes, varied, strict=True) for variant in variants or [node]]
 
 
 def _may_think(config: TaskConfig) -> bool:
@@ -300,14 +311,6 @@ def _draws_shots(config: TaskConfig, settings: RunSettings) -> bool:
     shots = form.fewshot
     drawn = shots.sampler != "first_n" and shots.fewshot_indices is None and shots.fewshot_rows is None
     return form.num_fewshot > 0 and drawn
-
-
-def _check_some(nodes: Sequence[Node], alone: Sequence[Node], flag: str, why: str) -> None:
-    """Refuse an option that has an effect on no form of the run; warn about forms without one."""
-    if len(alone) == len(nodes):
-        raise UsageError(f"'{node_name(alone[0])}' {why}", where=flag, hint="leave the flag out")
-    for node in alone:
-        logger.warning("%s: '%s' %s, so that it runs only once", flag, node_name(node), why)
 
 
 def _tasks(node: Node) -> Iterator[TaskConfig]:

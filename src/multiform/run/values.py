@@ -81,16 +81,26 @@ def number(text: str) -> float:
         return math.nan
 
 
-def number_reader(is_valid: Callable[[float], bool], expected: str, hint: str) -> Reader:
-    """A reader of numbers; `hint` has ``FLAG`` where the name of the flag goes."""
+def number_type(
+    is_valid: Callable[[float], bool],
+    *,
+    expected: str,
+    hint: str,
+    example: str = "",
+    read_expected: str | None = None,
+    metavar: str | None = None,
+) -> ValueType:
+    """Numbers that fit a condition; `hint` is that of a flag, with ``FLAG`` where its name goes."""
 
     def parse(text: str, flag: str) -> float:
         value = number(text)
         if not is_valid(value):
-            raise UsageError(f"expected {expected}, got {shorten(text)}", where=flag, hint=hint.replace("FLAG", flag))
+            message = f"expected {read_expected or expected}, got {shorten(text)}"
+            raise UsageError(message, where=flag, hint=hint.replace("FLAG", flag))
         return value
 
-    return parse
+    accepts = lambda value: _is_number(value) and is_valid(value)  # noqa: E731
+    return ValueType(accepts=accepts, expected=expected, example=example, read=parse, metavar=metavar)
 
 
 def count(least: int = 0, example: int = 5) -> ValueType:
@@ -235,44 +245,34 @@ SAMPLE = ValueType(
     expected="first, random, stratified or stratified:COLUMN",
     example="'random'",
 )
-LIMIT = ValueType(
-    accepts=lambda value: _is_share_or_count(value) and value > 0,
+LIMIT = number_type(
+    lambda value: _is_share_or_count(value) and value > 0,
     expected="a whole number of documents or a fraction below 1",
     example="100",
-    read=number_reader(
-        lambda value: _is_share_or_count(value) and value > 0,
-        "a whole number of 1 or more, or a fraction below 1",
-        "give e.g. FLAG 100 or FLAG 0.1",
-    ),
+    read_expected="a whole number of 1 or more, or a fraction below 1",
+    hint="give e.g. FLAG 100 or FLAG 0.1",
     metavar="N",
 )
-MAX_FAILURES = ValueType(
-    accepts=_is_share_or_count,
+MAX_FAILURES = number_type(
+    _is_share_or_count,
     expected="a whole number of documents or a share below 1",
     example="10 or max_failures=0.05",
-    read=number_reader(
-        _is_share_or_count,
-        "a whole number of 0 or more, or a share below 1",
-        "give e.g. FLAG 10 or FLAG 0.05",
-    ),
+    read_expected="a whole number of 0 or more, or a share below 1",
+    hint="give e.g. FLAG 10 or FLAG 0.05",
     metavar="N",
 )
-DOLLARS = ValueType(
-    accepts=lambda value: _is_number(value) and 0 < value < float("inf"),
+DOLLARS = number_type(
+    lambda value: 0 < value < math.inf,
     expected="a number above 0",
     example="5 for five US dollars",
-    read=number_reader(lambda value: 0 < value < float("inf"), "a number above 0", "give e.g. FLAG 5"),
+    hint="give e.g. FLAG 5",
     metavar="USD",
 )
-HALF_WIDTH = ValueType(
-    accepts=lambda value: _is_number(value) and 0 < value < 0.5,
+HALF_WIDTH = number_type(
+    lambda value: 0 < value < 0.5,
     expected="a number between 0 and 0.5",
     example="0.02 for an interval of ± 0.02",
-    read=number_reader(
-        lambda value: 0 < value < 0.5,
-        "a number between 0 and 0.5",
-        "give e.g. FLAG 0.02 for an interval of plus or minus 0.02",
-    ),
+    hint="give e.g. FLAG 0.02 for an interval of plus or minus 0.02",
     metavar="WIDTH",
 )
 BATCH_SIZE = ValueType(
@@ -326,10 +326,6 @@ LANGUAGES = ValueType(
 )
 
 
-def _is_budget(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 def _read_budgets(text: str, flag: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
@@ -339,7 +335,7 @@ def _read_budgets(text: str, flag: str) -> list[int]:
 
 
 BUDGETS = ValueType(
-    accepts=lambda value: isinstance(value, list | tuple) and bool(value) and all(map(_is_budget, value)),
+    accepts=lambda value: isinstance(value, list | tuple) and bool(value) and all(map(COUNT.accepts, value)),
     expected="a list of numbers of tokens, 0 for no thinking",
     example="[0, 1024]",
     read=_read_budgets,

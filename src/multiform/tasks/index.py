@@ -1,23 +1,18 @@
-"""The index of task files: the tasks, groups and tags that folders define.
-
-A folder's index is cached in one file, which is replaced as a whole; files that have not changed are not read again.
-"""
+"""The index of task files: the tasks, groups and tags that folders define."""
 
 from __future__ import annotations
 
 import logging
-import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import ConfigError, UsageError, shorten
 from multiform.registry import entry_points_of, package_of
-from multiform.tasks.index_cache import UNSURE, FolderIndex, Kind, Record, load, safe_stamp, save, scan, stamp_of
+from multiform.tasks.index_cache import Kind, read_folder
 
 if TYPE_CHECKING:
     from multiform.tasks.python_tasks import TaskClass
@@ -144,8 +139,6 @@ class Index:
         return {tag: sorted(names[tag]) for tag in sorted(names)}
 
 
-#: Reading a folder of fewer files takes no longer than reading its cached index.
-_WORTH_CACHING = 50
 _MESSAGES = 10
 
 
@@ -170,35 +163,6 @@ def build_index(folders: Iterable[Path]) -> Index:
     return Index(entries, broken)
 
 
-def read_folder(folder: Path) -> tuple[dict[str, Record], dict[str, ConfigError]]:
-    """The records of a folder's task files, sorted by name, and the errors of those that are broken.
-
-    Only files that are broken, or changed since the last run, are read.
-    """
-    root = os.path.realpath(folder)
-    started = time.time_ns()
-    files = scan(root)
-    cached = load(root) if len(files) >= _WORTH_CACHING else FolderIndex()
-    changed = {file for file, stamp in cached.included.items() if stamp_of(os.path.join(root, file)) != stamp}
-    valid = {
-        file: record
-        for file, record in cached.files.items()
-        if files.get(file) == record.stamp and not (changed and changed.intersection(record.included))
-    }
-    if len(valid) == len(files):
-        return valid, {}
-    from multiform.tasks.outline import read_files  # only now, as the cached index is mostly up to date
-
-    new, broken = read_files(root, {file: stamp for file, stamp in files.items() if file not in valid})
-    unchanged = {file: stamp for file, stamp in cached.included.items() if file not in changed}
-    unsure = {file: UNSURE for file, stamp in new.included.items() if unchanged.get(file, stamp) != stamp}
-    known = {**valid, **new.files}
-    records = {file: known[file] for file in files if file in known}
-    if new.files and len(files) >= _WORTH_CACHING:
-        _save_index(root, FolderIndex(records, {**unchanged, **new.included, **unsure}), started)
-    return records, broken
-
-
 def warn_of(messages: Sequence[str]) -> None:
     """Log the messages as warnings; of more than ten, only the first five."""
     shown = messages if len(messages) <= _MESSAGES else messages[: _MESSAGES // 2]
@@ -208,21 +172,3 @@ def warn_of(messages: Sequence[str]) -> None:
         logger.debug("%s", message)
     if len(messages) > len(shown):
         logger.warning("and %d more of this kind: --verbosity DEBUG shows them", len(messages) - len(shown))
-
-
-def _save_index(root: str, index: FolderIndex, started: int) -> None:
-    ended = time.time_ns()
-    files = {
-        file: record._replace(stamp=safe_stamp(record.stamp, started, ended)) for file, record in index.files.items()
-    }
-    used = {name for record in files.values() for name in record.included}
-    included = {file: safe_stamp(stamp, started, ended) for file, stamp in index.included.items() if file in used}
-    try:
-        save(root, FolderIndex(files, included))
-    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
-        _warn_once(f"the index of task files cannot be cached: {error}; set MULTIFORM_CACHE to a folder of yours")
-
-
-@cache
-def _warn_once(message: str) -> None:
-    logger.warning("%s", message)

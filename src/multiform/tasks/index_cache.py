@@ -1,6 +1,6 @@
-"""The cached index of a task folder: what each of its files defines, by the file's stamp.
+"""The index of a task folder: the names that each of its files defines, by the file's stamp.
 
-There is one file for each folder, which is replaced as a whole.
+It is cached in one file for each folder, which is replaced as a whole; files that have not changed are not read again.
 """
 
 from __future__ import annotations
@@ -8,15 +8,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import stat
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from multiform.errors import ConfigError, reason, shorten
 from multiform.paths import cache_root, replace_file
+from multiform.tasks.source import StatedKeys, display
+
+logger = logging.getLogger("multiform")
 
 #: The size of a file and when it was last written, in nanoseconds.
 Stamp = tuple[int, int]
@@ -25,6 +32,8 @@ ABSENT: Stamp = (-1, 0)
 UNSURE: Stamp = (-2, 0)
 _ENDINGS = (".yaml", ".py")
 _IGNORED = ("__pycache__", ".ipynb_checkpoints")
+#: Reading a folder of fewer files takes no longer than reading its cached index.
+_WORTH_CACHING = 50
 #: The resolution of the coarsest file system clock, in nanoseconds: two writes within it may have the same time.
 _TICK = 2_000_000_000
 
@@ -168,3 +177,118 @@ def _unpack(content: dict[str, Any]) -> FolderIndex:
             names=tuple(Name(name, kind, tuple(tags), *rest) for name, kind, tags, *rest in names)
         )
     return FolderIndex(files, {file: (size, time) for file, (size, time) in content["included"].items()})
+
+
+def read_folder(folder: Path) -> tuple[dict[str, Record], dict[str, ConfigError]]:
+    """The records of a folder's task files, sorted by name, and the errors of those that are broken.
+
+    Only files that are broken, or changed since the last run, are read.
+    """
+    root = os.path.realpath(folder)
+    started = time.time_ns()
+    files = scan(root)
+    cached = load(root) if len(files) >= _WORTH_CACHING else FolderIndex()
+    changed = {file for file, stamp in cached.included.items() if stamp_of(os.path.join(root, file)) != stamp}
+    valid = {
+        file: record
+        for file, record in cached.files.items()
+        if files.get(file) == record.stamp and not (changed and changed.intersection(record.included))
+    }
+    if len(valid) == len(files):
+        return valid, {}
+    new, broken = _read_files(root, {file: stamp for file, stamp in files.items() if file not in valid})
+    unchanged = {file: stamp for file, stamp in cached.included.items() if file not in changed}
+    unsure = {file: UNSURE for file, stamp in new.included.items() if unchanged.get(file, stamp) != stamp}
+    known = {**valid, **new.files}
+    records = {file: known[file] for file in files if file in known}
+    if new.files and len(files) >= _WORTH_CACHING:
+        _save_index(root, FolderIndex(records, {**unchanged, **new.included, **unsure}), started)
+    return records, broken
+
+
+def _save_index(root: str, index: FolderIndex, started: int) -> None:
+    ended = time.time_ns()
+    files = {
+        file: record._replace(stamp=safe_stamp(record.stamp, started, ended)) for file, record in index.files.items()
+    }
+    used = {name for record in files.values() for name in record.included}
+    included = {file: safe_stamp(stamp, started, ended) for file, stamp in index.included.items() if file in used}
+    try:
+        save(root, FolderIndex(files, included))
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+        _warn_once(f"the index of task files cannot be cached: {error}; set MULTIFORM_CACHE to a folder of yours")
+
+
+@cache
+def _warn_once(message: str) -> None:
+    logger.warning("%s", message)
+
+
+#: The keys of a group with subsets that the names of its tasks depend on.
+_OF_FAMILY = ("group", "task", "subsets", "metadata")
+
+
+def _read_files(root: str, files: Mapping[str, Stamp]) -> tuple[FolderIndex, dict[str, ConfigError]]:
+    """Read files of a folder, which are given with their stamps; also returns the errors of those that are broken."""
+    from multiform.tasks.yaml import read_yaml  # here and below: the cached index is mostly up to date
+
+    index = FolderIndex()
+    broken: dict[str, ConfigError] = {}
+    for file, stamp in files.items():
+        path = Path(root, file)
+        included: dict[Path, StatedKeys] = {}
+        try:
+            names = _classes(path) if file.endswith(".py") else _names(read_yaml(path, included))
+        except ConfigError as error:
+            broken[file] = error
+        except (RecursionError, MemoryError) as error:
+            broken[file] = ConfigError(f"cannot be read: {reason(error)}", where=display(path), hint="make it simpler")
+        else:
+            watched = [str(target).removeprefix(root + os.sep) for target in included]
+            index.included.update({name: stamp_of(os.path.join(root, name)) for name in watched})
+            if os.access(path, os.R_OK):  # rights may change, and leave the stamp as it is
+                index.files[file] = Record(stamp, names, tuple(watched))
+    return index, broken
+
+
+def _names(stated: StatedKeys) -> tuple[Name, ...]:
+    """What a file defines; one that is only there to be included defines nothing."""
+    keys = stated.data
+    kind: Kind = "group" if "group" in keys and "class" not in keys else "task"
+    name, tags = keys.get(kind), keys.get("tag") or ()
+    if name is None or name == "" or (kind == "task" and isinstance(name, list)):
+        return ()
+    if not isinstance(name, str):
+        hint = f"write {kind}: '{name}' if it is one"
+        if isinstance(name, list):
+            hint = f"write tag: {shorten(name)} for what several tasks have in common"
+        raise ConfigError(f"expected a name, got {shorten(name)}", where=_place(stated, kind), hint=hint)
+    if not isinstance(tags, str | list | tuple):
+        message = f"expected a tag or a list of them, got {shorten(tags)}"
+        raise ConfigError(message, where=_place(stated, "tag"), hint="write e.g. tag: [science, english]")
+    words = (tags,) if isinstance(tags, str) else tuple(map(str, tags))
+    named = Name(name if kind == "group" else name.partition("@")[0], kind, words, about=_about(keys))
+    if kind == "task" or not keys.get("subsets"):
+        return (named,)
+    from multiform.tasks.group import subset_tasks
+
+    tasks = subset_tasks(StatedKeys({key: keys[key] for key in _OF_FAMILY if key in keys}, stated.source))
+    return (named, *(Name(task, "task", family=name, about=_about(tasks[task].data)) for task in tasks))
+
+
+def _place(stated: StatedKeys, key: str) -> str:
+    assert stated.source is not None
+    return f"{stated.source.at(key)}: {key}"
+
+
+def _about(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """What the metadata says of a task, of the keys that are listed."""
+    metadata = keys.get("metadata")
+    return {key: metadata[key] for key in ABOUT if key in metadata} if isinstance(metadata, dict) else {}
+
+
+def _classes(path: Path) -> tuple[Name, ...]:
+    """The task classes of a Python file, which is read but not run."""
+    from multiform.tasks.python_tasks import task_classes_in
+
+    return tuple(Name(kind.name, "task", (), kind.attribute, kind.line) for kind in task_classes_in(path))

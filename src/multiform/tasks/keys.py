@@ -15,7 +15,7 @@ from multiform.errors import ConfigError, running, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FormatConfig, OutputType, TemplateConfig
 from multiform.requests import GENERATION_ALIASES, resolved_names
-from multiform.tasks.check import check_keys, check_values, has_type
+from multiform.tasks.source import check_keys, check_values, has_type
 
 logger = logging.getLogger("multiform")
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.select import format_table
-from multiform.tasks.check import check_keys
-from multiform.tasks.source import Source, StatedKeys
+from multiform.tasks.source import Source, StatedKeys, check_keys
 from multiform.tasks.yaml import read_own
 
 #: The folder of protocols in the library and in each folder of `--include_path`.
@@ -40,8 +39,8 @@ class Protocol:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path) -> Protocol:
-        """Read the file of a protocol."""
+    def from_file(cls, path: Path) -> Protocol:
+        """The protocol that a file describes."""
         stated = read_own(path)
         data, place = stated.data, stated.where
         check_keys("a protocol", _KEYS, data, place)
@@ -119,7 +118,7 @@ def _read_unchecked(stated: Any, tasks: Sequence[str], place: Callable[..., str 
 def read_protocols(folders: Iterable[Path]) -> dict[str, Protocol]:
     """The protocols in these folders by name; those of later folders replace earlier ones of the same name."""
     files = [file for folder in folders for file in sorted((folder / FOLDER).glob("*.yaml"))]
-    return {protocol.name: protocol for protocol in map(Protocol.read, files)}
+    return {protocol.name: protocol for protocol in map(Protocol.from_file, files)}
 
 
 def add_entry(stated: StatedKeys, label: str | None, protocols: Mapping[str, Protocol]) -> StatedKeys:

@@ -16,13 +16,13 @@ from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
 from multiform.formats.compile import check_raw
 from multiform.formats.dialects.template_factory import wrap_mapping
-from multiform.formats.infer import DescriptionWithoutChoices, Recovered, Refused, TaskFields, infer, without_choices
+from multiform.formats.infer import Recovered, Refused, TaskFields, infer
+from multiform.formats.infer.words import DescriptionWithoutChoices, without_choices
 from multiform.formats.perturbation import Perturbation, perturb_field
 from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
 from multiform.prompts.template import compile_template
-from multiform.tasks.check import check_values
 from multiform.tasks.keys import FewshotConfig, TaskKeys, default_keys, generation_defaults
-from multiform.tasks.source import StatedKeys
+from multiform.tasks.source import StatedKeys, check_values
 
 Values = dict[str, Any]
 #: Turns a path of keys into the place that a message names.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from multiform import BaseTask, FormatConfig, TaskConfig
 from multiform.fields import Field
 from multiform.formats import dialect_names, formats, template_of
-from multiform.formats.dialects.convert import write_format
+from multiform.formats.dialects import write_format
 from multiform.formats.dialects.styler import style_from
 from multiform.formats.dialects.template_factory import template_from
 

@@ -31,7 +31,7 @@ from multiform.formats.dialects.styler import (
     format_mc_prompt,
     shuffle_correct_with_distractors,
 )
-from multiform.formats.language import language_words
+from multiform.formats.localization import language_words
 
 QUESTION, CHOICES = "What is the capital of France?", ["Berlin", "Paris", "London"]
 

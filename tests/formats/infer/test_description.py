@@ -8,7 +8,7 @@ import pytest
 
 from multiform import ConfigError, Task, TaskConfig, evaluate
 from multiform.cli.main import main
-from multiform.formats.infer import without_choices
+from multiform.formats.infer.words import without_choices
 
 DOC = {"question": "Q1?", "choices": ["x", "y"], "answer": 1, "subject": "maths"}
 MMLU = "The following are multiple choice questions (with answers) about {{subject}}.\n\n"

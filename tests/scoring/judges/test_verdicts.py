@@ -11,7 +11,7 @@ from multiform.scoring.judges.verdicts import VERDICTS, Scale, VerdictReader, ve
 
 
 def read(text: str, pattern: str, scale: object = None) -> float | None:
-    return VerdictReader(re.compile(pattern), VERDICTS, Scale.of(scale)).read(Completion(text)).value
+    return VerdictReader(re.compile(pattern), VERDICTS, Scale.of(scale)).verdict(Completion(text)).value
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from multiform.tasks import outline as reader
+from multiform.tasks import yaml as reader
 from multiform.tasks.index import Index, build_index
 from multiform.tasks.source import StatedKeys
 from multiform.tasks.yaml import read_yaml

@@ -64,7 +64,7 @@ def get_model(model_name: str) -> type[LM]:
 
         return HFLM
     if model_name not in models:
-        from multiform.cli.lm_eval import INSTEAD
+        from multiform.cli.options import INSTEAD
 
         hint = INSTEAD.get(model_name) or nearest(model_name, models, listed="models")
         with convert_errors(ValueError):

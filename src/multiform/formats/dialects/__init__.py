@@ -1,15 +1,21 @@
-"""The other dialects of formats: `template:` and the stylers of Python tasks, both translated to `FormatConfig`."""
+"""The dialects of formats: `formats:`, and `template:` and the stylers of Python tasks, which are translated to it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
 
 from typing_extensions import Self
 
 from multiform.errors import ConfigError, nearest
 from multiform.formats.base import FormatConfig, formats
+
+DialectName = Literal["formats", "template", "style"]
+DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
+#: The registered format that a format without a name is a variant of.
+_NEAREST = {"labels": "mcqa", "texts": "cloze", "gold": "bpb", "generation": "generate"}
 
 
 class FormatDialect(ABC):
@@ -36,6 +42,10 @@ class FormatDialect(ABC):
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
         """The arguments that construct the object, without default values."""
+
+    @abstractmethod
+    def _task_key(self) -> tuple[str, dict[str, Any]]:
+        """The key of a task file that it is written under, and what names its class there."""
 
     @classmethod
     def _title(cls) -> str:
@@ -65,21 +75,25 @@ class FormatDialect(ABC):
     @classmethod
     def from_format(cls, format: FormatConfig) -> tuple[Self, list[str]]:
         """The template or styler for a format, and messages about what of the format it cannot express."""
-        lost: list[str] = []
-        kind: dict[str, Any] = {}
-        name = format.format_name
-        if name in formats and formats.get(name) is type(format):
-            kind = {"type": name}
-        elif type(format) is not FormatConfig:
-            lost.append(
-                f"the class {type(format).__name__} is not registered: its code (such as `until`) is left behind"
-            )
+        kind = {"type": format.format_name} if _is_registered(format) else {}
         words = cls.words(format)
-        values, known = format.to_dict(), {"language": None, **cls(**words)._overlay(kind).to_dict()}
-        for key in values.keys() - known.keys():
-            lost.append(f"{key} is a field of {type(format).__name__} alone")
-        more = {key: value for key, value in values.items() if key in known and value != known[key]}
-        return cls(**words, format={**kind, **more}), lost  # type: ignore[call-arg]
+        changed, lost = _changes(format, cls(**words)._overlay(kind))
+        return cls(**words, format={**kind, **changed}), lost  # type: ignore[call-arg]
+
+
+def _is_registered(format: FormatConfig) -> bool:
+    """Whether the class of a format is the one that its name stands for."""
+    return format.format_name in formats and formats.get(format.format_name) is type(format)
+
+
+def _changes(format: FormatConfig, base: FormatConfig) -> tuple[dict[str, Any], list[str]]:
+    """The fields of a format that another one has otherwise, and messages about what the other one cannot have."""
+    values, known = format.to_dict(), {"language": None, **base.to_dict()}  # it is left out if a format has none
+    lost = []
+    if not _is_registered(format) and type(format) is not FormatConfig:
+        lost = [f"the class {type(format).__name__} is not registered: its code (such as `until`) is left behind"]
+    lost += [f"{key} is a field of {type(format).__name__} alone" for key in values if key not in known]
+    return {key: value for key, value in values.items() if key in known and value != known[key]}, lost
 
 
 def _format_class(name: Any) -> type[FormatConfig]:
@@ -91,3 +105,43 @@ def _format_class(name: Any) -> type[FormatConfig]:
         raise ConfigError(f"unknown format '{name}'", where="format.type", hint=hint)
     entry: Any = formats.get(name)
     return entry if isinstance(entry, type) else type(entry())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFormat:
+    """A format as one dialect writes it, and what differs from the format."""
+
+    dialect: DialectName
+    #: The key of a task file and its value.
+    key: str
+    value: Any
+    #: The Python class and its arguments.
+    kind: str
+    arguments: Mapping[str, Any]
+    differences: tuple[str, ...] = ()
+
+    def python(self) -> str:
+        """The Python expression that constructs it.
+
+        >>> write_format(FormatConfig.by_name("mcqa", {"question_prefix": "Q: "}), "formats").python()
+        "MCQAFormat(question_prefix='Q: ')"
+        """
+        return f"{self.kind}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
+
+
+#: The template or styler for a format, and what it cannot express; the modules of both add theirs.
+translators: dict[DialectName, Callable[[FormatConfig], tuple[FormatDialect, list[str]]]] = {}
+
+
+def write_format(format: FormatConfig, dialect: DialectName) -> WrittenFormat:
+    """A format as a dialect writes it."""
+    if dialect in translators:
+        translated, lost = translators[dialect](format)
+        (key, named), arguments, kind = translated._task_key(), translated.arguments(), type(translated).__name__
+        value: Any = {**named, **arguments}
+    else:
+        format_class = type(format) if _is_registered(format) else formats.get(_NEAREST[format.scored])
+        arguments, lost = _changes(format, format_class())
+        key, kind, name = "formats", format_class.__name__, format_class.format_name
+        value = {"type": name, **arguments} if arguments else name
+    return WrittenFormat(dialect=dialect, key=key, value=value, kind=kind, arguments=arguments, differences=tuple(lost))

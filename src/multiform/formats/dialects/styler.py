@@ -17,7 +17,7 @@ from multiform.calls import accepted_arguments, overridden_methods
 from multiform.errors import ConfigError, DataError, UsageError, nearest, shorten
 from multiform.formats.base import FormatConfig, dialect_names, written_answer
 from multiform.formats.compile import FieldMapping, bind_field, compile_format
-from multiform.formats.dialects import FormatDialect
+from multiform.formats.dialects import FormatDialect, translators
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     AccuracyLoglikelihood,
@@ -25,7 +25,7 @@ from multiform.formats.dialects.metric_classes import (
     BitsPerByteLoglikelihood,
     metric_specs,
 )
-from multiform.formats.language import Language, language_of, language_words
+from multiform.formats.localization import Language, language_of, language_words
 from multiform.labels import LabelSpec, label_list
 from multiform.prompts.template import has_markup
 
@@ -148,6 +148,9 @@ class FormatStyler(TaskStyler, FormatDialect):
         defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
         values = {name: getattr(self, "_cue_text" if name == "cue_text" else name) for name in defaults}
         return {k: v for k, v in values.items() if v != defaults[k] and not (k == "format" and not v)}
+
+    def _task_key(self) -> tuple[str, dict[str, Any]]:
+        return "formats", {"type": type(self).__name__}
 
     def to_format(self) -> FormatConfig | None:
         definers = overridden_methods(type(self), FormatStyler, self._METHODS).values()
@@ -334,6 +337,9 @@ _BY_SCORED: dict[str, type[FormatStyler]] = {
 def style_from(format: FormatConfig) -> tuple[FormatStyler, list[str]]:
     """The styler for a format, and messages about what of the format it cannot express."""
     return _BY_SCORED[format.scored].from_format(format)
+
+
+translators["style"] = style_from
 
 
 def _dialect(kind: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatConfig]:

@@ -117,6 +117,9 @@ class FormatTemplate(TemplateConfig, FormatDialect):
     def _title(cls) -> str:
         return f"template '{cls.template_type}'"
 
+    def _task_key(self) -> tuple[str, dict[str, Any]]:
+        return "template", {"template_type": self.template_type}
+
     def to_format(self) -> FormatConfig | None:
         """The equivalent format; None if a subclass writes the prompts or choices itself."""
         has_code = _writes_itself(type(self)) or overridden_methods(type(self), FormatTemplate, _WRAPPERS)

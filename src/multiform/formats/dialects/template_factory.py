@@ -10,6 +10,7 @@ from multiform.errors import ConfigError, nearest, shorten
 from multiform.fields import Doc, FieldSpec, process_field
 from multiform.formats.base import FormatConfig, OutputType, dialect_names
 from multiform.formats.compile import FieldMapping, bind_field, check_raw, compile_format
+from multiform.formats.dialects import translators
 from multiform.formats.dialects.template import (
     ClozeTemplateConfig,
     FormatTemplate,
@@ -109,6 +110,9 @@ def template_from(format: FormatConfig) -> tuple[FormatTemplate, list[str]]:
     labelled = format.choice_labels is not None and format.scored in ("labels", "generation")
     kind: type[FormatTemplate] = MCQTemplateConfig if labelled else ClozeTemplateConfig
     return kind.from_format(format)
+
+
+translators["template"] = template_from
 
 
 def _build(kind: type[TemplateConfig], values: Mapping[str, Any], name: str) -> TemplateConfig:

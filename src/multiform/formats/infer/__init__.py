@@ -1,19 +1,339 @@
-"""Infer the raw question, choices and answer of a task whose `doc_to_text` is a finished prompt."""
+"""Recover the raw mapping of a task whose `doc_to_text` is a finished prompt, where that is certain."""
 
-from multiform.formats.infer.document import ADD_CHOICES, problem, shown
-from multiform.formats.infer.infer import Recovered, Refused, TaskFields, infer, infer_task
-from multiform.formats.infer.words import DescriptionWithoutChoices, about_choices, without_choices
+from __future__ import annotations
 
-__all__ = [
-    "ADD_CHOICES",
-    "DescriptionWithoutChoices",
-    "Recovered",
-    "Refused",
-    "TaskFields",
-    "about_choices",
-    "infer",
-    "infer_task",
-    "problem",
-    "shown",
-    "without_choices",
-]
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from multiform.errors import ConfigError, DataError
+from multiform.fields import Doc, Field, FieldSpec
+from multiform.formats.compile import FieldMapping
+from multiform.formats.dialects.styler import shuffle_correct_with_distractors
+from multiform.formats.infer.document import ADD, ADD_CHOICES, PromptAnswer, PromptChoices, PromptQuestion, shown
+from multiform.formats.infer.layout import (
+    NoQuestionError,
+    Options,
+    UnclearLayoutError,
+    indexed_list,
+    read_layout,
+)
+from multiform.formats.infer.parts import Text, Value, template_parts
+from multiform.labels import label_list
+from multiform.prompts.filters import choice_list
+from multiform.prompts.template import has_markup
+
+How = Literal["raw", "template", "documents"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """The raw mapping behind a prompt, and how it was recovered."""
+
+    mapping: FieldMapping
+    #: "raw" where the fields were raw already, "template" or "documents" for what they were recovered from.
+    how: How
+    #: Texts of the prompt that are not part of the mapping.
+    left_out: tuple[str, ...] = ()
+    #: Whether the choices are shuffled in each document.
+    spread: bool = False
+
+    def description(self) -> str:
+        """A sentence for the log."""
+        if self.how == "documents":
+            return "question and choices are read back out of each document's prompt"
+        raw = self.mapping
+        choices = raw.choices.choices if isinstance(raw.choices, SpreadChoices) else raw.choices
+        answer = raw.answer.index if isinstance(raw.answer, SpreadAnswer) else raw.answer
+        fields = {"question": raw.question, "choices": choices, "answer": answer}
+        recovered = ", ".join(f"{name} {_one_line(shown(spec))}" for name, spec in fields.items() if spec is not None)
+        note = f"; left out {', '.join(map(repr, self.left_out))}" if self.left_out else ""
+        spread = "; the right choice always had the same place, so each document has an order of its own"
+        return f"doc_to_text is a prompt; recovered {recovered}{note}{spread if self.spread else ''}"
+
+    def spread_out(self) -> Recovered:
+        """The same mapping with choices shuffled in each document, where the gold choice always has the same index.
+
+        Without that, a format that shows the choices would let a model find the gold one by its label alone.
+        """
+        index, choices, question = self.mapping.answer, self.mapping.choices, self.mapping.question
+        if not isinstance(index, int) or choices is None:
+            return self
+        spread = FieldMapping(question, SpreadChoices(question, choices, index), SpreadAnswer(question, choices, index))
+        return replace(self, mapping=spread, spread=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why no raw mapping can be recovered."""
+
+    #: The field that stands in the way.
+    key: Literal["doc_to_text", "doc_to_choice", "doc_to_target"]
+    #: The reason in a few words, the same for all tasks that have it.
+    reason: str
+    what: str
+    hint: str
+
+    def error(self, where: str | None) -> ConfigError:
+        """The refusal as an error at the place of the field."""
+        return ConfigError(self.what, where=where, hint=self.hint)
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", "\\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """A question and its choices, of which the gold one has the same index in all documents."""
+
+    question: FieldSpec
+    choices: FieldSpec
+    index: int
+
+    def _order(self, doc: Doc) -> tuple[list[str], int]:
+        choices = [str(choice) for choice in choice_list(Field.of(self.choices).value(doc))]
+        if not 0 <= self.index < len(choices):
+            message = f"doc_to_target is {self.index}, and there are {len(choices)} choices"
+            raise DataError(message, hint="check doc_to_target")
+        others = [choice for place, choice in enumerate(choices) if place != self.index]
+        seed = str(Field.of(self.question).value(doc))
+        return shuffle_correct_with_distractors(choices[self.index], others, seed)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.choices}, {self.index})"
+
+
+class SpreadChoices(_Spread):
+    """The choices in an order that depends on the question."""
+
+    def __call__(self, doc: Doc) -> list[str]:
+        return self._order(doc)[0]
+
+
+class SpreadAnswer(_Spread):
+    """The index of the gold choice in that order."""
+
+    def __call__(self, doc: Doc) -> int:
+        return self._order(doc)[1]
+
+
+_WITHOUT = "run it without a format"
+_NO_QUESTION = Refused(
+    key="doc_to_text",
+    reason="no question",
+    what="there is no question: the task compares whole texts",
+    hint=f"{_WITHOUT}, or {ADD}",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFields:
+    """The fields of a task that was written without formats, and settings that decide what they mean."""
+
+    text: FieldSpec
+    choices: FieldSpec
+    target: FieldSpec
+    #: Whether the task ranks its choices, so that digits in a target are an index.
+    ranks: bool = False
+    #: Whether `process_docs` changes the documents, so that a column may hold anything.
+    processed: bool = False
+    #: Whether choices are needed, so that they are looked for in prompts that are written by code.
+    needs_choices: bool = False
+    #: The number from which the target counts choices, where the task says it.
+    answer_base: int | None = None
+
+
+def infer(prompt: TaskFields) -> Recovered | Refused:
+    r"""The raw mapping behind a prompt, or why there is none.
+
+    >>> text = "{{q}}\nA. {{a}}\nB. {{b}}\nAnswer:"
+    >>> found = infer(TaskFields(text=text, choices=["A", "B"], target="key", ranks=True))
+    >>> found.mapping.question, found.mapping.choices, found.mapping.answer
+    ('{{q}}', ['{{a}}', '{{b}}'], "{{ (key)|index_among(['A', 'B']) }}")
+    >>> found.left_out
+    ('A. B.', 'Answer:')
+    >>> infer(TaskFields(text="", choices="{{[good, bad]}}", target=0)).reason
+    'no question'
+    """
+    text = prompt.text
+    if text is None:
+        text = "question"
+    if isinstance(text, int | float | list | dict):
+        message = "doc_to_text gives several inputs or an index, not a question"
+        return Refused(key="doc_to_text", reason="several inputs", what=message, hint=f"{_WITHOUT}, or {ADD_CHOICES}")
+    if not isinstance(text, str):
+        return _from_documents(replace(prompt, text=text))
+    if not text.strip() or (not has_markup(text) and _is_sentence(text)):
+        return _NO_QUESTION
+    if not has_markup(text) or _is_bare(text):
+        return _bare(replace(prompt, text=text))
+    return _from_template(text, prompt)
+
+
+def _is_sentence(text: str) -> bool:
+    """Whether a text without markup is a sentence, the same for all documents, instead of a column's name."""
+    return "\n" in text or text.strip().endswith((":", "?", ".")) or len(text.split()) > 3
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a template is one value and nothing else."""
+    parts = [part for part in template_parts(text) if not (isinstance(part, Text) and not part.text.strip())]
+    return len(parts) == 1 and isinstance(parts[0], Value)
+
+
+def _bare(prompt: TaskFields) -> Recovered | Refused:
+    """The mapping of a task whose question is a single column."""
+    if prompt.processed and prompt.choices is not None:
+        return _from_documents(prompt)
+    if names_labels(prompt.choices) is not None:
+        return _from_documents(prompt)
+    return _raw(prompt)
+
+
+def _raw(prompt: TaskFields) -> Recovered:
+    answer = prompt.target
+    if prompt.ranks and isinstance(answer, str) and has_markup(answer):
+        answer = _index(answer, prompt.choices, digits=True, base=prompt.answer_base)
+    return Recovered(mapping=FieldMapping(prompt.text, prompt.choices, answer), how="raw")
+
+
+def _from_documents(prompt: TaskFields) -> Recovered | Refused:
+    """The mapping of a task whose prompt is written by code: fields that take each document's prompt apart.
+
+    Without choices the whole prompt is the question.
+    """
+    if prompt.choices is None and not prompt.needs_choices:
+        return Recovered(mapping=FieldMapping(prompt.text, None, prompt.target), how="documents")
+    question = PromptQuestion(prompt.text, prompt.choices)
+    choices = PromptChoices(prompt.text, prompt.choices)
+    digits = has_markup(str(prompt.target)) if prompt.ranks else None
+    answer = PromptAnswer(prompt.target, prompt.choices, digits, prompt.answer_base)
+    return Recovered(mapping=FieldMapping(question, choices, answer), how="documents")
+
+
+def _from_template(text: str, prompt: TaskFields) -> Recovered | Refused:
+    labels = names_labels(prompt.choices)
+    try:
+        layout = read_layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
+    except NoQuestionError:
+        return _NO_QUESTION
+    except UnclearLayoutError as error:
+        return Refused(key="doc_to_text", reason=error.reason, what=f"doc_to_text is a prompt, and {error}", hint=ADD)
+    if layout.options is None and labels is not None:
+        return _from_documents(prompt)  # a column may hold the choices beside the question
+    choices = _choices(prompt, layout.options, labels)
+    if isinstance(choices, Refused):
+        return choices
+    answer = _answer(prompt, layout.options, labels)
+    mapping = FieldMapping(layout.question, choices, answer)
+    return Recovered(mapping=mapping, how="template" if layout.left_out else "raw", left_out=layout.left_out)
+
+
+def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec | Refused:
+    """The field of the choices' texts: those that the prompt shows, or those that the task scores."""
+    scored = prompt.choices
+    if options is None:
+        return scored
+    shown: FieldSpec = options.whole and f"{{{{ {options.whole} }}}}"
+    if shown is None:
+        shown = [item.source for item in options.items]
+    number = None if options.whole else len(options.items)
+    if scored is None:
+        return shown
+    if labels is not None:
+        if number is not None and len(labels) not in (0, number):
+            message = f"the prompt shows {number} choices, and doc_to_choice holds {len(labels)} labels"
+            return Refused(key="doc_to_choice", reason="choices and labels differ", what=message, hint=ADD_CHOICES)
+        if labels and isinstance(shown, list) and labels != label_list(len(labels)):
+            order = label_list(len(labels))
+            if sorted(labels) == order:  # the labels are scored in an order of their own
+                return [shown[order.index(label)] for label in labels]
+        return shown
+    if _same(scored, shown) or _same(scored, f"{{{{ {indexed_list(options.items) or 'none'} }}}}"):
+        return scored
+    message = "the prompt shows choices, and doc_to_choice gives others"
+    return Refused(key="doc_to_choice", reason="choices and doc_to_choice differ", what=message, hint=ADD_CHOICES)
+
+
+def _same(scored: FieldSpec, shown: FieldSpec) -> bool:
+    """Whether two fields read the same choices."""
+    first, second = Field.of(scored).expression(), Field.of(shown).expression()
+    if first is None or second is None:
+        return False
+    flat = [
+        expression.replace("|string", "").replace("(", "").replace(")", "").replace(" ", "")
+        for expression in (first, second)
+    ]
+    return flat[0] == flat[1]
+
+
+def _answer(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec:
+    target = prompt.target
+    names: FieldSpec = prompt.choices
+    if names is None and options is not None and options.labels:
+        names = list(options.labels)
+    if labels and isinstance(prompt.choices, list):
+        names = [str(choice) for choice in prompt.choices]
+    if isinstance(target, int | float) or target is None or names is None:
+        return target
+    if not prompt.ranks:
+        return _index(target, names, digits=None, base=prompt.answer_base) if options else target
+    digits = isinstance(target, str) and has_markup(target)
+    return _index(target, names, digits=digits, base=prompt.answer_base) if digits or labels or options else target
+
+
+_DIGITS = {True: ", digits=true", False: "", None: ", digits=none"}
+
+
+def _index(target: FieldSpec, names: FieldSpec, *, digits: bool | None, base: int | None) -> FieldSpec:
+    """The field of the index of the target among the choices that the task scores."""
+    among = (
+        repr(names) if isinstance(names, list) and not any(map(_is_template, names)) else Field.of(names).expression()
+    )
+    expression = Field.of(target.strip() if isinstance(target, str) else target).expression()
+    if among is None or expression is None:
+        return PromptAnswer(target, names, digits, base)
+    counted = "" if base is None else f", base={base}"
+    return f"{{{{ ({expression})|index_among({among}{_DIGITS[digits]}{counted}) }}}}"
+
+
+def _is_template(item: Any) -> bool:
+    return isinstance(item, str) and has_markup(item)
+
+
+def names_labels(choices: FieldSpec) -> list[str] | None:
+    """The labels that a task scores instead of texts: A, B, ...; empty where a column has them, None for texts.
+
+    >>> names_labels(["(A)", "(B)"]), names_labels("{{choices.label}}"), names_labels(["no", "yes"])
+    (['A', 'B'], [], None)
+    """
+    listed = choices
+    if isinstance(choices, str) and has_markup(choices):
+        expression = Field.of(choices.strip()).expression() or ""
+        if expression.endswith((".label", "['label']", '["label"]', ".labels")):
+            return []
+        try:
+            listed = ast.literal_eval(expression)
+        except (SyntaxError, ValueError, MemoryError):
+            return None
+    if not isinstance(listed, list) or len(listed) < 2:
+        return None
+    bare = [str(label).strip().strip("().:").upper() for label in listed]
+    if sorted(bare) == label_list(len(bare)) or bare == label_list(len(bare), "numbers"):
+        return bare
+    return None
+
+
+def infer_task(keys: Mapping[str, Any]) -> Recovered | Refused:
+    """The raw mapping behind the prompt of a task, from the keys of its file; code that it names is not called."""
+    return infer(
+        TaskFields(
+            text=keys.get("doc_to_text"),
+            choices=keys.get("doc_to_choice"),
+            target=keys.get("doc_to_target"),
+            ranks=keys.get("output_type") == "multiple_choice",
+            processed=keys.get("process_docs") is not None,
+        )
+    )

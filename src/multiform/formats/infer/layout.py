@@ -10,7 +10,7 @@ from functools import lru_cache
 from multiform.formats.infer import words
 from multiform.formats.infer.parts import Condition, Loop, Part, Text, Value, join_texts, template_parts
 from multiform.formats.infer.words import BULLET, follows, is_first_label, option_mark
-from multiform.formats.language import recognised_words
+from multiform.formats.localization import recognised_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiform.fields import Doc
-from multiform.formats.language import Part, recognised_words
+from multiform.formats.localization import Part, recognised_words
 
 #: The labels of choices, each kind in its order.
 ALPHABETS: tuple[Sequence[str], ...] = (

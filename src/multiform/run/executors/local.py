@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, get_args
 from multiform.errors import ModelError, MultiformError, reason
 from multiform.models import Model, models
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, RollingRequest
-from multiform.run.failures import validate_output
+from multiform.run.limits import validate_output
 from multiform.run.loading import load_model, load_now
 from multiform.run.progress import Progress
 from multiform.run.store import Store

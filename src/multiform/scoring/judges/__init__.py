@@ -2,8 +2,7 @@
 
     choice      which models judge: what the user chose, and what a task may ask for
     asking      the requests to judges: loading, cache, tokens and costs
-    verdicts    reading a verdict out of a judge's response
-    rubrics     the prompts of judges whose task has none of its own
+    verdicts    the prompts of judges whose task has none of its own, and the verdict in a response
 
 The scorer that uses them is `scoring/scorers/ai_judge.py`.
 """

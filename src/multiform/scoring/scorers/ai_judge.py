@@ -14,13 +14,13 @@ from multiform.prompts.template import compile_template, render
 from multiform.requests import GenerationRequest
 from multiform.scoring.judges.asking import current_judging
 from multiform.scoring.judges.choice import JudgeSpec, check_wish, choose_judges, judge_names
-from multiform.scoring.judges.rubrics import rubric_template
 from multiform.scoring.judges.verdicts import (
     PAIR_VERDICTS,
     VERDICTS,
     Scale,
     Verdict,
     VerdictReader,
+    rubric_template,
     verdict_pattern,
     verdict_schema,
     verdict_value,
@@ -144,7 +144,7 @@ class AIJudge(Scorer):
         judging, read = current_judging(), {}
         for spec in self.judges:
             responses = judging.ask(spec, every, self._schema)
-            verdicts = {request: self._reader.read(completion) for request, completion in responses.items()}
+            verdicts = {request: self._reader.verdict(completion) for request, completion in responses.items()}
             read[spec.name] = verdicts
             if verdicts:
                 usage = judging.usage[spec.name]

@@ -1,14 +1,17 @@
-"""`multiform completion`: the names of commands, flags, tasks, formats and models, completed by the shell."""
+"""`multiform docs` and `completion`: pages of the documentation, and names that the shell completes."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from multiform.cli.parser import Command
-from multiform.errors import UsageError
+from multiform.errors import UsageError, nearest
 from multiform.run.values import one_of
 
 SHELLS = {
@@ -50,7 +53,7 @@ def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
         case "model":
             return _complete_models
         case "topic":
-            return _complete_pages
+            return lambda **_: find_pages()
         case "kind":
             return lambda **_: str(action.help).split(", ")
         case "shell":
@@ -94,19 +97,13 @@ def _complete_models(**_: object) -> list[str]:
     return list(models)
 
 
-def _complete_pages(**_: object) -> list[str]:
-    from multiform.cli.docs import find_pages
-
-    return list(find_pages())
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
+def _add_completion(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `completion`."""
     reader = one_of(tuple(SHELLS)).reader("completion")
     parser.add_argument("shell", type=reader, metavar="|".join(SHELLS), help="your shell")
 
 
-def _execute(options: argparse.Namespace) -> int:
+def _completion(options: argparse.Namespace) -> int:
     """Print the code that the shell evaluates when it starts."""
     try:
         from argcomplete.shell_integration import shellcode
@@ -117,12 +114,79 @@ def _execute(options: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command(
+COMPLETION = Command(
     help="complete commands, flags, tasks and formats in the shell",
     description="Print what your shell needs to complete commands, flags, tasks, formats and models.",
     examples="put one of these lines into the start file of your shell:\n"
     + "\n".join(f"  {line}" for line in SHELLS.values())
     + "\n",
-    add_arguments=_add_arguments,
-    execute=_execute,
+    add_arguments=_add_completion,
+    execute=_completion,
+)
+
+
+def _add_docs(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `docs`."""
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="a page, such as tour or guides/switching")
+    parser.add_argument("--json", action="store_true", help="print JSON: the pages, or a page's text")
+
+
+def _docs(options: argparse.Namespace) -> int:
+    """Print the page, or the list of pages."""
+    pages = find_pages()
+    if options.topic is None:
+        titles = {topic: _title(path) for topic, path in pages.items() if not topic.startswith("benchmarks/")}
+        width = max(map(len, titles))
+        rows = [f"{topic:{width}}  {title}" for topic, title in titles.items()]
+        count = len(pages) - len(titles)
+        more = f"and {count} pages of benchmarks: multiform docs benchmarks/NAME"
+        print(json.dumps(titles, ensure_ascii=False) if options.json else "\n".join([*rows, more]))
+        return 0
+    topic = options.topic.strip("/").removesuffix(".md").removeprefix("docs/")
+    matches = [name for name in pages if name == topic or name.rpartition("/")[2] == topic]
+    if not matches:
+        raise UsageError(
+            f"no page '{options.topic}'", where="multiform docs", hint=nearest(topic, pages, listed="pages")
+        )
+    text = pages[matches[0]].read_text(encoding="utf-8")
+    if options.json:
+        print(json.dumps({"topic": matches[0], "text": text}, ensure_ascii=False))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(text))
+    else:
+        print(text)
+    return 0
+
+
+def find_pages() -> dict[str, Path]:
+    """The pages by topic: those inside of the installed package, or of the repository that it is run from."""
+    package = Path(__file__).parents[1]
+    folder = next((path for path in (package / "docs", package.parents[1] / "docs") if path.is_dir()), None)
+    if folder is None:
+        hint = "install Multiform from its wheel, or run it from its repository"
+        raise UsageError("this installation has no documentation", where="multiform docs", hint=hint)
+    pages = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")}
+    return dict(sorted(pages.items(), key=lambda item: (item[0].count("/"), item[0])))
+
+
+def _title(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return file.readline().lstrip("# ").strip()
+
+
+DOCS = Command(
+    help="read a page of the documentation in the terminal",
+    description="Show a page of the documentation. Without a topic, list the pages.",
+    examples="""\
+examples:
+  multiform docs                  the pages, each with its title
+  multiform docs tour             a tour in ten minutes
+  multiform docs servers | less   models on servers
+  multiform docs benchmarks/arc   a benchmark of the library
+""",
+    add_arguments=_add_docs,
+    execute=_docs,
 )

@@ -1,12 +1,13 @@
-"""ThoughtKind and BudgetKind: forms under which the model thinks first, and is then scored or answers."""
+"""Thoughts: where they begin and end in a chat, and forms under which a model thinks before it is scored or answers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from multiform.errors import DataError, UsageError
+from multiform.errors import DataError, MultiformError, UsageError
 from multiform.fields import Doc
 from multiform.formats.builtin import ThinkFormat
 from multiform.forms.doc_fields import DocFields
@@ -15,11 +16,122 @@ from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec
 from multiform.models.arguments import CONTEXT
 from multiform.models.model import no_continuation
-from multiform.prompts.prompt import ChatTemplate, Prompt
-from multiform.prompts.thoughts import ThoughtMarkers, ThoughtPlan, find_markers
+from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions, join_delimited
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome
+
+_THOUGHT, _ANSWER = "(the thought)", "(the answer)"
+_QUESTION = {"role": "user", "content": "(the question)"}
+#: The names under which templates look for the thought of a message.
+_THOUGHT_KEYS = ("reasoning_content", "thinking", "reasoning")
+#: For templates that do not write the thoughts of messages: what a rendered chat shows of a family of models, and what
+#: stands before and after the thoughts of that family.
+_FAMILIES = (
+    ("[BEGIN FINAL RESPONSE]", "Here are my reasoning steps:\n", "\n[BEGIN FINAL RESPONSE]\n"),
+    ("[/THINK]", "[THINK]", "[/THINK]"),
+    ("<|turn>model", "<|channel>thought\n", "<channel|>"),
+    ("<|END_THINKING|>", "<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+    ("</think>", "<think>\n", "\n</think>\n\n"),
+    ("<think>", "<think>\n", "\n</think>\n\n"),
+)
+_MARKER = re.compile(r"<[^<>\s]+>|\[[^][]+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtMarkers:
+    r"""What stands before a thought, and between it and the answer.
+
+    >>> markers = ThoughtMarkers("<think>\n", "\n</think>\n\n")
+    >>> markers.end, markers.begin("<|assistant|>"), markers.begin("<|assistant|><think>")
+    ('</think>', '<|assistant|><think>\n', '<|assistant|><think>')
+    >>> markers.close("<think>\n", "2 + 2"), markers.close("<think>\n", "2 + 2.\n")
+    ('<think>\n2 + 2\n</think>\n\n', '<think>\n2 + 2.\n</think>\n\n')
+    """
+
+    opening: str
+    closing: str
+
+    @property
+    def end(self) -> str:
+        """The first marker after a thought, at which the generation of one stops."""
+        found = _MARKER.search(self.closing)
+        return found[0] if found else self.closing.strip()
+
+    def is_closed(self, prompt: str) -> bool:
+        """Whether the prompt ends with an empty thought, as templates write it where thinking is switched off."""
+        return prompt.rstrip().endswith(self.closing.strip()) or prompt.rstrip().endswith(self.end)
+
+    def begin(self, prompt: str) -> str:
+        """The prompt with the beginning of a thought; as it is where the template has begun one."""
+        opening = self.opening.strip()
+        return prompt if opening and prompt.rstrip().endswith(opening) else prompt + self.opening
+
+    def close(self, prompt: str, thought: str) -> str:
+        """The prompt and its thought, up to where the answer begins."""
+        return prompt + thought + (self.closing.lstrip() if thought[-1:].isspace() else self.closing)
+
+
+def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
+    """The markers of the model's thoughts, by what its template writes; None where it has none, or is on a server.
+
+    A template that writes the thoughts of messages shows the markers in an answer with a thought. Others drop thoughts
+    from past answers; then the markers are those of the family of models that the rendered chat shows.
+    """
+    try:
+        prompt = chat_template([_QUESTION], add_generation_prompt=True)
+        if not isinstance(prompt, str):
+            return None
+        thought = dict.fromkeys(_THOUGHT_KEYS, _THOUGHT)
+        answered = chat_template(
+            [_QUESTION, {"role": "assistant", **thought, "content": _ANSWER}], add_generation_prompt=False
+        )
+    except MultiformError:  # where it matters, rendering the prompts says so
+        return None
+    assert isinstance(answered, str)
+    before, found, after = answered.partition(_THOUGHT)
+    if found and _ANSWER in after:
+        opening = before.removeprefix(prompt) if before.startswith(prompt) else ""
+        return ThoughtMarkers(opening, after.partition(_ANSWER)[0])
+    rendered = prompt + answered
+    if closing := re.search(rf"</think>\s*(?={re.escape(_ANSWER)})", answered):  # after a thought that was dropped
+        return ThoughtMarkers("<think>", closing[0])
+    return next((ThoughtMarkers(*markers) for shown, *markers in _FAMILIES if shown in rendered), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtPlan:
+    """How a model thinks before its choices are scored: within `markers`, or in plain text up to the `lead` where None.
+
+    `lead` is the beginning of the answer after the thought, such as "The best answer is".
+    """
+
+    markers: ThoughtMarkers | None
+    lead: str
+
+    @classmethod
+    def of(cls, prompt: str, lead: str, markers: ThoughtMarkers | None) -> ThoughtPlan:
+        """The plan for a prompt; where its template has switched thinking off, the model reasons in plain text."""
+        return cls(None if markers is None or markers.is_closed(prompt) else markers, lead)
+
+    @property
+    def stop(self) -> str:
+        """The string at which the thought ends."""
+        return self.lead.strip() if self.markers is None else self.markers.end
+
+    def begin(self, prompt: str) -> str:
+        """The prompt after which the model thinks."""
+        return prompt if self.markers is None else self.markers.begin(prompt)
+
+    def answer(self, prompt: str, thought: str) -> str:
+        r"""The prompt that a choice completes, from that of the thought and the thought.
+
+        >>> ThoughtPlan(None, "The answer is").answer("2 + 2?\n", "Two and two are four.")
+        '2 + 2?\nTwo and two are four.\nThe answer is'
+        """
+        if self.markers is None:
+            return join_delimited(prompt + thought, self.lead, "\n")
+        return self.markers.close(prompt, thought) + self.lead
 
 
 class MarkersOfTemplate:
@@ -33,6 +145,10 @@ class MarkersOfTemplate:
         if self._known is None or self._known[0] != chat_template:
             self._known = chat_template, find_markers(chat_template)
         return self._known[1]
+
+
+def _applied_template(options: PromptOptions) -> ChatTemplate | None:
+    return options.chat_template if options.apply_chat_template else None
 
 
 def _without_budget(kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,13 +175,11 @@ class ThoughtKind(ChoiceKind):
         self._thoughts = 0 if self._budget == 0 else form.config.repeats
         self.has_stages = self._thoughts > 0
 
-    def requests(
-        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
-    ) -> list[Request]:
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
         if context.is_chat:
             raise no_continuation(self.form.name)
-        plan = self._plan(context.text, chat_template if chat else None)
+        plan = self._plan(context.text, _applied_template(options))
         if not self._thoughts:  # the same after each of as many empty thoughts as there are repeats
             prompt = replace(context, text=plan.answer(plan.begin(context.text), ""))
             return self._scoring_requests([prompt] * self.form.config.repeats, fields.choices or ())
@@ -151,13 +265,12 @@ class BudgetKind(GenerationKind):
         self._kwargs = _without_budget(form.generation_kwargs)
         self.has_stages = self._budget > 0
 
-    def requests(
-        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
-    ) -> list[Request]:
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
         if context.is_chat:
-            return super().requests(fields, context, chat=chat, chat_template=chat_template)
-        markers = None if not chat or chat_template is None else self._markers.of(chat_template)
+            return super().requests(fields, context, options)
+        template = _applied_template(options)
+        markers = None if template is None else self._markers.of(template)
         if markers is None:
             message = f"'{self.form.name}' has a thinking budget, and the prompt is a text without a place for thoughts"
             hint = "add --apply_chat_template, and use a model whose chat template has thoughts"
@@ -166,7 +279,7 @@ class BudgetKind(GenerationKind):
         if is_off and self._budget:
             message = f"'{self.form.name}' has a thinking budget, and the chat template has switched thinking off"
             raise UsageError(message, where="thinking_budget", hint="add --model_args enable_thinking=true")
-        prompt = context if is_off else replace(context, text=markers.open(context.text))
+        prompt = context if is_off else replace(context, text=markers.begin(context.text))
         if self._budget:
             kwargs = {**self._kwargs, "max_gen_toks": self._budget, "until": [markers.end]}
             return _generations([prompt] * repeats, kwargs)
