@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtri, stdtr, stdtrit
@@ -206,13 +206,7 @@ def _shrink(means: FormMeans, overall: float, between: float, noise: float, crit
 def _within(means: FormMeans, estimate: Estimate) -> Estimate:
     if not means.rates or estimate.low is None or estimate.high is None:
         return estimate
-    return Estimate(
-        value=estimate.value,
-        n=estimate.n,
-        stderr=estimate.stderr,
-        low=max(0.0, estimate.low),
-        high=min(1.0, estimate.high),
-    )
+    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
 
 
 def _can_be_tested(values: Array) -> bool:
