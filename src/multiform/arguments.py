@@ -1,4 +1,4 @@
-"""Arguments written as ``key=value,key=value``."""
+"""Arguments written as ``key=value,key=value``, and lists of names."""
 
 from __future__ import annotations
 
@@ -90,3 +90,18 @@ def parse_value(text: str) -> Any:
         with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             return ast.literal_eval(text)
     return text
+
+
+def split_outside(text: str, separator: str) -> list[str]:
+    """The parts between separators, not counting those inside square brackets; parts without text are left out.
+
+    >>> split_outside("a@mcqa[labels=roman,sep=space],b", ",")
+    ['a@mcqa[labels=roman,sep=space]', 'b']
+    """
+    parts, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        depth = max(0, depth + (character == "[") - (character == "]"))
+        if character == separator and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    return [part.strip() for part in (*parts, text[start:]) if part.strip()]

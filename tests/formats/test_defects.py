@@ -315,7 +315,7 @@ def test_d9_a_loglikelihood_task_takes_a_number_for_a_target(answer):
 @pytest.mark.parametrize("formats", [None, "mcqa", "cloze"])
 def test_d9_an_index_stays_an_index_in_a_yaml_block(formats):
     task = Task.from_config(config("t", formats=formats, output_type="multiple_choice", doc_to_target="{{ answer }}\n"))
-    assert task.gold(DOC) == (1,)
+    assert task.form.renderer.gold(DOC) == (1,)
 
 
 # templates in a list of choices become their names

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -18,22 +16,6 @@ def quiz() -> Task:
     return task
 
 
-def test_a_request_is_made_when_it_is_asked_for() -> None:
-    task = quiz()
-    read: list[int] = []
-
-    def docs() -> Iterator[tuple[int, dict[str, Any]]]:
-        for doc_id, doc in task.doc_iterator():
-            read.append(doc_id)
-            yield doc_id, doc
-
-    requests = task.stream_requests(docs())
-    assert read == []
-    first = next(requests)
-    assert (first.doc_id, read) == (0, [0])
-    assert [first, *requests] == quiz().build_all_requests()
-
-
 @pytest.mark.long
 def test_ten_times_the_documents_take_no_more_memory() -> None:
     task = quiz()
@@ -41,8 +23,8 @@ def test_ten_times_the_documents_take_no_more_memory() -> None:
 
     def peak(times: int) -> int:
         tracemalloc.start()
-        for _ in task.stream_requests(pair for _ in range(times) for pair in one):
-            pass
+        for doc_id, doc in (pair for _ in range(times) for pair in one):
+            task.sample(doc_id, doc)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most

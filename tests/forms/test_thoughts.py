@@ -15,6 +15,7 @@ from jinja2 import TemplateError
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
+from multiform import RunSettings, Task, TaskManager
 from multiform.errors import ModelError
 from multiform.forms.thoughts import ThoughtMarkers, ThoughtPlan, find_markers
 from multiform.prompts.chat import ChatTemplate
@@ -116,3 +117,21 @@ def test_a_published_template(file, thinking):
         ours = plan.answer(plan.begin(prompt), "Two and two are four.")
         header = "Here are my reasoning steps:\n"  # which one template writes before new thoughts alone
         assert ours.replace(header, "") == whole.replace(header, "")
+
+
+def write_chat(messages, add_generation_prompt):
+    """A chat template that writes the thoughts of messages."""
+    turns = [(turn["role"], turn.get("reasoning_content"), turn["content"]) for turn in messages]
+    text = "".join(f"<|{role}|>{f'<think>{thought}</think>' if thought else ''}{said}" for role, thought, said in turns)
+    return text + "<|assistant|>" * add_generation_prompt
+
+
+def test_requests_that_are_made_by_hand_think_as_those_of_a_run():
+    task: Any = Task.from_config(TaskManager().load("quiz@think")[0])
+    chat = {"apply_chat_template": True, "chat_template": write_chat}
+    doc_id, doc = next(task.doc_iterator(limit=1))
+    (asked,) = task.under(RunSettings(apply_chat_template=True)).sample(doc_id, doc, write_chat).instances
+    prompt = task.fewshot_context(doc, 0, fewshot_as_multiturn=True, **chat)
+    (by_hand,) = task.construct_requests(doc, prompt, doc_id=doc_id, **chat)
+    assert by_hand.request == asked.request
+    assert by_hand.request.context.endswith("<|assistant|><think>")

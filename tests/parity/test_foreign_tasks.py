@@ -81,7 +81,7 @@ def test_each_question_and_choice_of_mmlu_stands_in_its_prompt_once(mirror: Path
         for doc in list(task.eval_docs)[:40]:
             lines = [f"{label}. {choice}" for label, choice in zip("ABCD", doc["choices"], strict=True)]
             assert task.doc_to_text(doc) == "\n".join([f"Question: {doc['question'].strip()}", *lines, "Answer:"])
-            assert task.gold(doc) == (doc["answer"],)
+            assert task.form.renderer.gold(doc) == (doc["answer"],)
 
 
 def test_truthfulqa_has_its_right_choice_in_many_places(mirror: Path, lm_eval_tasks: Path):
@@ -89,7 +89,7 @@ def test_truthfulqa_has_its_right_choice_in_many_places(mirror: Path, lm_eval_ta
     task = Task.from_config(config, dataset_mirror=mirror)
     golds = []
     for doc in list(task.eval_docs)[:100]:
-        (gold,) = task.gold(doc)
+        (gold,) = task.form.renderer.gold(doc)
         right = doc["mc1_targets"]["choices"][0]
         assert f"\n{'ABCDEFGHIJKLM'[gold]}. {right}\n" in task.doc_to_text(doc)
         assert task.doc_to_text(doc).startswith(f"Question: {doc['question']}\n")
@@ -186,7 +186,7 @@ def test_prompts_by_templates_and_by_code_are_taken_apart(name: str, lm_eval_tas
     assert requests[0].context.endswith("\n".join([question, *lines, "Answer:"]))
     assert requests[0].context.count("Answer:") == requests[0].context.count("Question:") == 1
     assert all(requests[0].context.count(choice) == 1 for choice in choices if len(choice) > 1)
-    assert task.gold(row) == (answer,)
+    assert task.form.renderer.gold(row) == (answer,)
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ def stream(job: dict[str, Any]) -> dict[str, Any]:
     for config in job["configs"]:
         task = Task.from_config(config, dataset_mirror=Path(job["mirror"]))
         docs = islice(task.doc_iterator(), job["limit"])
-        number += sum(1 for _ in task.stream_requests(docs))
+        number += sum(len(task.sample(doc_id, doc).instances) for doc_id, doc in docs)
     return {"requests": number, "peak_mb": peak_mb()}
 
 

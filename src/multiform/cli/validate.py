@@ -50,7 +50,7 @@ def _validate(options: argparse.Namespace) -> int:
 
 def _names(specs: Sequence[str], command: str) -> list[str]:
     """The tasks that a command names, one by one."""
-    from multiform.formats.variation import split_outside
+    from multiform.arguments import split_outside
 
     names = [name for spec in specs for name in split_outside(spec, ",")]
     if not names:

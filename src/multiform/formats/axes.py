@@ -19,10 +19,14 @@ from multiform.labels import LABEL_KINDS
 Fields = Mapping[str, Any]
 Change = Callable[[FormatConfig], Fields | None]
 
-#: The words of English prompts; those of a format in another language are the language's own.
-_QUESTION_WORDS = {"question": "Question", "q": "Q", "problem": "Problem", "query": "Query"}
-_ANSWER_WORDS = {"answer": "Answer", "a": "A", "response": "Response", "correct": "Correct answer"}
-_CHOICES_WORDS = {"options": "Options", "choices": "Choices"}
+#: The fields of a format that are a word and what follows it, and the words of English prompts.
+_WORDS = {
+    "question_prefix": {"question": "Question", "q": "Q", "problem": "Problem", "query": "Query"},
+    "choices_prefix": {"options": "Options", "choices": "Choices"},
+    "answer_prompt": {"answer": "Answer", "a": "A", "response": "Response", "correct": "Correct answer"},
+}
+#: Those words that a format in another language has in the language's own.
+_LOCAL = {"question_prefix": ("question", "problem"), "choices_prefix": ("options",), "answer_prompt": ("answer",)}
 #: What stands between a word and what follows it: the mark that belongs to the word, and white space.
 _SEPARATORS = {"colon": (":", " "), "space": ("", " "), "dash": (" -", " "), "colons": ("::", " "), "line": (":", "\n")}
 _CASES: dict[str, Callable[[str], str]] = {"title": str.capitalize, "upper": str.upper, "lower": str.lower}
@@ -89,49 +93,28 @@ def _local_words(format: FormatConfig) -> LocalWords | None:
     return None if format.language in (None, ENGLISH) else local_words(format.language)
 
 
-def _question_words(format: FormatConfig) -> Mapping[str, str]:
+def _known_words(format: FormatConfig, field: str) -> Mapping[str, str]:
+    """The words that a field may have in the language of the format, by the names of an axis."""
     local = _local_words(format)
-    return _QUESTION_WORDS if local is None else {name: local.words[name] for name in ("question", "problem")}
-
-
-def _answer_words(format: FormatConfig) -> Mapping[str, str]:
-    local = _local_words(format)
-    return _ANSWER_WORDS if local is None else {"answer": local.words["answer"]}
-
-
-def _choices_words(format: FormatConfig) -> Mapping[str, str]:
-    local = _local_words(format)
-    return _CHOICES_WORDS if local is None else {"options": local.words["options"]}
+    return _WORDS[field] if local is None else {name: local.words[name] for name in _LOCAL[field]}
 
 
 def _shots(value: str) -> Change:
     return lambda format: None if not format.instruction else {"instruction_at": _SHOTS[value]}
 
 
-def _question(value: str) -> Change:
+def _word(field: str, value: str) -> Change:
     def change(format: FormatConfig) -> Fields | None:
-        words = _question_words(format)
-        parts = _word(format.question_prefix, words)
+        words, parts = _known_words(format, field), _words(format).get(field)
         if parts is None or value not in words:
             return None
-        return {"question_prefix": _match_case(words[value], parts[0]) + parts[1]}
+        return {field: _match_case(words[value], parts[0]) + parts[1]}
 
     return change
 
 
 def _no_question(format: FormatConfig) -> Fields | None:
-    return None if _word(format.question_prefix, _question_words(format)) is None else {"question_prefix": ""}
-
-
-def _answer(value: str) -> Change:
-    def change(format: FormatConfig) -> Fields | None:
-        words = _answer_words(format)
-        parts = _word(format.answer_prompt, words)
-        if parts is None or value not in words:
-            return None
-        return {"answer_prompt": _match_case(words[value], parts[0]) + parts[1]}
-
-    return change
+    return {"question_prefix": ""} if "question_prefix" in _words(format) else None
 
 
 def _separator(value: str) -> Change:
@@ -193,22 +176,15 @@ def _has_label_kind(format: FormatConfig) -> bool:
 
 
 def _words(format: FormatConfig) -> dict[str, tuple[str, str]]:
-    """The fields of a format that are a known word and what follows it."""
-    known = {
-        "question_prefix": _word(format.question_prefix, _question_words(format)),
-        "choices_prefix": _word(format.choices_prefix, _choices_words(format)),
-        "answer_prompt": _word(format.answer_prompt, _answer_words(format)),
-    }
-    return {name: words for name, words in known.items() if words is not None}
-
-
-def _word(text: str | None, words: Mapping[str, str]) -> tuple[str, str] | None:
-    """A text that is one of the words, in any case, and marks: the word and the marks."""
-    # Vowel signs of Indic and Burmese scripts are not word characters to `re`, nor marks after a word.
-    match = re.fullmatch(
-        rf"({'|'.join(map(re.escape, words.values()))})([^\w\u0900-\u109f]*)", text or "", re.IGNORECASE
-    )
-    return None if match is None else (match[1], match[2])
+    """The fields of a format that are a known word, in any case, and marks: the word and the marks."""
+    found: dict[str, tuple[str, str]] = {}
+    for field in _WORDS:
+        words = "|".join(map(re.escape, _known_words(format, field).values()))
+        # Vowel signs of Indic and Burmese scripts are not word characters to `re`, nor marks after a word.
+        match = re.fullmatch(rf"({words})([^\w\u0900-\u109f]*)", getattr(format, field) or "", re.IGNORECASE)
+        if match is not None:
+            found[field] = match[1], match[2]
+    return found
 
 
 def _match_case(word: str, like: str) -> str:
@@ -222,8 +198,8 @@ def _match_case(word: str, like: str) -> str:
 BUILTIN = (
     Axis("instruction", {name: _instruction(name) for texts in _INSTRUCTIONS.values() for name in texts}),
     Axis("shots", {name: _shots(name) for name in _SHOTS}),
-    Axis("question", {**{name: _question(name) for name in _QUESTION_WORDS}, "none": _no_question}),
-    Axis("answer", {name: _answer(name) for name in _ANSWER_WORDS}),
+    Axis("question", {**{n: _word("question_prefix", n) for n in _WORDS["question_prefix"]}, "none": _no_question}),
+    Axis("answer", {name: _word("answer_prompt", name) for name in _WORDS["answer_prompt"]}),
     Axis("sep", {name: _separator(name) for name in _SEPARATORS}),
     Axis("case", {name: _case(name) for name in _CASES}),
     Axis("sections", {name: _section(name) for name in _SECTIONS}),

@@ -178,6 +178,8 @@ def _no_format(variation: Variation) -> ConfigError:
 
 def grammar_of(format: FormatConfig, variations: Mapping[str, Any] | None) -> Grammar:
     """The axes of a format in a task with these `variations`."""
+    if not variations and not format.variations:
+        return Grammar()
     try:
         return Grammar.of(variations, format.variations)
     except ConfigError as error:

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from multiform.arguments import split_outside
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.formats.axes import BUILTIN, Axis, Change
 from multiform.formats.base import FormatConfig
 from multiform.hashing import sha256, short_hash
 from multiform.labels import label_list
 
-_DRAWN = re.compile(r"(?P<label>.*?)~(?P<number>\d+)", re.DOTALL)
 _HINT = "write e.g. mcqa[labels=roman,sep=space]"
 
 
@@ -62,31 +62,6 @@ class Variation:
     def __str__(self) -> str:
         choices = ",".join(f"{axis}={value}" for axis, value in self.choices.items())
         return f"{self.label}[{choices}]" if choices else self.label
-
-
-def drawn_number(label: str) -> tuple[str, int] | None:
-    """The label and the number of ``label~16``, which stands for 16 variations; None for other labels.
-
-    >>> drawn_number("mcqa[labels=roman]~16"), drawn_number("mcqa")
-    (('mcqa[labels=roman]', 16), None)
-    """
-    match = _DRAWN.fullmatch(label)
-    return None if match is None else (match["label"].strip(), int(match["number"]))
-
-
-def split_outside(text: str, separator: str) -> list[str]:
-    """The parts between separators, not counting those inside square brackets; parts without text are left out.
-
-    >>> split_outside("a@mcqa[labels=roman,sep=space],b", ",")
-    ['a@mcqa[labels=roman,sep=space]', 'b']
-    """
-    parts, depth, start = [], 0, 0
-    for position, character in enumerate(text):
-        depth = max(0, depth + (character == "[") - (character == "]"))
-        if character == separator and depth == 0:
-            parts.append(text[start:position])
-            start = position + 1
-    return [part.strip() for part in (*parts, text[start:]) if part.strip()]
 
 
 def balanced(text: str) -> bool:

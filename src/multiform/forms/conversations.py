@@ -43,15 +43,13 @@ class ConversationKind(GenerationKind):
         conversation = Conversation(turns=tuple(turns), opening=tuple(opening))
         return replace(conversation, references=self._turn_references(fields, conversation.replies))
 
-    def requests(
-        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
-    ) -> list[Request]:
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
         if self.form.generation_kwargs.get("thinking_budget") is not None and not context.is_chat:
             message = f"'{self.form.name}' is a conversation, in which only a server keeps a thinking budget"
             hint = "leave it out, or ask a server with messages: --model openai-chat, anthropic or gemini"
             raise UsageError(message, where="thinking_budget", hint=hint)
-        return super().requests(fields, context, chat=chat, chat_template=chat_template)
+        return super().requests(fields, context, options)
 
     def _references(self, fields: DocFields) -> tuple[str, ...]:
         return ()  # each turn has its own

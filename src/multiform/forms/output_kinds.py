@@ -14,7 +14,7 @@ from multiform.forms.doc_fields import DocFields
 from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec
 from multiform.labels import gold_index, label_list
-from multiform.prompts.prompt import ChatTemplate, Prompt
+from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -68,10 +68,8 @@ class OutputKind(ABC):
         return {"target": fields.target}
 
     @abstractmethod
-    def requests(
-        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
-    ) -> list[Request]:
-        """The requests of a document with this context; `chat` says that it is a chat, written by the template."""
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
+        """The requests of a document with this context; the options say whether it is a chat, written by a template."""
 
     def next_requests(
         self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
@@ -114,10 +112,10 @@ class OutputKind(ABC):
     def check_requests(self, sample: Sample) -> None:
         """Refuse requests of a task's own `construct_requests` that the metrics could not be computed from."""
 
-    def _delimiter(self, chat: bool) -> str:
+    def _delimiter(self, options: PromptOptions) -> str:
         """What stands between the prompt and a scored answer; in a chat, the end of the turn stands there."""
         prefix = self.form.config.gen_prefix or ""
-        if chat and (not prefix or prefix[-1].isspace()):
+        if options.apply_chat_template and (not prefix or prefix[-1].isspace()):
             return ""
         return self.form.config.target_delimiter
 
@@ -165,10 +163,8 @@ class ChoiceKind(OutputKind):
             "permutation": fields.permutation,
         }
 
-    def requests(
-        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
-    ) -> list[Request]:
-        delimiter = self._delimiter(chat)
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
+        delimiter = self._delimiter(options)
         if isinstance(context, list):
             pairs = [(prompt, delimiter + self._continuation(fields)) for prompt in context]
         else:
@@ -340,9 +336,7 @@ class GenerationKind(OutputKind):
         place = self.form.where("doc_to_target")
         return DataError("there is no answer", where=place, hint="check doc_to_target")
 
-    def requests(
-        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
-    ) -> list[Request]:
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
         repeats = range(self.form.config.repeats)
         return [GenerationRequest.of(context, self.form.generation_kwargs, n) for n in repeats]
@@ -412,12 +406,10 @@ class LoglikelihoodKind(OutputKind):
             raise DataError("there is no answer to score", where=place, hint="check it")
         return str(target)
 
-    def requests(
-        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
-    ) -> list[Request]:
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
         # Without a format, the target's own text carries the delimiter, as in lm-eval.
-        delimiter = self._delimiter(chat) if self.form.format is not None else ""
+        delimiter = self._delimiter(options) if self.form.format is not None else ""
         return [LoglikelihoodRequest(context, delimiter + self._target_text(fields))]
 
     def outcomes(
@@ -451,9 +443,7 @@ class RollingKind(LoglikelihoodKind):
         """No question: a text stands by itself."""
         return []
 
-    def requests(
-        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
-    ) -> list[Request]:
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         return [RollingRequest(self._target_text(fields))]
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:

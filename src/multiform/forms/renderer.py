@@ -59,21 +59,19 @@ class HookPrompts:
         """The text or messages of a prompt; a list of them if a document has several inputs."""
         return [self._content(prompt) for prompt in context] if isinstance(context, list) else self._content(context)
 
-    def to_prompts(
-        self, contents: Any, doc: Doc, *, several_inputs: bool, chat: bool, chat_template: ChatTemplate | None
-    ) -> Context:
+    def to_prompts(self, contents: Any, fields: DocFields, options: PromptOptions) -> Context:
         """The prompt with these contents, or one for each of several inputs.
 
         Messages are written by the chat template, or as plain text if there is none.
         """
         if isinstance(contents, str | Prompt) or is_messages(contents):
-            return self._prompt(contents, doc, chat, chat_template)
+            return self._prompt(contents, fields.doc, options)
         if not isinstance(contents, Sequence) or not contents or not all(map(_is_content, contents)):
             message = f"a prompt is {shorten(contents)}, not text or messages"
             hint = "give a text, a list of messages, or one for each input"
             raise DataError(message, where=self._form.name, hint=hint)
-        prompts = [self._prompt(content, doc, chat, chat_template) for content in contents]
-        if several_inputs:
+        prompts = [self._prompt(content, fields.doc, options) for content in contents]
+        if fields.several_inputs:
             return prompts
         if len(prompts) > 1:
             message = f"{len(prompts)} prompts for a document that has one input"
@@ -88,21 +86,19 @@ class HookPrompts:
                 del self._prompts[next(iter(self._prompts))]
         return prompt.content
 
-    def _prompt(
-        self, content: Prompt | str | Messages, doc: Doc, chat: bool, chat_template: ChatTemplate | None
-    ) -> Prompt:
+    def _prompt(self, content: Prompt | str | Messages, doc: Doc, options: PromptOptions) -> Prompt:
         if isinstance(content, Prompt):
             return content
         prompt = Prompt.of(content)
         if prompt in self._prompts:
             return self._prompts[prompt]
-        return self._media.place(prompt if isinstance(content, str) else self._write(content, chat, chat_template), doc)
+        return self._media.place(prompt if isinstance(content, str) else self._write(content, options), doc)
 
-    def _write(self, messages: Messages, chat: bool, chat_template: ChatTemplate | None) -> Prompt:
-        if chat_template is not None:
+    def _write(self, messages: Messages, options: PromptOptions) -> Prompt:
+        if options.chat_template is not None:
             is_begun = messages[-1].get("role") == "assistant"
-            return Prompt.of(chat_template(list(messages), add_generation_prompt=not is_begun))
-        if chat:
+            return Prompt.of(options.chat_template(list(messages), add_generation_prompt=not is_begun))
+        if options.apply_chat_template:
             hint = "give chat_template, or leave out apply_chat_template for plain text"
             raise UsageError("messages without a chat template to write them with", where=self._form.name, hint=hint)
         config = self._form.config
@@ -324,13 +320,13 @@ class Renderer:
                 chat_template=options.chat_template,
                 gen_prefix=fields.gen_prefix,
             )
-            context = self.read_context(contents, fields, chat=chat, chat_template=options.chat_template)
+            context = self.hook_prompts.to_prompts(contents, fields, options)
         elif conversation is not None:
             context = conversation.prompt((), options, self._delimiters)
         else:
             context = self.context(fields, self.form.num_fewshot, options, fields.gen_prefix)
         if "construct_requests" not in hooks:
-            return self.instances(fields, context, doc_id=doc_id, chat=chat, chat_template=options.chat_template)
+            return self.instances(fields, context, options, doc_id=doc_id)
         construct, place = hooks["construct_requests"], self.form.config.where("class")
         arguments = {"doc_id": doc_id, "apply_chat_template": chat, "chat_template": options.chat_template}
         with running("construct_requests", where=place, hint="call it on this document to debug it"):
@@ -338,27 +334,11 @@ class Renderer:
             returned = construct(fields.doc, contents, **accepted_arguments(construct, arguments))
         return read_requests(returned, doc_id, where=place)
 
-    def read_context(
-        self, contents: Any, fields: DocFields, *, chat: bool, chat_template: ChatTemplate | None
-    ) -> Context:
-        """The prompt that code of the task or a caller gives: a text, messages, or one for each of several inputs."""
-        several_inputs = fields.several_inputs
-        return self.hook_prompts.to_prompts(
-            contents, fields.doc, several_inputs=several_inputs, chat=chat, chat_template=chat_template
-        )
-
     def instances(
-        self,
-        fields: DocFields,
-        context: Context,
-        *,
-        doc_id: int,
-        chat: bool,
-        chat_template: ChatTemplate | None = None,
-        metadata: Any = None,
+        self, fields: DocFields, context: Context, options: PromptOptions, *, doc_id: int, metadata: Any = None
     ) -> list[Instance]:
         """The requests of a document with this context, as instances of the document."""
-        requests = self.kind.requests(fields, context, chat=chat, chat_template=chat_template)
+        requests = self.kind.requests(fields, context, options)
         return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]
 
     def _note_problem(self, doc_id: int, problem: DataError) -> None:

@@ -52,11 +52,9 @@ _SETTING = "set the key in the configuration, or override what uses it"
 REFUSED = {
     "build_all_requests": "override construct_requests, or fewshot_context for the prompt",
     "build_qa_turn": "override fewshot_context, which writes the whole prompt",
-    "stream_requests": "override construct_requests",
     "instances": "override construct_requests",
     "get_docs": "override test_docs, validation_docs or training_docs",
     "doc_to_prefix": "give gen_prefix, or override fewshot_context",
-    "gold": "override doc_to_target",
     "apply_filters": "give filter_list with a filter of your own, or override process_results",
     "process_instances": "override process_results",
     "responses": "override process_results",

@@ -290,10 +290,6 @@ class Task:
         """The text that is looked up in a training corpus: the task's query, or the question."""
         return self.form.renderer.decontamination_query(doc)
 
-    def gold(self, doc: Doc) -> tuple[int, ...]:
-        """The indexes of the right choices; an answer that is none of them is an error."""
-        return self.form.renderer.gold(doc)
-
     @staticmethod
     def count_bytes(text: str) -> int:
         """The length of a text, for perplexity per byte."""
@@ -352,20 +348,16 @@ class Task:
         The prompt is a text, messages, or one of these for each of several inputs. Messages are written by the chat
         template, or as plain text if there is none.
         """
-        renderer, template = self.form.renderer, chat_template
-        fields = renderer.fields(doc)
-        chat = apply_chat_template or (is_messages(ctx) and template is not None)
-        context = renderer.read_context(ctx, fields, chat=apply_chat_template, chat_template=template)
-        return renderer.instances(fields, context, doc_id=doc_id, metadata=metadata, chat=chat)
+        options = PromptOptions(apply_chat_template=apply_chat_template, chat_template=chat_template)
+        renderer, fields = self.form.renderer, self.form.renderer.fields(doc)
+        context = renderer.hook_prompts.to_prompts(ctx, fields, options)
+        is_chat = apply_chat_template or (is_messages(ctx) and chat_template is not None)
+        options = replace(options, apply_chat_template=is_chat)
+        return renderer.instances(fields, context, options, doc_id=doc_id, metadata=metadata)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered: its prompt, gold answer and requests."""
         return self.form.renderer.sample(doc_id, doc, chat_template)
-
-    def stream_requests(self, docs: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Instance]:
-        """The requests of documents, built lazily; none is kept."""
-        for doc_id, doc in docs:
-            yield from self.sample(doc_id, doc).instances
 
     @property
     def instances(self) -> list[Instance]:

@@ -16,7 +16,7 @@ from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec
 from multiform.models.arguments import CONTEXT
 from multiform.models.model import no_continuation
-from multiform.prompts.prompt import ChatTemplate, Prompt, join_delimited
+from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions, join_delimited
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome
@@ -147,6 +147,10 @@ class MarkersOfTemplate:
         return self._known[1]
 
 
+def _applied_template(options: PromptOptions) -> ChatTemplate | None:
+    return options.chat_template if options.apply_chat_template else None
+
+
 def _without_budget(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if name != "thinking_budget"}
 
@@ -171,13 +175,11 @@ class ThoughtKind(ChoiceKind):
         self._thoughts = 0 if self._budget == 0 else form.config.repeats
         self.has_stages = self._thoughts > 0
 
-    def requests(
-        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
-    ) -> list[Request]:
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
         if context.is_chat:
             raise no_continuation(self.form.name)
-        plan = self._plan(context.text, chat_template if chat else None)
+        plan = self._plan(context.text, _applied_template(options))
         if not self._thoughts:  # the same after each of as many empty thoughts as there are repeats
             prompt = replace(context, text=plan.answer(plan.begin(context.text), ""))
             return self._scoring_requests([prompt] * self.form.config.repeats, fields.choices or ())
@@ -263,13 +265,12 @@ class BudgetKind(GenerationKind):
         self._kwargs = _without_budget(form.generation_kwargs)
         self.has_stages = self._budget > 0
 
-    def requests(
-        self, fields: DocFields, context: Context, *, chat: bool, chat_template: ChatTemplate | None = None
-    ) -> list[Request]:
+    def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
         if context.is_chat:
-            return super().requests(fields, context, chat=chat, chat_template=chat_template)
-        markers = None if not chat or chat_template is None else self._markers.of(chat_template)
+            return super().requests(fields, context, options)
+        template = _applied_template(options)
+        markers = None if template is None else self._markers.of(template)
         if markers is None:
             message = f"'{self.form.name}' has a thinking budget, and the prompt is a text without a place for thoughts"
             hint = "add --apply_chat_template, and use a model whose chat template has thoughts"

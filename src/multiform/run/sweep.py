@@ -9,8 +9,8 @@ from shlex import quote
 from string import Template
 from typing import Any
 
+from multiform.arguments import split_outside
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
-from multiform.formats.variation import split_outside
 from multiform.models import models
 from multiform.paths import replace_output
 from multiform.results import Results

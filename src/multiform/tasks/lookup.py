@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from multiform.arguments import split_outside
 from multiform.errors import MultiformError, UsageError, nearest, shorten
 from multiform.formats import formats
-from multiform.formats.variation import split_outside
 from multiform.paths import is_dir, is_file, read_file
 from multiform.tasks.eval_yaml import PREFIX, DeclaredTask, declared_tasks
 from multiform.tasks.index import Entry, Index, build_index, lm_eval_folder

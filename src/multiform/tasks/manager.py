@@ -9,11 +9,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from multiform.arguments import split_outside
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.formats.localization import language_names
 from multiform.formats.select import format_table, grammar_of
-from multiform.formats.variation import Grammar, Variation, drawn_number, split_outside
+from multiform.formats.variation import Grammar, Variation
 from multiform.imports.finder import lm_eval_finder
 from multiform.paths import is_dir, mirror_path
 from multiform.tasks.config import TaskConfig
@@ -29,6 +30,8 @@ from multiform.tasks.source import Source, StatedKeys, display
 from multiform.tasks.yaml import read_yaml
 
 _MAX_GROUPS = 1000
+#: A label such as ``mcqa~16``, which stands for 16 variations.
+_DRAWN = re.compile(r"(?P<label>.*?)~(?P<number>\d+)", re.DOTALL)
 #: The most names that a message lists.
 _LISTED = 20
 
@@ -140,7 +143,8 @@ class TaskManager:
         """
         labels: list[str | None] = []
         for label in target.selection:
-            base, number = drawn_number(label) or (label, None)
+            drawn = _DRAWN.fullmatch(label)
+            base, number = (label, None) if drawn is None else (drawn["label"].strip(), int(drawn["number"]))
             every, colon, language = base.partition(":")
             if every == "all":
                 named = [name + colon + language for name in self._supported_labels(target)]

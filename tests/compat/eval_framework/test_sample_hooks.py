@@ -133,7 +133,7 @@ def test_an_own_choice_of_examples_sees_rows_and_a_generator_of_its_own():
     task = Task.from_config(node)
     task.set_num_fewshot(2)
     last: Any
-    (last,) = task.stream_requests(task.doc_iterator(samples=[3]))
+    (last,) = task.sample(*next(task.doc_iterator(samples=[3]))).instances
     assert last.request.context == drawn[3]  # whichever documents are asked before it
 
 

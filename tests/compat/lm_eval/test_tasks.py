@@ -132,7 +132,7 @@ def test_tasks_of_the_old_kinds_run():
         def doc_to_target(self, doc):  # type: ignore[override]
             return doc["page"]
 
-    assert Choices().gold({"query": "Sky?", "choices": ["wet", "blue"], "gold": 1}) == (1,)
+    assert Choices().form.renderer.gold({"query": "Sky?", "choices": ["wet", "blue"], "gold": 1}) == (1,)
     results = evaluate(model="dummy", tasks=[Choices(), Texts()])
     assert set(results["Choices"]) >= {"acc,none", "acc_norm,none"}
     assert set(results["Texts"]) >= {"word_perplexity,none", "byte_perplexity,none", "bits_per_byte,none"}

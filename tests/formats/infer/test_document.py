@@ -106,7 +106,7 @@ def test_digits_of_a_template_count_from_zero_with_and_without_a_format():
     row = {"question": "Which?", "choices": ["x", "y", "z"], "answer": "2"}
     for name in ("t", "t@mcqa", "t@cloze"):
         task = Task.from_config(_config(row, name, doc_to_text="question", doc_to_target="{{answer}}"))
-        assert task.gold(row) == (2,)
+        assert task.form.renderer.gold(row) == (2,)
 
 
 def test_choices_whose_right_one_has_a_fixed_place_are_spread_where_they_are_shown():
@@ -114,10 +114,10 @@ def test_choices_whose_right_one_has_a_fixed_place_are_spread_where_they_are_sho
     fields = {"doc_to_text": "question", "doc_to_target": 0, "custom_dataset": lambda **_: {"test": rows}}
     shown = Task.from_config(_config(rows[0], "t@mcqa", **fields))
     hidden = Task.from_config(_config(rows[0], "t@cloze", **fields))
-    places = [shown.gold(row)[0] for row in rows]
+    places = [shown.form.renderer.gold(row)[0] for row in rows]
     assert set(places) == {0, 1, 2}
     assert all(f"{'ABC'[place]}. right" in shown.doc_to_text(row) for place, row in zip(places, rows, strict=True))
-    assert {hidden.gold(row) for row in rows} == {(0,)}
+    assert {hidden.form.renderer.gold(row) for row in rows} == {(0,)}
 
 
 def test_the_last_line_of_a_worked_solution_is_the_answer_of_cot():

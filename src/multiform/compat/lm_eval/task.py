@@ -17,7 +17,7 @@ from multiform.fields import Doc
 from multiform.forms import RunSettings, Sample
 from multiform.forms import Task as OurTask
 from multiform.forms.spec import FIELD_HOOKS
-from multiform.prompts.prompt import ChatTemplate, Prompt
+from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions
 from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.requests import Instance as Ours
 from multiform.scoring.filters import Pipeline
@@ -161,8 +161,9 @@ class Task(OurTask):
         chat = bool(kwargs.pop("apply_chat_template", False))
         template, renderer = kwargs.pop("chat_template", None), self.form.renderer
         fields = renderer.fields(doc)
-        context = renderer.read_context(ctx, fields, chat=chat, chat_template=template)
-        asked = renderer.instances(fields, context, doc_id=0, chat=chat)
+        options = PromptOptions(apply_chat_template=chat, chat_template=template)
+        context = renderer.hook_prompts.to_prompts(ctx, fields, options)
+        asked = renderer.instances(fields, context, options, doc_id=0)
         return to_instances(doc, [instance.request for instance in asked], **kwargs)
 
     @property
@@ -232,7 +233,7 @@ class Task(OurTask):
         if self.config.process_results is not None:
             return super().process_results(doc, results)
         renderer = self.form.renderer
-        asked = renderer.instances(renderer.fields(doc), Prompt(""), doc_id=0, chat=False)
+        asked = renderer.instances(renderer.fields(doc), Prompt(""), PromptOptions(), doc_id=0)
         sample = renderer.with_requests(0, doc, asked)
         return self.form.scorer.compute_values(sample, [_output(r) for r in results], results)
 
