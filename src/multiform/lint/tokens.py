@@ -15,7 +15,7 @@ from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 if TYPE_CHECKING:  # a tokenizer is only needed if one is named
     from multiform.models.tokenizer import Encoder
-    from multiform.models.torch.plan import Tokens
+    from multiform.models.torch.tree import Tokens
     from multiform.prompts.prompt import ChatTemplate
 
 #: The keys of a task that messages come from.

@@ -12,8 +12,9 @@ from multiform.errors import UsageError
 from multiform.models.arguments import GenerationOptions, generation_options
 from multiform.models.model import Counters, Model, Usage, no_chat_template
 from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, score_rolling, special_tokens, think_end
-from multiform.models.torch.plan import Pair, Tokens
+from multiform.models.torch.plan import Pair
 from multiform.models.torch.sampling import Generation, random_numbers, sampling
+from multiform.models.torch.tree import Tokens
 from multiform.prompts.chat import ChatTemplate
 from multiform.prompts.prompt import Messages
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response, RollingRequest

@@ -242,6 +242,9 @@ class Model(ABC):
         forget what would give them again.
         """
 
+    def keep_prefixes(self, keep: bool) -> None:  # noqa: B027 (most models keep nothing)
+        """Whether a run asks in several calls, which have prefixes in common: they may stay in memory between them."""
+
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of the requests in words, without running them; None where the model does not plan."""
         return None

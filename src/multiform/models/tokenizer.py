@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from multiform.errors import ModelError, shorten
-from multiform.models.torch.plan import Pair, Tokens
+from multiform.models.torch.plan import Pair
+from multiform.models.torch.tree import Tokens
 from multiform.requests import FailedRequest, LLOutput, Response
 
 if TYPE_CHECKING:

@@ -161,4 +161,8 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
                     logs=results.logs,
                     spending=spending,
                 )
-                return results.finish(schedule.run(runner, documents, progress))
+                model.keep_prefixes(options.stops_early or not documents.is_one_chunk)
+                try:
+                    return results.finish(schedule.run(runner, documents, progress))
+                finally:
+                    model.keep_prefixes(False)

@@ -145,6 +145,7 @@ class LazyModel(FactsModel):
         self._remember = remember
         self._make_chat = chat
         self._model: Model | None = None
+        self._keeps_prefixes = False
 
     @cached_property
     def _chat(self) -> ChatFormatter:
@@ -158,6 +159,7 @@ class LazyModel(FactsModel):
             if model.identity != self.identity:
                 self._remember(Facts.of(model))
                 raise ModelError(f"model '{self.name}' is not what it was", hint="run the same command again")
+            model.keep_prefixes(self._keeps_prefixes)
             self._model = model
         return self._model
 
@@ -186,6 +188,11 @@ class LazyModel(FactsModel):
         plain = self.facts.chat_template_text and all(isinstance(message["content"], str) for message in messages)
         chat = self._chat if plain else self.model  # which knows what to say to parts, or without a template
         return chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+
+    def keep_prefixes(self, keep: bool) -> None:
+        self._keeps_prefixes = keep
+        if self._model is not None:
+            self._model.keep_prefixes(keep)
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         return self.model.plan(requests)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from multiform.models.torch.plan import Cost, Plan, Tokens, describe, plan
+from multiform.models.torch.plan import Cost, Plan, describe, plan
+from multiform.models.torch.tree import Tokens
 
 #: Few different tokens make many common prefixes.
 sequences = st.lists(

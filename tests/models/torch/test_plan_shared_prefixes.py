@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiform.models.torch.plan import Tokens, shared_prefixes
+from multiform.models.torch.tree import Tokens, shared_prefixes
 
 sequences = st.lists(
     st.lists(st.integers(0, 2), min_size=1, max_size=20).map(lambda ids: array("i", ids)), min_size=1, max_size=25

@@ -21,7 +21,7 @@ from multiform.models.tokenizer import (
 )
 from multiform.models.torch.device import device_of
 from multiform.models.torch.engine import generate, prefill_cost, score, scoring_cost
-from multiform.models.torch.plan import BatchLimits, Cost, Pair, Tokens, describe
+from multiform.models.torch.plan import BatchLimits, Cost, Pair, describe
 from multiform.models.torch.planner import Planner, TrialRecords
 from multiform.models.torch.sampling import Generation
 from multiform.models.torch.seq2seq import (
@@ -36,6 +36,7 @@ from multiform.models.torch.seq2seq import (
     scores_together,
 )
 from multiform.models.torch.transformers_loop import beam_search
+from multiform.models.torch.tree import Tokens
 from multiform.models.torch.trial import trial_length
 from multiform.requests import Completion, LLOutput, Response
 
@@ -65,6 +66,9 @@ class Backend(Protocol):
 
     def keep_verdicts(self, identity: str) -> None:
         """Keep the verdicts of trials for later runs of the model with this identity."""
+
+    def keep_prefixes(self, keep: bool) -> None:
+        """Whether prefixes that recur stay in memory for later calls, where that is possible."""
 
     def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
         """The tokens that are computed to score the pairs, but for padding."""
@@ -115,6 +119,9 @@ class CausalBackend:
 
     def keep_verdicts(self, identity: str) -> None:
         self.planner.keep_verdicts(identity)
+
+    def keep_prefixes(self, keep: bool) -> None:
+        self.planner.keep_prefixes(keep)
 
     def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
         cost = scoring_cost(self.planner, pairs, self.limits) if pairs else None
@@ -236,6 +243,9 @@ class Seq2SeqBackend:
 
     def keep_verdicts(self, identity: str) -> None:
         self.records = TrialRecords(f"{identity} {device_of(self.model).type}")
+
+    def keep_prefixes(self, keep: bool) -> None:
+        """A context is encoded as a whole, so there is nothing to keep."""
 
     def verdict(self, question: str, longest: int, ask: Callable[[PreTrainedModel, int], str]) -> str:
         """How sequences with contexts of up to that many tokens are computed, by a trial of that length."""

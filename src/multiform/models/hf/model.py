@@ -27,9 +27,10 @@ from multiform.models.model import Workload
 from multiform.models.tokenizer import rolling_windows
 from multiform.models.torch.device import generation_limits, hold_memory, scoring_limits
 from multiform.models.torch.forward import LMHead
-from multiform.models.torch.plan import Pair, Tokens
+from multiform.models.torch.plan import Pair
 from multiform.models.torch.planner import Planner
 from multiform.models.torch.sampling import check_config, in_force, num_beams
+from multiform.models.torch.tree import Tokens
 from multiform.prompts.chat import template_variables
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
@@ -153,6 +154,9 @@ class HFModel(LocalModel):
             self.counters.count_prompt(len(generations[position].prompt))
             is_marked = position in cut and isinstance(output, Completion)
             yield position, replace(output, context_truncated=True) if is_marked else output
+
+    def keep_prefixes(self, keep: bool) -> None:
+        self.backend.keep_prefixes(keep)
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""

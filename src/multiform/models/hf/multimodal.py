@@ -23,9 +23,10 @@ from multiform.models.hf.source import ModelSource, file_options, local_folder, 
 from multiform.models.identity import identity
 from multiform.models.tokenizer import move_whitespace, split
 from multiform.models.torch.device import fixed_rows, run_batches
-from multiform.models.torch.plan import BatchLimits, Tokens
+from multiform.models.torch.plan import BatchLimits
 from multiform.models.torch.sampling import Generation, end_tokens
 from multiform.models.torch.transformers_loop import SamplingProcessor, StoppingCriterion
+from multiform.models.torch.tree import Tokens
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Prompt
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response

@@ -41,7 +41,8 @@ from multiform.models.servers.openai_logprobs import (
 from multiform.models.servers.protocol import completion, finish_reason, stop_strings, token_limit
 from multiform.models.servers.server_model import RULES, ServerModel, at_least, resolve_arguments
 from multiform.models.tokenizer import Encoder, fit, load_encoder, rolling_windows, score_rolling
-from multiform.models.torch.plan import Pair, Tokens
+from multiform.models.torch.plan import Pair
+from multiform.models.torch.tree import Tokens
 from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
 from multiform.prompts.chat import apply_tokenizer_template
 from multiform.prompts.prompt import Messages

@@ -257,15 +257,21 @@ class KVCache:
             for _, (keys, values) in sorted(self.layers.items())
         ]
 
-    def copy(self) -> KVCache:
-        """A copy of the cached positions."""
+    def copy(self, spans: Sequence[Span]) -> KVCache:
+        """A copy of some positions."""
         cache = KVCache()
-        cache.length = self.length
+        cache.length = sum(span.stop - span.start for span in spans)
         cache.layers = {
-            layer: (keys[:, :, : self.length].clone(), values[:, :, : self.length].clone())
-            for layer, (keys, values) in self.layers.items()
+            layer: (_select(keys, spans), _select(values, spans)) for layer, (keys, values) in self.layers.items()
         }
         return cache
+
+    def load(self, cache: KVCache, length: int) -> None:
+        """Replace what is cached by the first positions of another cache."""
+        self.length = 0
+        for layer, (keys, values) in cache.layers.items():
+            self.update(layer, keys[:, :, :length], values[:, :, :length])
+        self.length = length
 
     def _enlarge(self, layer: int, like: Tensor, size: int, which: int) -> Tensor:
         rows, heads, _, dimensions = like.shape
@@ -289,6 +295,11 @@ class TransformersCache(DynamicCache):  # type: ignore[misc]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self.cache.length
+
+
+def _select(tensor: Tensor, spans: Sequence[Span]) -> Tensor:
+    """A copy of the positions in some spans."""
+    return torch.cat([tensor[:, :, span.start : span.stop] for span in spans], 2)
 
 
 def _compact(tensor: Tensor, spans: Sequence[Span]) -> None:

@@ -18,8 +18,10 @@ from multiform.models.model import Counters
 from multiform.models.torch.attention import KVCache
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.forward import Forward, plain_logits
-from multiform.models.torch.plan import Chunk, Span, Tokens, plan
+from multiform.models.torch.kept_prefixes import KeptPrefixes
+from multiform.models.torch.plan import Chunk, Span, plan
 from multiform.models.torch.structure import accepted_options
+from multiform.models.torch.tree import Tokens, common_prefix_length
 
 #: Positions are allocated in steps of this many, so that few tokens need more memory.
 ALLOCATION = 64
@@ -143,10 +145,21 @@ def _stack(first: Tensor, first_padding: int, second: Tensor, second_padding: in
 class SharedPrefixBatch:
     """Sequences in groups, each with one prefix; a forward pass computes the next token of all of them."""
 
-    def __init__(self, forward: Forward, counters: Counters, *, size: int) -> None:
+    def __init__(
+        self,
+        forward: Forward,
+        counters: Counters,
+        *,
+        size: int,
+        kept: KeptPrefixes | None = None,
+        recurring: Sequence[Tokens] = (),
+    ) -> None:
         self.forward = forward
         self.counters = counters
         self.size = size
+        #: Prefixes of earlier batches, and those of this one that are to be kept as well.
+        self.kept = kept or KeptPrefixes(0)
+        self.recurring = recurring
         self.groups: dict[tuple[int, ...], PrefixGroup] = {}
         #: The id of the sequence in each row.
         self.ids: list[int] = []
@@ -202,14 +215,22 @@ class SharedPrefixBatch:
         self.ids = remaining
 
     def _group(self, prefix: tuple[int, ...]) -> PrefixGroup:
-        """The group of a prefix; a new one is computed after the longest part of the prefix that another group has."""
-        if prefix not in self.groups:
-            known = max((key for key in self.groups if key == prefix[: len(key)]), key=len, default=())
-            cache = self.groups[known].shared.copy() if known else KVCache()
-            if prefix:
-                self._compute([array("i", prefix[len(known) :])], cache, len(known))
-            cache.length = len(prefix)
-            self.groups[prefix] = PrefixGroup(len(prefix), cache)
+        """The group of a prefix; a new one is computed after the longest part of it that is in memory."""
+        if prefix in self.groups:
+            return self.groups[prefix]
+        tokens = array("i", prefix)
+        shared = [(common_prefix_length(array("i", key), tokens), group.shared) for key, group in self.groups.items()]
+        known, source = max([*shared, self.kept.longest(tokens)], key=lambda part: part[0])
+        cache = KVCache()
+        if source is not None and known:
+            cache.load(source, known)
+        if known < len(prefix):
+            self._compute([tokens[known:]], cache, known)
+        cache.length = len(prefix)
+        for part in self.recurring:
+            if tokens[: len(part)] == part:
+                self.kept.add(part, cache, [Span(0, len(part))])
+        self.groups[prefix] = PrefixGroup(len(prefix), cache)
         return self.groups[prefix]
 
     def _prefill_group(self, group: PrefixGroup, sequences: Mapping[int, Tokens]) -> dict[int, Tensor]:

@@ -20,7 +20,8 @@ from multiform.models.model import Counters
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch, UncachedBatch
 from multiform.models.torch.device import PREFILL_TOKENS, halve_limits, run_in_memory
 from multiform.models.torch.forward import Forward, Mode
-from multiform.models.torch.plan import BatchLimits, Cost, Pair, plan, shared_prefixes
+from multiform.models.torch.kept_prefixes import KeptPrefixes
+from multiform.models.torch.plan import BatchLimits, Cost, Pair, plan
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.sampling import Generation, end_tokens, has_processors, logits_processors, next_token
 from multiform.models.torch.scoring import (
@@ -34,6 +35,7 @@ from multiform.models.torch.scoring import (
     state_plan,
 )
 from multiform.models.torch.transformers_loop import generate_alone
+from multiform.models.torch.tree import Tokens, build_tree, recurring_prefixes, shared_prefixes
 from multiform.requests import Completion, LLOutput, Response
 from multiform.stopping import stop_requested
 
@@ -61,7 +63,7 @@ def scoring_cost(planner: Planner, pairs: Sequence[Pair], limits: BatchLimits) -
     way = planner.scoring(_longest_pair(pairs))
     nonempty = [pair for pair in pairs if pair.start < len(pair.tokens)]
     if isinstance(way, Mode):
-        return scoring_plan(nonempty, size=planner.pass_size, budget=planner.budget).cost
+        return scoring_plan(nonempty, size=planner.pass_size, budget=planner.budget, kept=planner.kept).cost
     if isinstance(way, Resume):
         return state_plan(planner.head, nonempty, limits, way, max_kept=planner.state_budget).cost
     return None
@@ -86,7 +88,8 @@ def _score_part(
     way = planner.scoring(_longest_pair(pairs))
     if isinstance(way, Mode):
         size, budget = planner.pass_size, planner.budget
-        return score_by_plan(Forward(planner.head, way), pairs, size=size, budget=budget, counters=counters)
+        forward = Forward(planner.head, way)
+        return score_by_plan(forward, pairs, size=size, budget=budget, counters=counters, kept=planner.kept)
     if isinstance(way, Resume):
         return score_by_state(planner.head, pairs, limits, counters, way, max_kept=planner.state_budget)
     return score_by_batch(planner.head, pairs, limits, counters, way)
@@ -139,7 +142,8 @@ def prefill_cost(planner: Planner, generations: Sequence[Generation]) -> Cost | 
         return None
     prompts = [array("i", generation.prompt) for generation in generations]
     last = [len(prompt) - 1 for prompt in prompts]
-    return plan(prompts, last, size=planner.pass_size, budget=planner.budget).cost
+    kept = [prefix.tokens for prefix in planner.kept.entries()] if planner.kept else []
+    return plan(prompts, last, size=planner.pass_size, budget=planner.budget, kept=kept).cost
 
 
 def _group_by_prefix(generations: Sequence[Generation], budget: int) -> list[Generation]:
@@ -149,6 +153,16 @@ def _group_by_prefix(generations: Sequence[Generation], budget: int) -> list[Gen
     return [
         replace(generation, prefix=min(prefix, budget)) for generation, prefix in zip(ordered, prefixes, strict=True)
     ]
+
+
+def _recurring_prefixes(generations: Sequence[Generation], kept: KeptPrefixes | None) -> list[Tokens]:
+    """The prefixes of prompts that later calls are likely to have, where such are kept."""
+    if kept is None:
+        return []
+    prompts = [array("i", generation.prompt) for generation in generations]
+    branches = build_tree(prompts, [len(prompt) - 1 for prompt in prompts])
+    prefixes = recurring_prefixes(branches, most=kept.most)
+    return [branches[number].tokens[:length] for number, length in prefixes.items()]
 
 
 class _Scheduler:
@@ -174,7 +188,15 @@ class _Scheduler:
         if decoding is Decoding.SHARED:
             self.limits = replace(limits, tokens=min(limits.tokens, planner.decode_tokens))
             self.waiting = deque(_group_by_prefix(generations, planner.budget))
-            self.new_batch = partial(SharedPrefixBatch, planner.forward, counters, size=planner.pass_size)
+            kept, recurring = planner.kept, _recurring_prefixes(generations, planner.kept)
+            self.new_batch = partial(
+                SharedPrefixBatch,
+                planner.forward,
+                counters,
+                size=planner.pass_size,
+                kept=kept,
+                recurring=recurring,
+            )
         else:
             self.limits = limits if decoding is Decoding.PADDED else BatchLimits(1, limits.tokens)
             # The longest first: if memory is short, that shows at once.

@@ -32,8 +32,9 @@ from multiform.models.torch.attention import (
     empty_mask,
 )
 from multiform.models.torch.device import device_of, to_device
-from multiform.models.torch.plan import Branch, Pair, Pass, Tokens
+from multiform.models.torch.plan import Pair, Pass
 from multiform.models.torch.structure import accepted_options, parameters, sliding_window, verified_ways
+from multiform.models.torch.tree import Branch, Tokens
 from multiform.requests import LLOutput, Response
 
 #: Attributes in which models have their list of layers, and the feed-forward part of a layer.

@@ -1,26 +1,20 @@
 """Plans: which tokens each forward pass computes, and which keys and values stay cached. Pure, without torch.
 
-The prefix tree of a set of token sequences: in sorted order every sequence begins with the prefix that it shares with
-the one before it, so the tree is a sorted list. A branch adds the tokens after its shared prefix, and iterating over
-the list is a depth-first walk through the tree.
-
-The tree is cut into forward passes. A pass computes the next tokens of the walk, whichever sequences they belong to.
-Between two passes, only the keys and values on the path to the next token stay cached; everything else is dropped as
-soon as no later token needs it.
+The prefix tree of the sequences is cut into forward passes. A pass computes the next tokens of a depth-first walk,
+whichever sequences they belong to. Between two passes, only the keys and values on the path to the next token stay
+cached; everything else is dropped as soon as no later token needs it. Prefixes that are kept from an earlier plan are
+loaded instead of computed (`kept_prefixes`).
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import NamedTuple
 
-import numpy as np
+from multiform.models.torch.tree import Branch, Prefix, Tokens, build_tree, count_nodes, kept_parts, recurring_prefixes
 
-#: Token ids in four bytes each; a list of ints needs nine times that, and runs hold millions.
-Tokens: TypeAlias = "array[int]"
 #: A pass may grow to this many times its size before a prefix that did not fit the cache is computed again.
 STRETCH = 2
 
@@ -58,98 +52,6 @@ class BatchLimits:
         return max(1, min(self.rows, self.tokens // max(1, length)))
 
 
-class NeededOutput(NamedTuple):
-    """The depths from `start` to `stop` at which a request needs the model's output."""
-
-    request: int
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A distinct sequence, whose first `shared` tokens are also those of the branch before.
-
-    `requests` are the requests that have this sequence. `needed` are the outputs needed at the
-    depths that the branch adds to the tree, by its own requests and by those of later branches.
-    """
-
-    tokens: Tokens
-    shared: int
-    requests: tuple[int, ...]
-    needed: tuple[NeededOutput, ...]
-
-
-def build_tree(sequences: Sequence[Tokens], needed_from: Sequence[int]) -> list[Branch]:
-    """The branches of the prefix tree; a sequence's outputs are needed from depth `needed_from` to its end.
-
-    >>> from array import array
-    >>> tree = build_tree([array("i", [1, 2, 3]), array("i", [1, 2]), array("i", [1, 2, 4])], [1, 1, 1])
-    >>> [(branch.tokens.tolist(), branch.shared) for branch in tree]
-    [([1, 2], 0), ([1, 2, 3], 2), ([1, 2, 4], 2)]
-    >>> [(output.request, output.start, output.stop) for output in tree[0].needed]
-    [(1, 1, 2), (0, 1, 2), (2, 1, 2)]
-    """
-    distinct: list[tuple[Tokens, list[int]]] = []
-    for index in sorted(range(len(sequences)), key=sequences.__getitem__):
-        if not distinct or distinct[-1][0] != sequences[index]:
-            distinct.append((sequences[index], []))
-        distinct[-1][1].append(index)
-    shared_lengths = [0, *(common_prefix_length(a, b) for (a, _), (b, _) in pairwise(distinct))]
-    needed: list[list[NeededOutput]] = [[] for _ in distinct]
-    path: list[tuple[int, int]] = []  # the branches on the way from the root: the depth where each begins, its number
-    for number, ((tokens, requests), shared) in enumerate(zip(distinct, shared_lengths, strict=False)):
-        while path and path[-1][0] >= shared:
-            path.pop()
-        path.append((shared, number))
-        for request in requests:
-            stop = len(tokens)
-            for depth, owner in reversed(path):
-                start = max(depth, needed_from[request])
-                if start < stop:
-                    needed[owner].append(NeededOutput(request, start, stop))
-                stop = min(stop, depth)
-                if needed_from[request] >= depth:
-                    break
-    return [
-        Branch(tokens, shared, tuple(requests), tuple(outputs))
-        for (tokens, requests), shared, outputs in zip(distinct, shared_lengths, needed, strict=False)
-    ]
-
-
-def shared_prefixes(sequences: Sequence[Tokens]) -> list[int]:
-    """For each of the sorted sequences, the length of the prefix that it shares with its group.
-
-    A group within a larger one gets a longer prefix of its own where that saves more tokens than
-    the prefix has. At least one token of every sequence stays outside its prefix.
-
-    >>> from array import array
-    >>> shared_prefixes([array("i", [1, 2, 3, end]) for end in range(4)])
-    [3, 3, 3, 3]
-    """
-    prefixes = [0] * len(sequences)
-    shared_lengths = [0, *(min(common_prefix_length(a, b), len(a) - 1, len(b) - 1) for a, b in pairwise(sequences))]
-    pending = [(0, len(sequences), 0)]
-    while pending:
-        first, last, prefix = pending.pop()
-        if last - first < 2:
-            prefixes[first:last] = [prefix] * (last - first)
-            continue
-        shared = min(shared_lengths[first + 1 : last])
-        if (last - first - 1) * (shared - prefix) > shared:
-            prefix = shared
-        cuts = [first, *(index for index in range(first + 1, last) if shared_lengths[index] == shared), last]
-        pending.extend((start, stop, prefix) for start, stop in pairwise(cuts))
-    return prefixes
-
-
-def common_prefix_length(first: Tokens, second: Tokens) -> int:
-    """The number of tokens that two sequences have in common at their beginning."""
-    size = min(len(first), len(second))
-    differ = np.frombuffer(first, np.int32, size) != np.frombuffer(second, np.int32, size) if size else np.empty(0)
-    return int(differ.argmax()) if differ.any() else size
-
-
 class Span(NamedTuple):
     """KV cache positions during a pass: the cached tokens come first, then those that the pass computes."""
 
@@ -171,26 +73,42 @@ class Chunk(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """One forward pass: chunks computed after `cached` tokens; the positions in `keep` stay cached for the next."""
+    """One forward pass: chunks computed after `cached` tokens; the positions in `keep` stay cached for the next.
+
+    The cached tokens are those of the pass before, or of a kept prefix that is loaded. The prefixes in `saved`, each
+    with its positions, are kept for later plans.
+    """
 
     cached: int
     chunks: tuple[Chunk, ...]
     keep: tuple[Span, ...]
+    load: Prefix | None = None
+    saved: tuple[tuple[Prefix, tuple[Span, ...]], ...] = ()
 
     @property
     def computed_tokens(self) -> int:
         return sum(chunk.stop - chunk.start for chunk in self.chunks)
 
 
-def cut_passes(branches: Sequence[Branch], *, size: int, budget: int) -> list[Pass]:
+def cut_passes(
+    branches: Sequence[Branch],
+    *,
+    size: int,
+    budget: int,
+    loads: Mapping[int, Prefix] = MappingProxyType({}),
+    saves: Mapping[int, int] = MappingProxyType({}),
+) -> list[Pass]:
     """Passes of `size` tokens that cover the tree and keep at most `budget` tokens cached between them.
 
     A pass is larger than `size` only where cutting it would mean computing tokens again that do not
     fit the budget.
     """
-    packer = _Packer(budget)
+    packer = _Packer(budget, saves)
     for number, branch in enumerate(branches):
         start = new_from = branch.shared
+        if number in loads:
+            packer.close(0)
+            start = new_from = packer.begin_with(loads[number])
         end = len(branch.tokens)
         while start < end:
             room = size - packer.filled
@@ -216,11 +134,14 @@ class _Packer:
     """The pass that is being filled, and the path of its last token as (depth, cache positions)."""
 
     budget: int
+    saves: Mapping[int, int]
     passes: list[Pass] = field(default_factory=list)
     cached: int = 0
     filled: int = 0
     chunks: list[Chunk] = field(default_factory=list)
     path: list[tuple[int, Span]] = field(default_factory=list)
+    load: Prefix | None = None
+    saved: list[tuple[Prefix, tuple[Span, ...]]] = field(default_factory=list)
 
     def add(self, branch: int, start: int, stop: int, new_from: int) -> None:
         self.path = _up_to(self.path, start)
@@ -228,6 +149,15 @@ class _Packer:
         self.chunks.append(Chunk(branch, start, stop, new_from, _merge_adjacent(span for _, span in self.path)))
         self.filled += stop - start
         self.path.append((start, Span(position, position + stop - start)))
+        length = self.saves.get(branch, 0)
+        if start < length <= stop:
+            spans = _merge_adjacent(span for _, span in _up_to(self.path, length))
+            self.saved.append((Prefix(branch, length), spans))
+
+    def begin_with(self, prefix: Prefix) -> int:
+        """Begin a pass after a kept prefix; returns the depth at which it goes on."""
+        self.load, self.cached, self.path = prefix, prefix.length, [(0, Span(0, prefix.length))]
+        return prefix.length
 
     def close(self, depth: int) -> int:
         """End the pass; the first `depth` tokens of the path stay cached, or as many as the budget allows."""
@@ -235,9 +165,10 @@ class _Packer:
             return depth
         cached = min(depth, self.budget)
         self.path = _up_to(self.path, cached)
-        self.passes.append(Pass(self.cached, tuple(self.chunks), _merge_adjacent(span for _, span in self.path)))
+        keep = _merge_adjacent(span for _, span in self.path)
+        self.passes.append(Pass(self.cached, tuple(self.chunks), keep, self.load, tuple(self.saved)))
         self.path = [(0, Span(0, cached))] if cached else []
-        self.cached, self.filled, self.chunks = cached, 0, []
+        self.cached, self.filled, self.chunks, self.load, self.saved = cached, 0, [], None, []
         return cached
 
 
@@ -283,19 +214,32 @@ class Plan:
     cost: Cost
 
 
-def plan(sequences: Sequence[Tokens], needed_from: Sequence[int], *, size: int, budget: int) -> Plan:
+def plan(
+    sequences: Sequence[Tokens],
+    needed_from: Sequence[int],
+    *,
+    size: int,
+    budget: int,
+    kept: Sequence[Tokens] = (),
+    most_kept: int = 0,
+) -> Plan:
     """The plan for sequences whose outputs are needed from depth `needed_from` on.
 
     A pass computes about `size` tokens, at most half more, so that all passes have equally many:
     a small one takes nearly as long. At most `budget` tokens stay cached between passes. The order of
-    the sequences makes no difference.
+    the sequences makes no difference. The prefixes in `kept` are not computed again, and of those that later plans are
+    likely to have, `most_kept` tokens are saved.
 
     >>> from array import array
     >>> plan([array("i", [1, 2, 3]), array("i", [1, 2, 4])], [1, 1], size=512, budget=512).cost.computed
     4
     """
     branches = build_tree(sequences, needed_from)
-    passes = cut_passes(branches, size=even_size(count_nodes(branches), size), budget=budget)
+    loads = kept_parts(branches, kept, budget=budget) if kept else {}
+    saves = recurring_prefixes(branches, most=most_kept) if most_kept else {}
+    loaded = sum(prefix.length - branches[number].shared for number, prefix in loads.items())
+    even = even_size(count_nodes(branches) - loaded, size)
+    passes = cut_passes(branches, size=even, budget=budget, loads=loads, saves=saves)
     cost = Cost(
         sequences=len(sequences),
         tokens=sum(map(len, sequences)),
@@ -305,11 +249,6 @@ def plan(sequences: Sequence[Tokens], needed_from: Sequence[int], *, size: int, 
         cached=max((step.cached for step in passes), default=0),
     )
     return Plan(branches, passes, cost)
-
-
-def count_nodes(branches: Sequence[Branch]) -> int:
-    """The number of nodes in a prefix tree: the tokens that have to be computed at least."""
-    return sum(len(branch.tokens) - branch.shared for branch in branches)
 
 
 def even_size(total: int, size: int) -> int:

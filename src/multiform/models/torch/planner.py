@@ -21,6 +21,7 @@ import transformers
 from multiform.hashing import sha256, source_hash
 from multiform.models.torch.device import device_of, pass_tokens, prefix_budget, run_in_memory
 from multiform.models.torch.forward import Forward, LMHead, Mode
+from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.scoring import Grouping, Resume
 from multiform.models.torch.structure import (
     POSITIONS,
@@ -61,6 +62,9 @@ NONE = "none"
 #: The length of a trial, times this, is the number of tokens from which on it is worth its time: it computes about a
 #: quarter of them, of which nothing is saved in the worst case.
 WORTH_TRIAL = 24
+#: Prefixes that are kept for later calls may take one part in that many of the budget, and so many bytes.
+KEPT_SHARE = 4
+KEPT_BYTES = 2**30
 OTHER_RESULTS = "it gives other results with a prefix tree"
 
 
@@ -110,6 +114,8 @@ class Planner:
         self.shares_prefixes = budget not in (0, "0")
         self.max_length = max_length
         self.records = TrialRecords()
+        self._keeps_prefixes = False
+        self._kept: KeptPrefixes | None = None
         #: Tokens that were computed alone, as a trial was not worth its time.
         self.computed_alone = 0
         self._config = head.model.config.get_text_config()
@@ -119,6 +125,20 @@ class Planner:
         """Keep the verdicts of trials for later runs of the model with this identity."""
         model = self.head.model
         self.records = TrialRecords(f"{identity} {device_of(model).type} {model.config._attn_implementation}")
+
+    def keep_prefixes(self, keep: bool) -> None:
+        """Whether prefixes that recur stay in memory for later calls; otherwise those that are there are dropped."""
+        self._keeps_prefixes = keep
+        if not keep:
+            self._kept = None
+
+    @property
+    def kept(self) -> KeptPrefixes | None:
+        """The prefixes of earlier calls that are in memory; None where none are kept."""
+        if self._keeps_prefixes and self._kept is None:
+            most = min(self.budget // KEPT_SHARE, KEPT_BYTES // max(1, self.support.token_bytes))
+            self._kept = KeptPrefixes(most)
+        return self._kept
 
     @cached_property
     def is_known(self) -> bool:

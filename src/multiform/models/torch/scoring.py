@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from functools import partial
 from itertools import count, groupby
 
 import numpy as np
@@ -29,8 +30,10 @@ from multiform.models.torch.forward import (
     reset_positions,
     right_padded,
 )
-from multiform.models.torch.plan import BatchLimits, Pair, Pass, Plan, Tokens, plan
+from multiform.models.torch.kept_prefixes import KeptPrefixes
+from multiform.models.torch.plan import BatchLimits, Pair, Pass, Plan, plan
 from multiform.models.torch.state_plan import LEAST_SAVED, StateBatch, StatePlan, plan_states
+from multiform.models.torch.tree import Tokens
 from multiform.requests import LLOutput, Response
 from multiform.stopping import stop_requested
 
@@ -55,23 +58,45 @@ def _score_until_complete(
 
 
 def score_by_plan(
-    forward: Forward, pairs: Sequence[Pair], *, size: int, budget: int, counters: Counters
+    forward: Forward,
+    pairs: Sequence[Pair],
+    *,
+    size: int,
+    budget: int,
+    counters: Counters,
+    kept: KeptPrefixes | None = None,
 ) -> Iterator[Response[LLOutput]]:
-    """The response of each pair, pass by pass.
+    """The response of each pair, pass by pass; prefixes in `kept` are not computed again.
 
     When a pass does not fit into memory, the pairs without a response are planned again with passes of half
     the size. When a stop is requested, no further pass begins.
     """
+    kept = kept or KeptPrefixes(0)
 
     def run(remaining: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         nonlocal size
-        planned = scoring_plan(remaining, size=size, budget=budget)
+        prefixes = kept.entries()
+        planned = scoring_plan(remaining, size=size, budget=budget, kept=kept)
+        kept.use(prefixes[step.load.number] for step in planned.passes if step.load)
         pending = _PendingTokens(forward.head, LoglikelihoodSums(remaining))
         cache = KVCache()
+
+        @torch.inference_mode()
+        def run_pass(step: Pass) -> list[Response[LLOutput]]:
+            if step.load:
+                cache.load(prefixes[step.load.number].cache, step.load.length)
+            states, lines, targets = _run_pass(forward, remaining, planned, step, cache)
+            pending.add(states, lines, targets)
+            for prefix, spans in step.saved:
+                kept.add(planned.branches[prefix.number].tokens[: prefix.length], cache, spans)
+            cache.keep(step.keep)
+            return pending.score() if pending.is_enough or step is planned.passes[-1] else []
+
         for step in planned.passes:
-            responses = run_in_memory(lambda step=step: _run_pass(forward, remaining, planned, step, cache, pending))  # type: ignore[misc]
+            responses = run_in_memory(partial(run_pass, step))
             if responses is None:
                 size = halve_pass(size)
+                kept.clear()
                 return
             counters.count_prefill(step.computed_tokens)
             yield from responses
@@ -82,15 +107,22 @@ def score_by_plan(
     return _score_until_complete(pairs, run)
 
 
-def scoring_plan(pairs: Sequence[Pair], *, size: int, budget: int) -> Plan:
+def scoring_plan(pairs: Sequence[Pair], *, size: int, budget: int, kept: KeptPrefixes | None = None) -> Plan:
     """The plan for pairs with continuations: the model's inputs are all tokens but the last."""
-    return plan([pair.tokens[:-1] for pair in pairs], [pair.start - 1 for pair in pairs], size=size, budget=budget)
+    return plan(
+        [pair.tokens[:-1] for pair in pairs],
+        [pair.start - 1 for pair in pairs],
+        size=size,
+        budget=budget,
+        kept=[prefix.tokens for prefix in kept.entries()] if kept else (),
+        most_kept=kept.most if kept else 0,
+    )
 
 
-@torch.inference_mode()
 def _run_pass(
-    forward: Forward, pairs: Sequence[Pair], planned: Plan, step: Pass, cache: KVCache, pending: _PendingTokens
-) -> list[Response[LLOutput]]:
+    forward: Forward, pairs: Sequence[Pair], planned: Plan, step: Pass, cache: KVCache
+) -> tuple[Tensor, NDArray[np.int64], Targets]:
+    """Compute a pass: the states that are needed, the tokens that they score, and the line of states for each."""
     targets = Targets()
     offset = 0
     for chunk in step.chunks:
@@ -101,9 +133,7 @@ def _run_pass(
                 targets.add(needed.request, offset + start - chunk.start, tokens)
         offset += chunk.stop - chunk.start
     distinct, lines = targets.distinct_lines()
-    pending.add(forward.run(planned.branches, step, cache, distinct), lines, targets)
-    cache.keep(step.keep)
-    return pending.score() if pending.is_enough or step is planned.passes[-1] else []
+    return forward.run(planned.branches, step, cache, distinct), lines, targets
 
 
 class _PendingTokens:

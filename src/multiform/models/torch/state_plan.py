@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from multiform.models.torch.plan import BatchLimits, Branch, Cost, Tokens, build_tree, count_nodes
+from multiform.models.torch.plan import BatchLimits, Cost
+from multiform.models.torch.tree import Branch, Tokens, build_tree, count_nodes
 
 #: Tokens that a kept state has to save: fewer are computed faster than a batch of their own.
 LEAST_SAVED = 32

@@ -29,8 +29,9 @@ from multiform.models.local import LocalModel
 from multiform.models.model import Workload
 from multiform.models.tokenizer import fit, rolling_windows
 from multiform.models.torch.device import fixed_rows
-from multiform.models.torch.plan import Pair, Tokens, plan
+from multiform.models.torch.plan import Pair, plan
 from multiform.models.torch.sampling import end_tokens, in_force
+from multiform.models.torch.tree import Tokens
 from multiform.models.vllm.engine import check_model_config, completion, in_chunks, load_files, sampling_options, start
 from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
 from multiform.prompts.chat import template_variables

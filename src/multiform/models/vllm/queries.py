@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from multiform.errors import ModelError
-from multiform.models.torch.plan import Pair, Tokens
+from multiform.models.torch.plan import Pair
+from multiform.models.torch.tree import Tokens
 from multiform.requests import LLOutput, Response
 
 Kind: TypeAlias = Literal["labels", "forced", "prompt"]

@@ -1,0 +1,92 @@
+"""Few-shot examples stay in the KV cache from one chunk of a run to the next, and from one round to the next."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform import Results, evaluate
+from multiform.models.hf.model import HFModel
+from multiform.models.torch.planner import Planner
+from multiform.run import documents
+from tests.tiny_models import llama_config, make_tokenizer, save_random
+
+TASK = """\
+task: shots
+dataset_path: rows.jsonl
+test_split: train
+fewshot_split: train
+fewshot_config: {sampler: first_n}
+num_fewshot: 5
+doc_to_text: question
+doc_to_choice: choices
+doc_to_target: answer
+"""
+FORMS = "mcqa~6+cloze+generate"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kept")
+    with (folder / "rows.jsonl").open("w") as file:
+        for number in range(330):
+            question = f"What is the capital of the country with number {number}, and is it a good one?"
+            choices = [f"Paris {number}", f"the cat {number + 1}", f"a dog {number + 2}"]
+            file.write(json.dumps({"question": question, "choices": choices, "answer": number % 3}) + "\n")
+    (folder / "shots.yaml").write_text(TASK)
+    tokenizer = make_tokenizer(bos=False)
+    save_random(folder / "model", llama_config(len(tokenizer), max_position_embeddings=4096), tokenizer)
+    return folder
+
+
+def run(folder: Path, **options: Any) -> Results:
+    model = HFModel(str(folder / "model"), device="cpu")
+    tasks = f"{folder}/shots.yaml@{FORMS}"
+    options = {"use_cache": False, "gen_kwargs": {"max_gen_toks": 4}, **options}
+    results: Results = evaluate(model=model, tasks=tasks, **options)
+    assert model.planner.kept is None, "the memory of a run is released at its end"
+    return results
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path) -> Results:
+    return run(folder)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of about 900 requests, where a run has some 7,000."""
+    monkeypatch.setattr(documents, "CHUNK_REQUESTS", 900)
+    monkeypatch.setattr(documents, "FEW_DOCUMENTS", 0)
+
+
+def tokens(results: Results) -> int:
+    return int(results.provenance["usage"]["prompt_tokens_computed"])
+
+
+def scores(results: Results) -> list[Any]:
+    return [
+        (sample.sample.doc_id, sample.values, sample.prediction) for form in results.forms for sample in form.samples
+    ]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_chunks_compute_hardly_more_tokens_than_the_whole(folder: Path, whole: Results) -> None:
+    results = run(folder)
+    assert tokens(results) <= 1.02 * tokens(whole)
+    assert scores(results) == scores(whole)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("rule", [{}, {"budget": 800}])
+def test_otherwise_each_chunk_or_round_would_compute_them_again(
+    folder: Path, rule: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = run(folder, **rule)
+    monkeypatch.setattr(Planner, "keep_prefixes", lambda self, keep: None)
+    again = run(folder, **rule)
+    assert tokens(again) > 1.05 * tokens(kept)
+    assert scores(again) == scores(kept)
