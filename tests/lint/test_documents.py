@@ -18,7 +18,7 @@ def row(**columns: Any) -> dict[str, Any]:
 
 
 def test_a_finding_says_what_where_and_what_to_do():
-    fields = DocumentFields(task="t", question="q", choices="c", answer="a", where_answer="t.yaml:4: doc_to_target")
+    fields = DocumentFields(task="t", question="q", choices="c", answer="a", where=lambda key: f"t.yaml:4: {key}")
     [finding] = document_findings(fields, enumerate([row(), row(q="How?", a="1"), row(q="When?", a="2")]))
     assert (finding.code, finding.task, finding.where) == ("mixed_answers", "t", "t.yaml:4: doc_to_target")
     assert finding.what == "the answers in column 'a' are of mixed kinds: numbers and text"

@@ -148,11 +148,6 @@ class CompiledFormat:
         """Whether `prompt` needs the value of the question; a longer template is rendered as part of the prompt."""
         return "_question" in self.template.names
 
-    @property
-    def needs_choices(self) -> bool:
-        """Whether `prompt` needs the choices."""
-        return "_choices" in self.template.names
-
     def prompt(self, doc: Doc, *, question: Any = None, choices: Sequence[str] = ()) -> str:
         """The prompt of a document without few-shot examples."""
         return str(render(self.template, {**doc, "_question": question, "_choices": choices}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.fields import Doc, Field, FieldSpec
+from multiform.hashing import sha256
 from multiform.prompts.template import has_markup, literal_text
 
 Kind = Literal["editor", "permute", "replace", "delete", "uppercase"]
@@ -73,8 +73,7 @@ class Perturbation:
 
     def _random(self, text: str) -> random.Random:
         """A random generator for this text, so that the order and number of documents do not matter."""
-        key = f"{self.type} {self.seed} {text}".encode("utf-8", "surrogatepass")
-        return random.Random(int(hashlib.sha256(key).hexdigest(), 16))
+        return random.Random(int(sha256(f"{self.type} {self.seed} {text}"), 16))
 
     def _modifiable(self, text: str) -> list[tuple[int, int]]:
         protected = sorted((word for word in self.unmodifiable_words if word), key=len, reverse=True)

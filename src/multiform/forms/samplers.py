@@ -128,25 +128,6 @@ class BalancedSampler(Sampler):
         return drawn
 
 
-def check_sampler(name: str) -> None:
-    """Refuse a sampler that is not registered, or that cannot be called as samplers are called."""
-    if name not in samplers:
-        raise ConfigError(f"unknown sampler '{name}'", hint=nearest(name, samplers, listed="samplers"))
-    kind: Any = samplers.get(name)
-    if not isinstance(kind, type) or not issubclass(kind, Sampler):
-        message = f"sampler '{name}' is {name_of(kind)}, which is not a subclass of Sampler"
-        raise ConfigError(message, hint="register a class: class Mine(Sampler)")
-    problems = {
-        "__init__": mismatch(kind.__init__, None, [], seed=0, label_of=repr),
-        "sample": mismatch(kind.sample, None, 1, exclude=None),
-    }
-    for method, problem in problems.items():
-        if problem is not None:
-            message = f"sampler '{name}': {kind.__name__}.{method} cannot be called: {problem}"
-            hint = "write it as __init__(self, pool, *, seed, label_of) and sample(self, n, *, exclude=None)"
-            raise ConfigError(message, hint=hint)
-
-
 def checked_draw(drawn: Any, number: int, sampler: Sampler) -> list[int]:
     """The indexes that a sampler drew, checked: their number, and that each is in the pool."""
     size = len(sampler.pool)
@@ -283,8 +264,20 @@ class FewshotExamples:
 
 
 def check_fewshot(form: FormSpec) -> None:
-    """Refuse a sampler that is not registered or cannot be called."""
-    try:
-        check_sampler(form.fewshot.sampler)
-    except ConfigError as error:
-        raise error.relocate(form.config.where("fewshot_config", "sampler")) from error
+    """Refuse a sampler that is not registered, or that cannot be called as samplers are called."""
+    name, place = form.fewshot.sampler, form.config.where("fewshot_config", "sampler")
+    if name not in samplers:
+        raise ConfigError(f"unknown sampler '{name}'", where=place, hint=nearest(name, samplers, listed="samplers"))
+    kind: Any = samplers.get(name)
+    if not isinstance(kind, type) or not issubclass(kind, Sampler):
+        message = f"sampler '{name}' is {name_of(kind)}, which is not a subclass of Sampler"
+        raise ConfigError(message, where=place, hint="register a class: class Mine(Sampler)")
+    problems = {
+        "__init__": mismatch(kind.__init__, None, [], seed=0, label_of=repr),
+        "sample": mismatch(kind.sample, None, 1, exclude=None),
+    }
+    for method, problem in problems.items():
+        if problem is not None:
+            message = f"sampler '{name}': {kind.__name__}.{method} cannot be called: {problem}"
+            hint = "write it as __init__(self, pool, *, seed, label_of) and sample(self, n, *, exclude=None)"
+            raise ConfigError(message, where=place, hint=hint)

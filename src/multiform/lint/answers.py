@@ -44,8 +44,7 @@ def gold_hits(prompts: Prompts) -> Iterator[Hit]:
 
 def _hit(code: str, doc_id: int, error: DataError, where: str | None) -> Hit:
     problem = {"gold_not_a_choice": "the answer is none of the choices"}.get(code, "there are more choices than labels")
-    hint = error.hint or "check it"
-    return Hit(doc_id=doc_id, code=code, where=where, what=problem, hint=hint, example=error.what)
+    return Hit(doc_id, code, where, problem, error.hint or "check it", error.what)
 
 
 def _cause(form: Form, doc: Doc) -> str | None:
@@ -231,14 +230,9 @@ def _visible(prompts: Prompts) -> Iterator[Hit]:
         question = prompts.questions[probe.doc_id].rstrip()
         ends = not prompts.shows_choices and _ends_in(probe, question, golds[probe.doc_id].strip())
         if ends or (names and _changes_with_answer(prompts, probe, names)):
-            yield Hit(
-                doc_id=probe.doc_id,
-                code="answer_in_prompt",
-                where=form.where("doc_to_text"),
-                what="the prompt has its answer",
-                hint="remove the answer's column from doc_to_text",
-                example=shorten(question[-60:], 90),
-            )
+            what, hint = "the prompt has its answer", "remove the answer's column from doc_to_text"
+            place, example = form.where("doc_to_text"), shorten(question[-60:], 90)
+            yield Hit(probe.doc_id, "answer_in_prompt", place, what, hint, example)
 
 
 def _ends_in(probe: Probe, question: str, gold: str) -> bool:
@@ -305,13 +299,13 @@ def _stops(prompts: Prompts) -> Iterator[Hit]:
         stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
         if stop:
             finding, shown = f"the stop string {shorten(stop, 30)} is in the answer", _around(text, stop)
-            yield Hit(doc_id=sample.doc_id, code="stop_in_answer", where=place, what=finding, hint=hint, example=shown)
+            yield Hit(sample.doc_id, "stop_in_answer", place, finding, hint, shown)
     for probe in prompts.probes:
         texts = [] if probe.question is None else values(probe.question)
         stop, text = next(((stop, text) for stop in stops if stop.strip() for text in texts if stop in text), ("", ""))
         if stop:
             finding, shown = f"the stop string {shorten(stop, 30)} is in the text of the question", _around(text, stop)
-            yield Hit(doc_id=probe.doc_id, code="stop_in_prompt", where=place, what=finding, hint=hint, example=shown)
+            yield Hit(probe.doc_id, "stop_in_prompt", place, finding, hint, shown)
 
 
 def _cuts(stop: str, text: str) -> bool:

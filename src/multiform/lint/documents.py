@@ -30,11 +30,8 @@ class DocumentFields:
     context: FieldSpec = None
     #: The turns of a conversation after the question.
     turns: FieldSpec = None
-    #: The places of the task and of each of the three fields.
-    where: str | None = None
-    where_question: str | None = None
-    where_choices: str | None = None
-    where_answer: str | None = None
+    #: The place of a key in the task's file, or without a key that of the task.
+    where: Callable[..., str | None] = lambda *path: None
     #: Whether documents have images or audio, so that equal columns do not mean equal documents.
     has_media: bool = False
     #: Whether every document must have an answer.
@@ -106,7 +103,7 @@ class _MixedAnswers:
                 yield Finding(
                     code="mixed_answers",
                     task=fields.task,
-                    where=fields.where_answer,
+                    where=fields.where("doc_to_target"),
                     what=f"the answers in column '{name}' are of mixed kinds: {' and '.join(kinds)}",
                     example=f"{name}: {shown}",
                     hint="write all of them in one way: a number counts choices from 0, text of digits from 1",
@@ -123,8 +120,8 @@ class _DocumentCheck:
     code: str
     what: str
     hint: str
-    #: The attribute of `DocumentFields` that has the place in the task file to change.
-    place: str = "where"
+    #: The key of the task file to change; none if that depends.
+    key: str | None = None
     #: Gets the index of a document and the document; returns what is shown of it, or None if it is right.
     problem: Callable[[int, Doc], str | None]
     #: Whether only a problem of most documents counts.
@@ -146,7 +143,7 @@ class _DocumentCheck:
             yield Finding(
                 code=self.code,
                 task=fields.task,
-                where=getattr(fields, self.place),
+                where=fields.where(*filter(None, [self.key])),
                 what=f"{self.what}: {self.count}",
                 example=self.example,
                 hint=self.hint,
@@ -164,14 +161,14 @@ def _checks(fields: DocumentFields) -> Iterator[_MixedAnswers | _DocumentCheck]:
             code="duplicate_choices",
             what="documents with the same choice twice",
             hint="remove them, or give all that are right as a list of answers",
-            place="where_choices",
+            key="doc_to_choice",
             problem=_duplicate_choices(Field.of(fields.choices)),
         )
         yield _DocumentCheck(
             code="filler_choices",
             what="documents with choices that are null, empty or N/A",
             hint="leave these out: {{choices|reject('in', [none, '', 'N/A'])|list}}",
-            place="where_choices",
+            key="doc_to_choice",
             problem=_filler_choices(Field.of(fields.choices)),
         )
     if not fields.has_media:
@@ -189,7 +186,7 @@ def _checks(fields: DocumentFields) -> Iterator[_MixedAnswers | _DocumentCheck]:
             code="empty_question",
             what="documents with an empty question",
             hint="fill them in, drop them in process_docs, or name another column",
-            place="where_question",
+            key="doc_to_text",
             problem=lambda doc_id, doc: (
                 f"doc {doc_id}" if all(_is_blank(doc.get(name, "missing")) for name in names) else None
             ),
@@ -199,7 +196,7 @@ def _checks(fields: DocumentFields) -> Iterator[_MixedAnswers | _DocumentCheck]:
             code="unlabelled",
             what="documents without an answer",
             hint="name a split with answers, or leave them out with drop_docs",
-            place="where_answer",
+            key="doc_to_target",
             problem=_missing_answer(sorted(answer)),
             of_most=True,
         )
@@ -209,14 +206,14 @@ def _checks(fields: DocumentFields) -> Iterator[_MixedAnswers | _DocumentCheck]:
             code="placeholder",
             what="documents with a placeholder in place of a text",
             hint="leave them out with drop_docs",
-            place="where_question",
+            key="doc_to_text",
             problem=_bad_text(texts, lambda text: text.strip().lower() in _PLACEHOLDERS),
         )
         yield _DocumentCheck(
             code="list_as_text",
             what="documents in which a column spells out a list",
             hint="read it with the filter literal, as in {{(column|literal)[0]}}",
-            place="where_question",
+            key="doc_to_text",
             problem=_bad_text(texts, lambda text: text[:2] in ("['", '["', "[{", "{'")),
         )
 

@@ -280,7 +280,7 @@ class Finding:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A problem in one document; hits that differ only in the document become one finding."""
 

@@ -86,10 +86,7 @@ def _fields(form: Form) -> DocumentFields:
         answer="answer" if raw.answer is None and named else raw.answer,
         context=raw.context,
         turns=config.doc_to_turns,
-        where=form.where(),
-        where_question=form.where("doc_to_text"),
-        where_choices=form.where("doc_to_choice"),
-        where_answer=form.where("doc_to_target"),
+        where=form.where,
         has_media=bool(form.renderer.media.kinds),
         needs_answer=form.output_type != "generate_until" or not form.compares or form.needs_references,
     )

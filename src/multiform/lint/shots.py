@@ -178,17 +178,12 @@ def pool_hits(prompts: Prompts) -> Iterator[Hit]:
     form = prompts.form
     if not form.num_fewshot or form.renderer.media.kinds or form.output_type == "loglikelihood_rolling":
         return
-    renderer = form.renderer
+    renderer, place, hint = form.renderer, form.where("fewshot_split"), "remove them from the few-shot split"
+    what = "evaluated documents are also in the split of few-shot examples"
     pool = {_key(renderer, doc) for doc in renderer.examples.sampler.pool} - {None}
     for doc_id, doc in prompts.docs.items():
         if _key(renderer, doc) in pool:
-            yield Hit(
-                doc_id=doc_id,
-                code="evaluated_docs_in_shots",
-                where=form.where("fewshot_split"),
-                what="evaluated documents are also in the split of few-shot examples",
-                hint="remove them from the few-shot split",
-            )
+            yield Hit(doc_id, "evaluated_docs_in_shots", place, what, hint)
 
 
 def _key(renderer: Renderer, doc: Doc) -> tuple[str, tuple[str, ...]] | None:

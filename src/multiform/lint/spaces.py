@@ -142,4 +142,4 @@ def _ends_in_space(context: str, gen_prefix: str, prompts: Prompts) -> bool:
 
 def _hit(code: str, where: str | None, doc_id: int, example: str, hint: str, what: str | None = None) -> Hit:
     shown = shorten(example, 90)
-    return Hit(doc_id=doc_id, code=code, where=where, what=what or _WHAT[code], hint=hint, example=shown)
+    return Hit(doc_id, code, where, what or _WHAT[code], hint, shown)

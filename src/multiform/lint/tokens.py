@@ -127,15 +127,11 @@ def _border_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
     for sample in samples:
         spanning = next((request for request, spans, _ in _borders(sample, tokenizer.encoder) if spans), None)
         if spanning is not None:
-            joint = shorten(spanning.context[-15:], 40), shorten(spanning.continuation[:15], 40)
-            yield Hit(
-                doc_id=sample.doc_id,
-                code="token_across_border",
-                where=prompts.form.where(prompts.delimiter_key),
-                what="a token spans the border of prompt and answer",
-                hint="let the answer begin with a space, and the prompt end without one",
-                example=f"{joint[0]} + {joint[1]}",
-            )
+            example = f"{shorten(spanning.context[-15:], 40)} + {shorten(spanning.continuation[:15], 40)}"
+            what = "a token spans the border of prompt and answer"
+            hint = "let the answer begin with a space, and the prompt end without one"
+            place = prompts.form.where(prompts.delimiter_key)
+            yield Hit(sample.doc_id, "token_across_border", place, what, hint, example)
 
 
 def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokenizer) -> Iterator[Hit]:
@@ -153,16 +149,11 @@ def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
         if request in texts:
             room = _room(request)
             longest[doc_id] = max(longest.get(doc_id, 0), len(encoded[texts[request]]) + room)
+    what = f"prompts and completions are longer than the {tokenizer.max_length} tokens that the model reads"
+    place, hint = prompts.form.where("num_fewshot"), "use fewer few-shot examples or a smaller max_gen_toks"
     for doc_id, length in longest.items():
         if length > tokenizer.max_length:
-            yield Hit(
-                doc_id=doc_id,
-                code="truncated_prompts",
-                where=prompts.form.where("num_fewshot"),
-                what=f"prompts and completions are longer than the {tokenizer.max_length} tokens that the model reads",
-                hint="use fewer few-shot examples or a smaller max_gen_toks",
-                example=f"{length} tokens",
-            )
+            yield Hit(doc_id, "truncated_prompts", place, what, hint, f"{length} tokens")
 
 
 def _room(request: Any) -> int:
@@ -183,22 +174,17 @@ def _bos_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
         in_message = next((message for message in probe.turns if bos in message.content), None)
         if begin == [token, token] or in_message is not None:
             text = prompt if in_message is None else in_message.content
-            yield Hit(
-                doc_id=probe.doc_id,
-                code="doubled_bos",
-                where=prompts.form.where(
-                    "description" if in_message is not None and in_message.role == "system" else "doc_to_text"
-                ),
-                what=f"the prompt's text has the token {shorten(bos, 30)}, which is added to prompts",
-                hint="remove it from the text",
-                example=shorten(text[:60], 80),
-            )
+            key = "description" if in_message is not None and in_message.role == "system" else "doc_to_text"
+            what = f"the prompt's text has the token {shorten(bos, 30)}, which is added to prompts"
+            place, hint = prompts.form.where(key), "remove it from the text"
+            yield Hit(probe.doc_id, "doubled_bos", place, what, hint, shorten(text[:60], 80))
 
 
 def _chat_hits(prompts: Prompts) -> Iterator[Hit]:
     template = prompts.chat_template
     assert template is not None
     multiturn = prompts.form.settings.multiturn
+    hint = "keep white space at its ends out of it, or check that nothing depends on it"
     for probe in prompts.probes:
         messages = chat_messages(probe.turns, multiturn=multiturn)
         written = template(messages, add_generation_prompt=messages[-1]["role"] != "assistant")
@@ -207,12 +193,7 @@ def _chat_hits(prompts: Prompts) -> Iterator[Hit]:
             if text in written:
                 continue
             lost = "white space around" if text.strip() in written else "a part of"
-            yield Hit(
-                doc_id=probe.doc_id,
-                code="chat_template_strips",
-                where=prompts.form.where(_KEYS[message["role"]]),
-                what=f"the chat template strips {lost} the {message['role']}'s message",
-                hint="keep white space at its ends out of it, or check that nothing depends on it",
-                example=shorten(text[-60:], 90),
-            )
+            what = f"the chat template strips {lost} the {message['role']}'s message"
+            place = prompts.form.where(_KEYS[message["role"]])
+            yield Hit(probe.doc_id, "chat_template_strips", place, what, hint, shorten(text[-60:], 90))
             break

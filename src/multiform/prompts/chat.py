@@ -187,17 +187,9 @@ def apply_tokenizer_template(
     tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool
 ) -> str:
     """The messages as one prompt by a tokenizer's default template; an error if it has none or it fails."""
+    name = tokenizer.name_or_path
     if not tokenizer.chat_template:
         what = "the tokenizer has no chat template"
-        raise ModelError(what, where=tokenizer.name_or_path, hint="run without --apply_chat_template")
-    chat = [dict(message) for message in messages]
-    options = {
-        "tokenize": False,
-        "add_generation_prompt": add_generation_prompt,
-        "continue_final_message": not add_generation_prompt,
-    }
-    template = select_template(tokenizer.chat_template, None) or ""
-    try:
-        return apply_bounded(lambda: tokenizer.apply_chat_template(chat, **options), template, tokenizer.name_or_path)
-    except jinja2.TemplateError as error:
-        raise ModelError(f"the chat template fails: {error}", where=tokenizer.name_or_path) from error
+        raise ModelError(what, where=name, hint="run without --apply_chat_template")
+    template = ChatTemplate(tokenizer=tokenizer, model=name, apply=tokenizer.apply_chat_template)
+    return template.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)

@@ -48,6 +48,7 @@ class Display(ABC):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
+        self._ticker: Ticker | None = None
         self.status: RunStatus | None = None
         #: The current step of the run, and since when.
         self.activity: tuple[str, float] = ("", clock())
@@ -73,7 +74,14 @@ class Display(ABC):
     def on_score(self, form: str, metric: str, running: float, n: int) -> None:
         return None  # the status has it
 
+    def start_ticker(self, call: Callable[[], None], seconds: float) -> None:
+        """Call a function periodically until the run ends, unless that is done already."""
+        self._ticker = self._ticker or Ticker(call, seconds)
+
     def end(self) -> None:
+        if self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
         self.status = None
 
 
@@ -84,7 +92,6 @@ class PlainProgress(Display):
         super().__init__(clock)
         self.out = out
         self._tick = tick
-        self._ticker: Ticker | None = None
         self._lock = threading.Lock()
         self._started = self._last = clock()
         self._shown: dict[str, RunningScore] = {}
@@ -93,8 +100,7 @@ class PlainProgress(Display):
         with self._lock:
             print(text, file=self.out, flush=True)
             self._last = self.clock()
-        if self._ticker is None:
-            self._ticker = Ticker(self.tick, self._tick)
+        self.start_ticker(self.tick, self._tick)
 
     def watch(self, status: RunStatus) -> None:
         super().watch(status)
@@ -116,9 +122,6 @@ class PlainProgress(Display):
         if self.status is not None:
             self._print_state(self.status)
         super().end()
-        if self._ticker is not None:
-            self._ticker.stop()
-            self._ticker = None
 
     def _print_state(self, status: RunStatus) -> None:
         """The state, and below it the scores that have changed."""
@@ -192,7 +195,6 @@ class NotebookProgress(Display):
         self.out = sys.stderr
         self._display = display
         self._line: Any = None
-        self._ticker: Ticker | None = None
 
     def print(self, text: str) -> None:
         if self._line is None:
@@ -202,13 +204,10 @@ class NotebookProgress(Display):
 
     def watch(self, status: RunStatus) -> None:
         super().watch(status)
-        self._ticker = Ticker(self._show, _NOTEBOOK_TICK)
+        self.start_ticker(self._show, _NOTEBOOK_TICK)
 
     def end(self) -> None:
-        if self._ticker is not None:
-            self._ticker.stop()
-            self._ticker = None
-            self._show()
+        self._show()
         super().end()
 
     def _show(self) -> None:

@@ -31,6 +31,7 @@ from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.judges.asking import Judging, judging_by
 from multiform.scoring.judges.choice import JudgeChoice
 from multiform.tasks import Group, TaskConfig, TaskManager
+from multiform.tasks.group import node_tasks
 
 logger = logging.getLogger("multiform")
 
@@ -124,8 +125,7 @@ def _configs(
         nodes = [node for form in recorded.forms for node in _recorded_nodes(form, recorded, manager)]
         nodes += [node for name in recorded.results.get("group_subtasks", {}) for node in _group(name, manager)]
     groups = [node for node in nodes if isinstance(node, Group)]
-    listed = [config for node in nodes for config in (node.tasks() if isinstance(node, Group) else [node])]
-    configs = {config.form_name: config for config in listed}
+    configs = {config.form_name: config for node in nodes for config in node_tasks(node)}
     for name in configs:
         if name not in recorded.forms:
             hint = nearest(name, recorded.forms, listed="its tasks are")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -22,7 +22,7 @@ from multiform.labels import label_list
 from multiform.paths import mirror_path
 from multiform.run.options import RunOptions
 from multiform.tasks import Design, Group, Node, PythonTask, TaskConfig, TaskManager, node_name
-from multiform.tasks.group import distinct, same_task
+from multiform.tasks.group import distinct, node_tasks, same_task
 from multiform.tasks.resolve import overridden_until
 
 #: Seeds below this are taken by all of python, numpy and torch.
@@ -78,7 +78,7 @@ def load_tasks(
         if forms.setdefault(form.name, form).config != form.config:
             raise _two_tasks(form.name)
     configs = {name: form.config for name, form in forms.items()}  # a group may be given beside its tasks
-    for config in (config for node in nodes for config in (node.tasks() if isinstance(node, Group) else [node])):
+    for config in (config for node in nodes for config in node_tasks(node)):
         name = config.form_name
         first = configs.setdefault(name, config)
         if first is not config and not same_task(first, config):
@@ -101,7 +101,7 @@ def load_tasks(
 
 def _check_languages(nodes: Sequence[Node], languages: Sequence[str]) -> None:
     """Refuse tasks in other languages than those that the run is limited to."""
-    for config in (config for node in nodes for config in _tasks(node)) if languages else ():
+    for config in (config for node in nodes for config in node_tasks(node)) if languages else ():
         names = language_names(config.metadata)
         if not set(names) & set(languages):
             message = f"'{config.form_name}' " + (f"is in '{names[0]}'" if names else "does not state its language")
@@ -152,11 +152,8 @@ def format_notes(configs: Iterable[TaskConfig]) -> list[str]:
 
 def _mapping_notes(configs: Iterable[TaskConfig]) -> list[str]:
     """Notes on field mappings that were recovered from finished prompts; none for a mapping that was raw already."""
-    names: dict[str, list[str]] = {}
-    for config in configs:
-        if config.recovered is not None and (config.recovered.how != "raw" or config.recovered.spread):
-            names.setdefault(config.recovered.description(), []).append(config.form_name)
-    return [f"{_first_of(forms)}: {note}" for note, forms in names.items()]
+    recovered = [(config.form_name, config.recovered) for config in configs if config.recovered is not None]
+    return _by_note((name, each.description()) for name, each in recovered if each.how != "raw" or each.spread)
 
 
 def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
@@ -181,17 +178,23 @@ def _change(config: TaskConfig) -> str:
 
 
 def _until_notes(configs: Iterable[TaskConfig]) -> list[str]:
-    names: dict[str, list[str]] = {}
-    for config in configs:
-        if config.format is None:
-            continue
-        until = overridden_until(config.format, config.stated.get("generation_kwargs", {}))
-        if until is not None:
-            stops = shorten(config.generation_kwargs["until"])
-            note = f"the format's until {stops} replaces the task's {shorten(until)}"
-            names.setdefault(note, []).append(config.form_name)
     hint = "to keep it, write it into the format's generation_kwargs or --gen_kwargs"
-    return [f"{_first_of(forms)}: {note}; {hint}" for note, forms in names.items()]
+    notes = []
+    for config in configs:
+        stated = config.stated.get("generation_kwargs", {})
+        until = None if config.format is None else overridden_until(config.format, stated)
+        if until is not None:
+            replaced = f"{shorten(config.generation_kwargs['until'])} replaces the task's {shorten(until)}"
+            notes.append((config.form_name, f"the format's until {replaced}; {hint}"))
+    return _by_note(notes)
+
+
+def _by_note(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each note, given with the name of its form; forms with the same note share it."""
+    names: dict[str, list[str]] = {}
+    for name, note in notes:
+        names.setdefault(note, []).append(name)
+    return [f"{_first_of(forms)}: {note}" for note, forms in names.items()]
 
 
 def _first_of(forms: list[str]) -> str:
@@ -202,7 +205,7 @@ def with_orders(nodes: Sequence[Node], design: Design, settings: RunSettings, mi
     """The nodes in each order of choices that the design requests; a node that shows no choices is kept once."""
     if design.choice_order is None:
         return list(nodes)
-    for config in (config for node in nodes for config in _tasks(node)):
+    for config in (config for node in nodes for config in node_tasks(node)):
         if config.choice_order is not None:
             message = f"'{config.form_name}' has an order of choices already"
             raise UsageError(message, where="--choice_order", hint="leave out the flag, or the order after the @")
@@ -220,7 +223,7 @@ def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> 
     """The nodes with each draw of few-shot examples; a node without randomly drawn examples is kept once."""
     if design.fewshot_draws == 1:
         return list(nodes)
-    for config in (config for node in nodes for config in _tasks(node)):
+    for config in (config for node in nodes for config in node_tasks(node)):
         if config.fewshot_draw:
             message = f"'{config.form_name}' has a draw of examples already"
             raise UsageError(message, where="--fewshot_draws", hint="leave out the flag, or the draw after the @")
@@ -249,7 +252,7 @@ def _multiply(
 
     A flag that applies to no node is refused; `lacks` says why.
     """
-    alone = [node for node in nodes if not all(map(applies, _tasks(node)))]
+    alone = [node for node in nodes if not all(map(applies, node_tasks(node)))]
     if len(alone) == len(nodes):
         raise UsageError(f"'{node_name(alone[0])}' {lacks}", where=flag, hint="leave the flag out")
     for node in alone:
@@ -285,7 +288,7 @@ def _orders(node: Node, choice_order: str, settings: RunSettings, mirror: Path |
     """The orders of choices for the documents of a node."""
     if choice_order not in ("cyclic", "all"):
         return [choice_order]
-    number = max(_most_choices(config, settings, mirror) for config in _tasks(node))
+    number = max(_most_choices(config, settings, mirror) for config in node_tasks(node))
     if choice_order == "cyclic":
         return [f"rotate:{step}" for step in range(number)]
     if factorial(number) > _MOST_ORDERS:
@@ -311,7 +314,3 @@ def _draws_shots(config: TaskConfig, settings: RunSettings) -> bool:
     shots = form.fewshot
     drawn = shots.sampler != "first_n" and shots.fewshot_indices is None and shots.fewshot_rows is None
     return form.num_fewshot > 0 and drawn
-
-
-def _tasks(node: Node) -> Iterator[TaskConfig]:
-    return node.tasks() if isinstance(node, Group) else iter([node])

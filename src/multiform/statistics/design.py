@@ -176,9 +176,9 @@ class Components:
             + (self.rest + self.repeat / design.repeats) / (documents * wordings * draws)
         )
 
-    def half_width(self, design: RunDesign, level: float = LEVEL) -> float:
+    def half_width(self, design: RunDesign) -> float:
         """Half the interval of the mean over a design."""
-        return NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(self.variance(design))
+        return NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(self.variance(design))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,9 +66,9 @@ def paired_differences(scores: DocumentScores, *, level: float = LEVEL, seed: in
     ]
 
 
-def paired_difference(scores: DocumentScores, *, level: float = LEVEL, seed: int = 0) -> Difference:
+def paired_difference(scores: DocumentScores) -> Difference:
     """The difference of the two columns, such as one form under two models."""
-    (difference,) = paired_differences(scores, level=level, seed=seed)
+    (difference,) = paired_differences(scores)
     return difference
 
 

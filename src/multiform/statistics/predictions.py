@@ -123,8 +123,6 @@ def calibration(
     clusters: Sequence[Hashable] | None = None,
     *,
     bins: int = 10,
-    level: float = LEVEL,
-    seed: int = 0,
     draws: int = 10_000,
 ) -> Calibration:
     """The calibration of one form: the probability of the chosen answer of each document, and whether it is right.
@@ -151,8 +149,8 @@ def calibration(
     # One more right and one more wrong document per bin, so that a bin without mistakes is not taken for certain.
     rates = np.array([(part.n * part.accuracy + 1) / (part.n + 2) for part in filled])
     deviations = weights * np.sqrt(rates * (1 - rates) / sizes) * _design_effect(hits - p, clusters) ** 0.5
-    noise = np.abs(np.random.default_rng(seed).standard_normal((draws, len(filled)))) @ deviations
-    quantile = (1 + level) / 2
+    noise = np.abs(np.random.default_rng(0).standard_normal((draws, len(filled)))) @ deviations
+    quantile = (1 + LEVEL) / 2
     return Calibration(
         error=Estimate(
             value=_without_noise(weights * np.abs(gaps), deviations),

@@ -51,27 +51,27 @@ class Spread:
         return self.upper_quartile - self.lower_quartile
 
 
-def spread_of(means: FormMeans, *, level: float = LEVEL, seed: int = 0, draws: int = 20_000) -> Spread:
+def spread_of(means: FormMeans, *, draws: int = 20_000) -> Spread:
     """The spread of the means of two or more forms.
 
     `draws` is the number of simulated sets of means, from which critical values are taken.
     """
     values = means.values
     highest, lowest = int(values.argmax()), int(values.argmin())
-    deviations = _deviations(means, draws, seed)
-    quantile = (1 + level) / 2
+    deviations = _deviations(means, draws)
+    quantile = (1 + LEVEL) / 2
     errors = means.stderrs
     scaled = deviations / np.where(errors > 0, errors, np.inf)
     # The largest deviation upwards bounds the highest form from below; downwards it has the same distribution.
-    of_any = max(float(np.quantile(scaled.max(axis=1), quantile)), means.critical(level))
-    below, above = _picked_bounds(means, means.critical(level), 1)
+    of_any = max(float(np.quantile(scaled.max(axis=1), quantile)), means.critical())
+    below, above = _picked_bounds(means, means.critical(), 1)
     below_all, above_all = _picked_bounds(means, of_any, len(values))
     # What equal forms would show: deviations with the covariance of the means about their common mean, as in a score
     # test, so that forms that differ in the same way on every document do not seem to be certain.
-    by_chance = _deviations(_equal(means), draws, seed)
+    by_chance = _deviations(_equal(means), draws)
     ranges = by_chance.max(axis=1) - by_chance.min(axis=1)
     distance = float(values[highest] - values[lowest])
-    low, high = _spread_bounds(means, deviations, quantile, level)
+    low, high = _spread_bounds(means, deviations, quantile)
     first_quartile, median, third_quartile = np.quantile(values, (0.25, 0.5, 0.75))
     return Spread(
         highest=highest,
@@ -112,9 +112,9 @@ def _equal(means: FormMeans) -> FormMeans:
     return replace(means, covariance=(1 - share) * means.covariance + share * np.outer(off, off))
 
 
-def _deviations(means: FormMeans, draws: int, seed: int) -> Array:
+def _deviations(means: FormMeans, draws: int) -> Array:
     """Simulated deviations of all means from their expectations: multivariate t."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     variance, directions = np.linalg.eigh(means.covariance)
     root = directions * np.sqrt(np.maximum(variance, 0.0))
     normal: Array = generator.standard_normal((draws, len(variance))) @ root.T
@@ -125,7 +125,7 @@ def _deviations(means: FormMeans, draws: int, seed: int) -> Array:
     return deviations
 
 
-def _spread_bounds(means: FormMeans, deviations: Array, quantile: float, level: float) -> tuple[float, float]:
+def _spread_bounds(means: FormMeans, deviations: Array, quantile: float) -> tuple[float, float]:
     """The bounds of the largest difference between any two means."""
     first, second = np.triu_indices(len(means.values), 1)
     raw = np.sqrt(variances(means, first, second))
@@ -133,10 +133,10 @@ def _spread_bounds(means: FormMeans, deviations: Array, quantile: float, level: 
     step = max(1, CHUNK // len(first))
     blocks = (deviations[start : start + step] for start in range(0, len(deviations), step))
     largest = np.concatenate([(np.abs(block[:, first] - block[:, second]) / scale).max(axis=1) for block in blocks])
-    of_any = max(float(np.quantile(largest, quantile)), means.critical(level))
+    of_any = max(float(np.quantile(largest, quantile)), means.critical())
     centres, errors = contrasts(means, first, second)
     low = float(np.max(np.abs(centres) - of_any * errors))
-    high = float(np.max(np.abs(centres) + means.critical(level) * errors))
+    high = float(np.max(np.abs(centres) + means.critical() * errors))
     return max(0.0, low), min(means.largest_difference, high)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtri, stdtr, stdtrit
@@ -76,7 +76,7 @@ class AxisEffect:
     p: float
 
 
-def wording_population(means: FormMeans, *, level: float = LEVEL) -> WordingPopulation:
+def wording_population(means: FormMeans) -> WordingPopulation:
     """The population that the forms of `means` are a sample of.
 
     >>> from multiform.statistics.means import form_means
@@ -95,9 +95,9 @@ def wording_population(means: FormMeans, *, level: float = LEVEL) -> WordingPopu
     between = max(0.0, observed - noise)
     overall, documents = float(means.values.mean()), _mean_variance(means)
     variance = documents + between / count
-    critical = _critical(means, observed, noise, documents, 1 / count, level)
+    critical = _critical(means, observed, noise, documents, 1 / count)
     low, high = _mean_bounds(means, overall, variance, critical)
-    step = float(stdtrit(count - 1, (1 + level) / 2)) * math.sqrt(observed * (1 + 1 / count))
+    step = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * math.sqrt(observed * (1 + 1 / count))
     return WordingPopulation(
         wordings=count,
         mean=Estimate(value=overall, n=means.n, stderr=math.sqrt(variance), low=low, high=high),
@@ -116,9 +116,7 @@ def axis_effects(
     means: FormMeans,
     axes: Sequence[Mapping[str, str]],
     *,
-    level: float = LEVEL,
     permutations: int = 9_999,
-    seed: int = 0,
 ) -> list[AxisEffect]:
     """The effect of every value of every axis on which the wordings differ; `axes` has the values of each wording.
 
@@ -133,9 +131,9 @@ def axis_effects(
     }
     levels = {axis: values for axis, values in levels.items() if _can_be_tested(values)}
     number = sum(len(np.unique(values)) for values in levels.values())
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     tests = holm([_permutation_test(means.values, values, permutations, rng) for values in levels.values()])
-    each = 1 - (1 - level) / max(1, number)
+    each = 1 - (1 - LEVEL) / max(1, number)
     return [
         AxisEffect(axis=axis, value=str(value), wordings=int((values == value).sum()), p=float(p),
                    effect=_effect(means, values, value, each))
@@ -160,7 +158,7 @@ def _document_freedom(means: FormMeans) -> float:
     return means.freedom if math.isfinite(means.freedom) else max(1.0, means.equivalent - 1)
 
 
-def _critical(means: FormMeans, observed: float, noise: float, documents: float, share: float, level: float) -> float:
+def _critical(means: FormMeans, observed: float, noise: float, documents: float, share: float) -> float:
     """The quantile for documents + share · (observed − noise), with Satterthwaite's degrees of freedom.
 
     A sum of mean squares has no fewer degrees of freedom than its least certain part.
@@ -170,7 +168,7 @@ def _critical(means: FormMeans, observed: float, noise: float, documents: float,
     squares = documents**2 / known + (share * max(observed, noise)) ** 2 / wordings
     squares += (share * noise) ** 2 / (known * wordings)
     freedom = max((documents + share * between) ** 2 / squares if squares else math.inf, min(wordings, known))
-    return float(stdtrit(freedom, (1 + level) / 2))
+    return float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 
 def _mean_bounds(means: FormMeans, mean: float, variance: float, critical: float) -> tuple[float, float]:
@@ -206,13 +204,7 @@ def _shrink(means: FormMeans, overall: float, between: float, noise: float, crit
 def _within(means: FormMeans, estimate: Estimate) -> Estimate:
     if not means.rates or estimate.low is None or estimate.high is None:
         return estimate
-    return Estimate(
-        value=estimate.value,
-        n=estimate.n,
-        stderr=estimate.stderr,
-        low=max(0.0, estimate.low),
-        high=min(1.0, estimate.high),
-    )
+    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
 
 
 def _can_be_tested(values: Array) -> bool:

@@ -18,7 +18,7 @@ from multiform.formats.variation import Grammar, Variation
 from multiform.imports.finder import lm_eval_finder
 from multiform.paths import is_dir, mirror_path
 from multiform.tasks.config import TaskConfig
-from multiform.tasks.group import Group, Node, build_group, distinct, subset_tasks, tasks_by_name
+from multiform.tasks.group import Group, Node, build_group, distinct, node_tasks, subset_tasks, tasks_by_name
 from multiform.tasks.index import Index, task_folders
 from multiform.tasks.lookup import Target, TaskLookup, shorten_name
 from multiform.tasks.protocols import Protocol, add_entry, read_protocols
@@ -233,7 +233,7 @@ class TaskManager:
             raise UsageError(message, where=where, hint=f"write e.g. {label}~16")
         base = Variation.parse(label)
         node = self.node(target, base.label or None)
-        configs = list(node.tasks()) if isinstance(node, Group) else [node]
+        configs = list(node_tasks(node))
         formats_drawn = [config.format for config in configs if config.format is not None]
         if len(formats_drawn) < len(configs):
             message, where = "the task has no format that could be varied", shorten_name(f"@{label}~{number}")

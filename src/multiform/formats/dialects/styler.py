@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import random
 from abc import ABC, abstractmethod
@@ -26,6 +25,7 @@ from multiform.formats.dialects.metric_classes import (
     metric_specs,
 )
 from multiform.formats.localization import Language, language_of, language_words
+from multiform.hashing import sha256
 from multiform.labels import LabelSpec, label_list
 from multiform.prompts.template import has_markup
 
@@ -386,7 +386,7 @@ def shuffle_correct_with_distractors(correct: str, distractors: Sequence[str], s
     """
     choices = [*distractors, correct]
     order = list(range(len(choices)))
-    random.Random(int(hashlib.sha256(seed_text.encode()).hexdigest(), 16)).shuffle(order)
+    random.Random(int(sha256(seed_text), 16)).shuffle(order)
     return [choices[index] for index in order], order.index(len(distractors))
 
 

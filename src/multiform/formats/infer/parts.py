@@ -44,9 +44,8 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """``{% if test %}`` without an else."""
+    """``{% if … %}`` without an else."""
 
-    test: str
     body: tuple[Part, ...]
     source: str
 
@@ -139,7 +138,7 @@ def _statement(tokens: list[_Token], at: int) -> tuple[Part, int]:
     if loop is not None and plain:
         return Loop(loop[1], loop[2].strip(), tuple(join_texts(body)), source), end
     if word == "if" and plain:
-        return Condition(inner.removeprefix("if").strip(), tuple(join_texts(body)), source), end
+        return Condition(tuple(join_texts(body)), source), end
     return Opaque(source), end
 
 
