@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from importlib.util import find_spec
 
-from multiform.deadline import MAX_SECONDS, within
 from multiform.errors import UsageError
+from multiform.limits import MAX_SECONDS, within
 from multiform.scoring.aggregations import aggregations
 from multiform.scoring.metrics.base import Metric, register_metric
 from multiform.scoring.outcome import ChoiceOutcome, TextOutcome

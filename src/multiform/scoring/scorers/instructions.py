@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from multiform.deadline import MAX_SECONDS, within
 from multiform.errors import ConfigError, DataError, MultiformError, UsageError, nearest, shorten
 from multiform.fields import Doc, Field, FieldSpec
+from multiform.limits import MAX_SECONDS, within
 from multiform.registry import Registry
 from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome
