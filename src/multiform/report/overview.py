@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Any
 
 from multiform.errors import MultiformError
+from multiform.results.charts import has_score, overview_chart
 from multiform.results.compare import chance_level, metric_family
 from multiform.results.form_comparison import FormComparison
 from multiform.results.languages import language_spreads
 from multiform.results.notes import form_notes, result_notes
-from multiform.results.overview_chart import has_score, overview_chart
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_all_runs, compare_groups
