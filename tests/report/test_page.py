@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from multiform import Results, evaluate, read_results
+from multiform.cli.main import main
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.report import write_report
@@ -566,7 +567,8 @@ def test_the_first_screen_answers(open_page: Callable[..., Any], url: str, resul
     values = [form.estimates[form.primary].value for form in results.forms if form.format_label != "bpb"]
     line = page.locator(".answer-line")
     assert f"scores {min(values):.2f} to {max(values):.2f} on quiz, depending on the form" in line.inner_text()
-    assert "finding" in page.locator("[data-fact=verdict] b").inner_text()
+    assert page.locator("[data-fact=verdict] b").inner_text() in ("no", "may be")
+    assert "finding: p " in page.locator("[data-fact=verdict]").inner_text()
     for selector in (".answer-line", ".facts", ".dots >> nth=0", ".flips"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900
@@ -731,3 +733,18 @@ def test_every_chart_has_a_text_that_says_what_it_shows(open_page: Callable[...,
     labels = [chart.get_attribute("aria-label") for chart in charts.all()]
     assert len(labels) > 5
     assert all(any(character.isdigit() for character in label or "") for label in labels)
+
+
+def test_the_detectable_difference_is_the_one_that_the_terminal_says(
+    open_page: Callable[..., Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "r.html"
+    arguments = ["--model", "dummy", "--tasks", "quiz@all", "--limit", "40", "--report", str(report)]
+    assert main(["run", *arguments]) == 0
+    shown = open_page(report.as_uri()).locator("[data-fact=detectable] b").inner_text()
+    assert f"that the run can detect: {shown} (n=40)" in capfd.readouterr().err
+
+
+def test_a_flip_matrix_fits_a_phone(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url, width=390)
+    assert page.locator(".flips").bounding_box()["width"] <= page.locator(".panel.cost").bounding_box()["width"]

@@ -94,7 +94,7 @@ function barChart(spec, panel) {
  */
 function lineChart(spec, panel) {
   const { names } = panel.x;
-  const frame = { left: 46, right: names ? 680 : 250, top: 12, floor: 184 };
+  const frame = { left: 50, right: names ? 680 : 250, top: 12, floor: 184 };
   const svg = drawing(spec, frame.right + 8, 224);
   const y = yAxis(svg, panel.y, frame);
   const along = names
@@ -112,6 +112,11 @@ function lineChart(spec, panel) {
     svg.append(
       shape("line", { class: "zero", x1: along(0), y1: y(0), x2: along(1), y2: y(1) }),
       shape("text", { class: "soft", x: along(0.5), y: 220, "text-anchor": "middle" }, panel.x.title ?? ""),
+      shape(
+        "text",
+        { class: "soft", transform: `translate(10 ${y(0.5)}) rotate(-90)`, "text-anchor": "middle" },
+        panel.y.title ?? "",
+      ),
     );
   }
   const field = String(panel.color);

@@ -119,7 +119,11 @@ function axisRow(panel) {
     values.map((value) =>
       element("span", { class: "soft", style: `left:${x(value)}` }, value.toFixed(digits).replace("-", "−")),
     ),
-    element("div", { class: "dot-numbers soft" }, panel.rows[0]?.p === undefined ? "95 % interval" : ""),
+    element(
+      "div",
+      { class: "dot-numbers soft" },
+      panel.rows.every(({ p, raw }) => p === undefined && raw === undefined) ? "95 % interval" : "",
+    ),
     { class: "dot-row axis-row" },
   );
 }
@@ -139,17 +143,12 @@ function numbers(panel, rows) {
   const values = rows.map((row) => row[panel.x.field]);
   const shown = format(panel);
   const [{ low, high, p, raw, n }] = rows;
-  const one = [
-    p === undefined || p === null
-      ? low === null || low === undefined
-        ? ""
-        : `${shown(low)} to ${shown(high)}`
-      : pText(p).replaceAll(" ", ""),
-    raw === undefined ? "" : `raw ${fixed(raw)}`,
-  ];
+  const interval = typeof low === "number" ? `${shown(low)} to ${shown(high)}` : "";
+  const about =
+    typeof p === "number" ? pText(p).replaceAll(" ", "") : raw === undefined ? interval : `raw ${fixed(raw)}`;
   const [score, note] =
     rows.length === 1
-      ? [shown(values[0]), one.filter(Boolean).join(", ")]
+      ? [shown(values[0]), about]
       : [`${shown(Math.min(...values))} to ${shown(Math.max(...values))}`, `n=${grouped(n)}`];
   return element(
     "div",
@@ -199,7 +198,9 @@ function marks(spec, panel, row, { onPoint, onTail }) {
       }),
     );
   if (typeof tick === "number")
-    nodes.push(element("i", { class: "tick", title: `${panel.tick} ${fixed(tick)}`, style: `left:${x(tick)}` }));
+    nodes.push(
+      element("i", { class: `tick ${panel.tick}`, title: `${panel.tick} ${fixed(tick)}`, style: `left:${x(tick)}` }),
+    );
   const style = `left:${x(value)};background:${color}`;
   nodes.push(
     onPoint
