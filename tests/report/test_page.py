@@ -711,7 +711,9 @@ def test_differences_of_one_metric_have_one_axis(open_page: Callable[..., Any], 
     assert low == high.replace("0", "−0", 1)
 
 
-def test_scores_of_a_single_document_are_drawn_on_the_whole_range(open_page: Callable[..., Any], tmp_path: Path) -> None:
+def test_scores_of_a_single_document_are_drawn_on_the_whole_range(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
     results = evaluate(model="dummy", tasks="quiz@mcqa", limit=1, progress=False, use_cache=False)
     page = open_page(write_report([results], tmp_path / "r.html").as_uri())
     assert axis_ends(page.locator(".plot .dots")) == ("0.0", "1.0")
