@@ -178,6 +178,12 @@ class RunOptions(BaseModel):
             several=True,
         ),
     ] = None
+    stop_at_answer: Annotated[
+        bool,
+        _prompt(
+            "end completions as soon as the label that is read from them is certain, as with @generate", recorded=True
+        ),
+    ] = False
     seeds: Annotated[
         Sequence[int | None],
         _prompt(
