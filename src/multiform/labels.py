@@ -30,6 +30,8 @@ _CONCLUSION = re.compile(
 #: The characters of scripts that are written without blanks, as part of a regular expression: Thai, Lao, Burmese,
 #: Khmer, Chinese, Japanese; and Korean, whose endings follow a word at once.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af"
+#: Labels that cannot be mistaken for a word of a sentence, but for "A", "I" and "a".
+_SHORT_WORD = re.compile(r"[A-Z]{1,3}|[a-z]|[0-9]{1,3}")
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 
 
@@ -91,6 +93,24 @@ def label_list(number: int, spec: str | Sequence[str] = "letters") -> list[str]:
             hint="add labels to choice_labels, or use 'letters' or 'numbers'",
         )
     return [str(label) for label in spec[:number]]
+
+
+def leading_label(labels: Sequence[str]) -> re.Pattern[str] | None:
+    """Matches a text that begins with one of the labels for certain: whatever follows, none is read but that one.
+
+    What stands after the label is part of that: "A" may become "A, B or C", and "I" a sentence. None where a label is
+    not a short word.
+
+    >>> pattern = leading_label(["A", "B"])
+    >>> [bool(pattern.match(text)) for text in (" B.", " B. Paris", "**B**\\n", " A", " A good one", " A, or B")]
+    [False, True, True, False, False, False]
+    """
+    if len({label.casefold() for label in labels}) < len(labels) or not all(map(_SHORT_WORD.fullmatch, labels)):
+        return None
+    one = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
+    article = r"(?:(?<!\b[AIa])|(?!\s+[a-z]))"
+    after = r"(?![^\W_]|\.\d)(?=[)\].*]*[^\S\n]*(?:\n|(?![)\].*,/&'oa])[!-~]))"
+    return re.compile(rf"[: \t\n]*(?:(?!\n)[\s*_`\"'“‘$\[(])*(?i:(?:option|choice) +)?(?:{one}){article}{after}")
 
 
 def join_words(words: Sequence[str], word: str, comma: str = ", ", space: str = " ") -> str:

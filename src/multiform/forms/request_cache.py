@@ -53,7 +53,8 @@ class RequestCache:
             message = "the prompts are not cached, as they depend on code that may read anything"
             logger.warning("%s: %s (%s)", config.form_name, message, ", ".join(dict.fromkeys(code)))
             return None
-        stated = [form.output_type, config.to_dict(keep_callable=True), settings.gen_kwargs]
+        stated: list[Any] = [form.output_type, config.to_dict(keep_callable=True), settings.gen_kwargs]
+        stated += [True] if settings.stop_at_answer else []
         drawn = [form.num_fewshot, form.fewshot_seed, [*map(dict, shots)]] if form.num_fewshot else []
         prompts = [settings.system_instruction, bool(settings.apply_chat_template), settings.multiturn, template]
         order = [] if config.choice_order is None else [config.choice_order.name]

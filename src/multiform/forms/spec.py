@@ -79,6 +79,8 @@ class RunSettings:
     fewshot_as_multiturn: bool | None = None
     #: Generation arguments over those of tasks and formats.
     gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether completions end as soon as the label that is read from them is certain.
+    stop_at_answer: bool = False
     #: Noise in the questions, as a task's `perturbation` says it.
     perturbation: Mapping[str, Any] | None = None
     #: Whether descriptions keep what they say of choices, under formats that show none.
@@ -228,6 +230,16 @@ class FormSpec:
         """Whether its prompts have images or audio clips."""
         fields = ("doc_to_image", "doc_to_audio")
         return any(getattr(self.config, field) is not None or field in self.hooks for field in fields)
+
+    @property
+    def stops_at_answer(self) -> bool:
+        """Whether completions end at the label with which they begin: nothing after it would change the scores."""
+        if not self.settings.stop_at_answer or self.output_type != "generate_until" or not self.compares:
+            return False
+        primed = self.format is not None and self.format.choice_labels is not None and bool(self.config.gen_prefix)
+        return primed and all(
+            scorer.reads_leading_label and not scorer.pipeline.steps for scorer in self.scoring.scorers
+        )
 
     @property
     def bypassed(self) -> bool:

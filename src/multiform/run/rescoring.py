@@ -165,6 +165,7 @@ def _settings(recorded: RecordedRun, form: str) -> RunSettings:
         fewshot_as_multiturn=results.get("fewshot_as_multiturn"),
         system_instruction=results.get("system_instruction"),
         gen_kwargs=run.get("gen_kwargs") or {},
+        stop_at_answer=bool((run.get("arguments") or {}).get("stop_at_answer")),
         limit=run.get("limit"),
         samples=run.get("samples"),
     )
