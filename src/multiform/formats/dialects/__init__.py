@@ -39,9 +39,10 @@ class FormatDialect(ABC):
     def words(cls, format: FormatConfig) -> dict[str, Any]:
         """The arguments for a format, as far as they can express it."""
 
-    @abstractmethod
     def arguments(self) -> dict[str, Any]:
         """The arguments that construct the object, without default values."""
+        default = vars(type(self)())
+        return {name: value for name, value in vars(self).items() if name in default and value != default[name]}
 
     @abstractmethod
     def _task_key(self) -> tuple[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ import inspect
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -58,9 +58,9 @@ class TaskStyler(ABC):
     `response_type`, `metrics` and `task_style` say what a task with this styler asks of a model and computes.
     """
 
-    response_type: ResponseType
-    metrics: Sequence[Any]
-    task_style: TaskStyle
+    response_type: ClassVar[ResponseType]
+    metrics: ClassVar[Sequence[Any]]
+    task_style: ClassVar[TaskStyle]
     question_prefix: str
 
     @abstractmethod
@@ -120,6 +120,7 @@ class TaskStyler(ABC):
         return {}
 
 
+@dataclass(eq=False)
 class FormatStyler(TaskStyler, FormatDialect):
     """A styler with an equivalent format."""
 
@@ -128,26 +129,24 @@ class FormatStyler(TaskStyler, FormatDialect):
     _METHODS: ClassVar = ("get_instruction_text", "get_ground_truth", "get_possible_completions", "get_cue_text",
                           "get_question_text", "get_fewshot_target_text")  # fmt: skip
 
-    def __init__(self, question_prefix: str, cue_text: str, format: Mapping[str, Any] | None) -> None:
-        self.question_prefix = question_prefix
-        self._cue_text = cue_text
-        self.format = dict(format or {})
+    question_prefix: str = "Question: "
+    cue_text: str = "Answer:"
+    format: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.format = dict(self.format or {})
+        self.as_format()
 
     def own_fields(self) -> dict[str, Any]:
         return {
             "question_prefix": literal(self.question_prefix),
-            "answer_prompt": literal(self._cue_text),
+            "answer_prompt": literal(self.cue_text),
             "metric_list": metric_specs(self.metrics, where=f"{type(self).__name__}.metrics"),
         }
 
     @classmethod
     def words(cls, format: FormatConfig) -> dict[str, Any]:
         return {"question_prefix": format.question_prefix, "cue_text": format.answer_prompt or ""}
-
-    def arguments(self) -> dict[str, Any]:
-        defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
-        values = {name: getattr(self, "_cue_text" if name == "cue_text" else name) for name in defaults}
-        return {k: v for k, v in values.items() if v != defaults[k] and not (k == "format" and not v)}
 
     def _task_key(self) -> tuple[str, dict[str, Any]]:
         return "formats", {"type": type(self).__name__}
@@ -157,7 +156,7 @@ class FormatStyler(TaskStyler, FormatDialect):
         return self.as_format() if all(kind.__module__.startswith("multiform.") for kind in definers) else None
 
     def get_cue_text(self) -> str:
-        return self._cue_text
+        return self.cue_text
 
     def get_instruction_text(self, raw_question: str, choices: list[str]) -> str:
         format = replace(self.as_format(), question_prefix="")
@@ -196,10 +195,6 @@ class FormatStyler(TaskStyler, FormatDialect):
         )
         return label_list(len(choices), format.choice_labels) if by_label and format.choice_labels else list(choices)
 
-    def __repr__(self) -> str:
-        shown = {key.removeprefix("_"): value for key, value in vars(self).items() if key != "format" or value}
-        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
-
 
 def literal(text: str) -> str:
     """The template that gives a text as it is, also if that looks like Jinja.
@@ -213,6 +208,7 @@ def literal(text: str) -> str:
 _LABELLED = {False: "{label}. {choice}", True: " {label}. {choice}"}
 
 
+@dataclass(eq=False)
 class MCStyle(FormatStyler):
     r"""Choices shown with letters; the letters are scored.
 
@@ -223,20 +219,10 @@ class MCStyle(FormatStyler):
     ([' A', ' B', ' C'], ' B')
     """
 
-    metrics: Sequence[Any] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
+    metrics: ClassVar[Sequence[Any]] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
     task_style = TaskStyle.MULTIPLE_CHOICE
 
-    def __init__(
-        self,
-        question_prefix: str = "Question: ",
-        cue_text: str = "Answer:",
-        space_prefixed_labels: bool = False,
-        *,
-        format: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(question_prefix, cue_text, format)
-        self.space_prefixed_labels = space_prefixed_labels
-        self.as_format()
+    space_prefixed_labels: bool = False
 
     def own_fields(self) -> dict[str, Any]:
         return {
@@ -261,13 +247,14 @@ class MCStyle(FormatStyler):
 class MCCompletionStyle(MCStyle):
     """The prompt of MCStyle; the model generates, and the text of the choice that it names is the prediction."""
 
-    metrics: Sequence[Any] = [AccuracyCompletion]
+    metrics: ClassVar[Sequence[Any]] = [AccuracyCompletion]
     response_type = ResponseType.COMPLETION
 
     def own_fields(self) -> dict[str, Any]:
         return {**super().own_fields(), "scored": "generation", "answer_as": "text", "scorer": "choice_text"}
 
 
+@dataclass(eq=False)
 class ClozeStyle(FormatStyler):
     r"""Choices not shown; their texts are scored.
 
@@ -277,22 +264,11 @@ class ClozeStyle(FormatStyler):
     [' Berlin', ' Paris']
     """
 
-    metrics: Sequence[Any] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
+    metrics: ClassVar[Sequence[Any]] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
     task_style = TaskStyle.CLOZE
 
-    def __init__(
-        self,
-        question_prefix: str = "Question: ",
-        cue_text: str = "Answer:",
-        trailing_newline: bool = True,
-        leading_space_continuations: bool = True,
-        *,
-        format: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(question_prefix, cue_text, format)
-        self.trailing_newline = trailing_newline
-        self.leading_space_continuations = leading_space_continuations
-        self.as_format()
+    trailing_newline: bool = True
+    leading_space_continuations: bool = True
 
     def own_fields(self) -> dict[str, Any]:
         return {
@@ -318,7 +294,7 @@ class ClozeStyle(FormatStyler):
 class BPBStyle(ClozeStyle):
     """The prompt of ClozeStyle; only the gold answer is scored: one request per document."""
 
-    metrics: Sequence[Any] = [BitsPerByteLoglikelihood]
+    metrics: ClassVar[Sequence[Any]] = [BitsPerByteLoglikelihood]
     task_style = TaskStyle.BPB
 
     def own_fields(self) -> dict[str, Any]:

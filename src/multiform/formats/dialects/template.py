@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from multiform.calls import overridden_methods
@@ -162,10 +162,6 @@ class FormatTemplate(TemplateConfig, FormatDialect):
         values = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
         return {"template_type": self.template_type, **{k: v for k, v in values.items() if k != "format" or v}}
 
-    def arguments(self) -> dict[str, Any]:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {each.name: values[each.name] for each in fields(self) if values[each.name] != _default(each)}
-
 
 def label_spec(labels: Any) -> Any:
     """A list of labels as `choice_labels` of a format, in which the usual lists are continued as needed."""
@@ -205,10 +201,6 @@ def _check(name: str, kind: Any, value: Any) -> None:
     if not isinstance(value, types.get(str(kind), object)):
         message = f"expected {words.get(str(kind), 'a mapping of format fields')}, got {shorten(value)}"
         raise ConfigError(message, where=name, hint="see multiform docs templates")
-
-
-def _default(template_field: Any) -> Any:
-    return template_field.default_factory() if template_field.default is MISSING else template_field.default
 
 
 def _writes_itself(cls: type) -> bool:
