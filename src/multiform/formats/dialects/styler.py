@@ -41,7 +41,7 @@ class ResponseType(Enum):
 
 
 class TaskStyle(Enum):
-    """The kind of prompt that a styler writes."""
+    """The prompt that a styler writes."""
 
     MULTIPLE_CHOICE = "multiple_choice"
     CLOZE = "cloze"
@@ -153,7 +153,7 @@ class FormatStyler(TaskStyler, FormatDialect):
 
     def to_format(self) -> FormatConfig | None:
         definers = overridden_methods(type(self), FormatStyler, self._METHODS).values()
-        return self.as_format() if all(kind.__module__.startswith("multiform.") for kind in definers) else None
+        return self.as_format() if all(definer.__module__.startswith("multiform.") for definer in definers) else None
 
     def get_cue_text(self) -> str:
         return self.cue_text
@@ -318,28 +318,28 @@ def style_from(format: FormatConfig) -> tuple[FormatStyler, list[str]]:
 translators["style"] = style_from
 
 
-def _dialect(kind: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatConfig]:
+def _dialect(styler_class: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatConfig]:
     def build(changes: Mapping[str, Any]) -> FormatConfig:
-        parameters = [name for name in inspect.signature(kind).parameters if name != "format"]
+        parameters = [name for name in inspect.signature(styler_class).parameters if name != "format"]
         known = [*parameters, "format", "language", *(field.name for field in fields(FormatConfig))]
         for key in changes:
             if key not in known:
-                message = f"unknown key '{key}' in style '{kind.__name__}'"
+                message = f"unknown key '{key}' in style '{styler_class.__name__}'"
                 raise ConfigError(message, where=str(key), hint=nearest(str(key), known))
         arguments = {key: value for key, value in changes.items() if key in parameters}
         more = {key: value for key, value in changes.items() if key not in (*parameters, "format", "language")}
         more = {**(changes.get("format") or {}), **more}
         language = changes.get("language")
-        styler = kind(**arguments) if language is None else kind.for_language(language, **arguments)
+        styler = styler_class(**arguments) if language is None else styler_class.for_language(language, **arguments)
         styler.format.update(more)
         return styler.as_format()
 
-    build.__doc__ = kind.__doc__
+    build.__doc__ = styler_class.__doc__
     return build
 
 
-for _kind in STYLES:
-    dialect_names.register(_kind.__name__)(_dialect(_kind))
+for _style in STYLES:
+    dialect_names.register(_style.__name__)(_dialect(_style))
 
 
 def format_mc_prompt(question_text: str, choices: list[str], *, space_prefixed_labels: bool = False) -> str:

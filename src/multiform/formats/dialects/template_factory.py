@@ -32,18 +32,18 @@ class TemplateFactory:
         if name in _STYLES:
             numbered = {key: values.pop(key) for key in ("num_choices",) if key in values and name == "mcq::numbered"}
             values = {**_STYLES[name](**numbered).to_dict(), **values}
-            kind = templates.get(values.pop("template_type"))
+            template_class = templates.get(values.pop("template_type"))
         elif isinstance(name, str) and name in templates:
-            kind = templates.get(name)
+            template_class = templates.get(name)
         else:
             hint = nearest(str(name), [*templates, *_STYLES], listed="templates")
             raise ConfigError(f"unknown template '{shorten(name, 40)[1:-1]}'", where="template_type", hint=hint)
-        known = [field.name for field in fields(kind)]
+        known = [field.name for field in fields(template_class)]
         for key in values:
             if key not in known:
                 hint = nearest(str(key), known, listed="its keys are")
                 raise ConfigError(f"unknown key '{key}' in template '{name}'", where=str(key), hint=hint)
-        return kind(**values)
+        return template_class(**values)
 
     @staticmethod
     def from_name(name: str) -> TemplateConfig:
@@ -115,8 +115,8 @@ def template_of(spec: str | Mapping[str, Any] | TemplateConfig) -> TemplateConfi
 def template_from(format: FormatConfig) -> tuple[FormatTemplate, list[str]]:
     """The template for a format, and messages about what of the format it cannot express."""
     labelled = format.choice_labels is not None and format.scored in ("labels", "generation")
-    kind: type[FormatTemplate] = MCQTemplateConfig if labelled else ClozeTemplateConfig
-    return kind.from_format(format)
+    template_class: type[FormatTemplate] = MCQTemplateConfig if labelled else ClozeTemplateConfig
+    return template_class.from_format(format)
 
 
 translators["template"] = template_from
