@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from multiform.models import Model, models
@@ -28,7 +29,9 @@ from multiform.requests import (
 )
 from multiform.run.executors.local import LocalExecutor, Unit
 from multiform.run.executors.pool import Pool, PoolExecutor
+from multiform.run.executors.ranges import DocBatch, DocRef, RangeWorker
 from multiform.run.loading import Facts, FactsModel, create_model
+from multiform.run.store import Store
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
@@ -55,6 +58,8 @@ class Worker:
 
     def __init__(self) -> None:
         self._turns = _Turns()
+        self._job: Sequence[Any] = ()
+        self._documents: RangeWorker
 
     def load(self, name: str, entry: ModelEntry, arguments: Mapping[str, Any], folder: str) -> LoadedModel:
         """Load the model; relative paths in its arguments are those of the driver, which is in `folder`."""
@@ -70,6 +75,18 @@ class Worker:
             counts_tokens=model.usage() is not None,
             version=installed_version(),
         )
+
+    def run_range(
+        self, refs: Sequence[DocRef], job: Sequence[Any], pause: float, run: int
+    ) -> Iterator[tuple[DocBatch, list[tuple[int, str]], Usage]]:
+        """What is done with documents of a run, gathered for `pause` seconds; `job` refers to a RangeJob."""
+        if self._job != job:
+            from ray import get
+
+            self._documents, self._job = RangeWorker(self.model, get(job[0])), job
+        with self._turns.of(run):
+            for batch in self._documents.run(refs, pause):
+                yield batch, self._messages.pop_all(), batch.usage
 
     def run_unit(self, unit: Unit, pause: float, run: int) -> Iterator[tuple[_Batch, list[tuple[int, str]], Usage]]:
         """Responses to a unit of a run, what was logged, and what was computed; gathered for `pause` seconds."""
@@ -101,6 +118,29 @@ class Worker:
 
     def _usage(self) -> Usage:
         return self.model.usage() or Usage()
+
+
+class StoreReader:
+    """Reads the store of the driver for workers, in a process on its node."""
+
+    def __init__(self, path: Path) -> None:
+        self._store = Store(path)
+
+    def lines(self, identity: str, keys: Sequence[bytes]) -> dict[bytes, tuple[str, int]]:
+        return self._store.lines(identity, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLines:
+    """Looks responses up in the store of the driver, from any node."""
+
+    reader: Any
+
+    def __call__(self, identity: str, keys: Sequence[bytes]) -> Mapping[bytes, tuple[str, int]]:
+        from ray import get
+
+        lines: Mapping[bytes, tuple[str, int]] = get(self.reader.lines.remote(identity, keys))
+        return lines
 
 
 class ModelPool(Pool, Protocol):
