@@ -56,7 +56,7 @@ class RangePool:
     def submit(self, worker: int, unit: Sequence[Any]) -> None:
         self.submitted.append(unit)
         for batch in self._workers[worker].run(unit, pause=0.0):
-            self._events.append(Responded(worker, pickle.loads(pickle.dumps(batch)), batch.usage))
+            self._events.append(Responded(worker, pickle.loads(pickle.dumps(batch))))
             if self._dies(unit):
                 self._events.append(Failed(worker, "its worker died", dead=True))
                 self._add()

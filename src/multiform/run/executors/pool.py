@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Protocol, TypeAlias
@@ -209,12 +209,13 @@ class Ready:
 class Responded:
     """What a worker has done of its unit: responses by the positions of requests, or a batch of documents.
 
-    `usage` is what it computed for that.
+    `usage` is what it computed for that, and `server_tokens` what a server has counted.
     """
 
     worker: int
     responses: Sequence[Response[Output | FailedRequest]] | DocBatch
     usage: Usage = field(default_factory=Usage)
+    server_tokens: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +295,8 @@ class PoolExecutor:
         self.pool = pool
         #: What the workers have computed, as far as their model counts tokens and they lived to report it.
         self.usage = Usage()
+        #: The tokens that servers have counted for them.
+        self.server_tokens = Counter[str]()
         #: How many requests were run more than once, because a worker failed on their unit.
         self.retry_count = 0
         self._free: list[int] = []
@@ -354,9 +357,10 @@ class PoolExecutor:
                 match event:
                     case Ready(worker):
                         self._free.append(worker)
-                    case Responded(worker, responses, usage):
+                    case Responded(worker, responses, usage, server_tokens):
                         failures = 0
                         self.usage += usage
+                        self.server_tokens.update(server_tokens)
                         busy[worker].complete(responses)
                         yield busy[worker], responses
                     case Finished(worker):

@@ -21,7 +21,6 @@ from multiform.errors import DataError, MultiformError
 from multiform.forms import Form, Sample, ScoredSample
 from multiform.forms.request_cache import code_keys
 from multiform.models import Model
-from multiform.models.model import Usage
 from multiform.prompts.media import binary_summary
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import FailedRequest, Output, Request
@@ -180,7 +179,6 @@ class DocBatch:
     mistakes: list[MultiformError] = field(default_factory=list)
     #: Documents that made workers fail again and again, with the reason and how often they were tried once more.
     given_up: list[tuple[DocRef, str, int]] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
 
 
 @runtime_checkable
@@ -217,14 +215,13 @@ class RangeWorker:
         """Run a range of documents; what was done is gathered for `pause` seconds."""
         sink = _BatchSink(self._job)
         pending = PendingSamples(self._model, LocalExecutor(self._model), sink, sink)
-        sent, usage = time.monotonic(), self._usage()
+        sent = time.monotonic()
         for request, response in pending.run(self._render(refs)):
             sink.count(request, response)
             if time.monotonic() - sent >= pause:
-                before, usage, sent = usage, self._usage(), time.monotonic()
-                yield sink.pop(usage.since(before))
-        mistakes = [] if pending.mistake is None else [pending.mistake]
-        yield sink.pop(self._usage().since(usage), mistakes)
+                yield sink.pop()
+                sent = time.monotonic()
+        yield sink.pop([] if pending.mistake is None else [pending.mistake])
 
     def _render(self, refs: Sequence[DocRef]) -> Iterator[list[PendingSample]]:
         entries = []
@@ -235,9 +232,6 @@ class RangeWorker:
             self._checks.check(entry.form, entry.sample)
             entries.append(entry)
         yield entries
-
-    def _usage(self) -> Usage:
-        return self._model.usage() or Usage()
 
 
 class _Reader:
@@ -289,10 +283,9 @@ class _BatchSink:
         self._samples: dict[str, list[ScoredSample]] = {}
         self._together: dict[str, list[tuple[Sample, tuple[Output, ...]]]] = {}
 
-    def pop(self, usage: Usage, mistakes: Sequence[MultiformError] = ()) -> DocBatch:
+    def pop(self, mistakes: Sequence[MultiformError] = ()) -> DocBatch:
         """What was done since the last call."""
         batch, self._batch = self._batch, DocBatch()
-        batch.usage = usage
         batch.mistakes += mistakes
         batch.blocks = {form: SampleBlock.of(samples) for form, samples in self._samples.items()}
         batch.together = {form: pack_block(samples) for form, samples in self._together.items()}

@@ -26,6 +26,7 @@ from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, 
 from multiform.run.executors.ranges import DocBatch, DocRef, RangeJob
 from multiform.run.executors.worker import (
     LoadedModel,
+    Message,
     StoredLines,
     StoreReader,
     Worker,
@@ -331,7 +332,7 @@ class RayPool:
         """A worker has sent responses, is done with its unit, or has failed on it."""
         worker = self._streams[stream]
         try:
-            responses, messages, usage = self._ray.get(next(stream))
+            message: Message = self._ray.get(next(stream))
         except StopIteration:
             del self._streams[stream]
             self._failures[worker] = 0
@@ -351,11 +352,11 @@ class RayPool:
             self._replace(worker)
             return [Failed(worker, f"its worker died ({type(error).__name__})", dead=True)]
         self._heard[worker] = time.monotonic(), self._heard[worker][1]
-        for line in messages:
+        for line in message.logged:
             if line not in self._logged:
                 self._logged.add(line)
                 logger.log(line[0], "%s", line[1])
-        return [Responded(worker, responses, usage)]
+        return [Responded(worker, message.done, message.usage, message.server_tokens)]
 
     def _silent_events(self) -> list[Event]:
         """Workers that are alive, but neither respond nor compute: they are replaced, as dead ones are."""
