@@ -154,7 +154,7 @@ def test_a_dead_worker_loses_its_range_alone_and_a_poisoned_document_is_reported
 @pytest.mark.usefixtures("small_chunks")
 def test_a_mistake_in_a_document_ends_the_run_with_everything_stored(tmp_path: Path) -> None:
     rows = [{"q": f"What is {number} plus 0?", "c": ["1", "2"], "a": 0} for number in range(300)]
-    rows.append({"q": "?", "c": "none", "a": 0})  # type: ignore[dict-item]
+    rows.append({"q": "?", "c": "none", "a": 0})
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "wrong.yaml").write_text(
         "task: wrong\ndataset_path: rows.jsonl\ntest_split: train\ndoc_to_text: q\ndoc_to_choice: c\n"

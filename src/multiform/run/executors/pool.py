@@ -249,7 +249,7 @@ class Pool(Protocol):
     def start(self) -> None:
         """Start the workers, unless they are running."""
 
-    def submit(self, worker: int, unit: Unit | Sequence[DocRef]) -> None:
+    def submit(self, worker: int, unit: Sequence[Any]) -> None:
         """Send a unit to a free worker: requests, or a range of documents."""
 
     def events(self) -> Sequence[Event]:

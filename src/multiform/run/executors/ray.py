@@ -176,7 +176,7 @@ class RayPool:
             look_up = StoredLines(reader.remote(store.path.absolute()))
         self._job = (self._ray.put(RangeJob.of(forms, chat=chat, look_up=look_up)),)
 
-    def submit(self, worker: int, unit: Unit | Sequence[DocRef]) -> None:
+    def submit(self, worker: int, unit: Sequence[Any]) -> None:
         pause = max(_PAUSE, self.size / _MESSAGES_PER_SECOND)
         actor = self._actors[worker]
         if isinstance(unit[0], DocRef):
