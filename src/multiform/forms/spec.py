@@ -57,7 +57,6 @@ REFUSED = {
     "doc_to_prefix": "give gen_prefix, or override fewshot_context",
     "apply_filters": "give filter_list with a filter of your own, or override process_results",
     "process_instances": "override process_results",
-    "responses": "override process_results",
     "aggregate": "override aggregation, which gives a function for each metric",
     **dict.fromkeys(("get_config", "set_config", "dump_config", "override_metric"), _SETTING),
     "name": "set task in the configuration",
@@ -225,6 +224,12 @@ class FormSpec:
     def scoring(self) -> Scoring:
         """The scorers of the form, and what the task names that does not fit it."""
         return build_scoring(self.config, own_results=self.scores_itself, metric=self.settings.metric)
+
+    @property
+    def has_media(self) -> bool:
+        """Whether its prompts have images or audio clips."""
+        fields = ("doc_to_image", "doc_to_audio")
+        return any(getattr(self.config, field) is not None or field in self.hooks for field in fields)
 
     @property
     def stops_at_answer(self) -> bool:

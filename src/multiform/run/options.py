@@ -36,7 +36,7 @@ from multiform.run.values import (
 )
 from multiform.sandbox import SANDBOXES, is_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.judges.choice import JudgeChoice
+from multiform.scoring.judges import JudgeChoice
 from multiform.tasks import Design, Group, PythonTask, TaskConfig
 from multiform.tasks.keys import generation_overrides
 
@@ -350,7 +350,8 @@ class RunOptions(BaseModel):
     ] = None
 
     use_cache: Annotated[
-        bool | str | Path | None, _store("the same, by lm-eval's name; a folder will do", values.STORE_FILE, short="-c")
+        bool | str | Path | None,
+        _store("as --cache_path, by lm-eval's name; or a folder", values.STORE_FILE, short="-c"),
     ] = None
     fresh: Annotated[bool, _store("run stored requests again, and replace their responses")] = False
     cache_requests: Annotated[
