@@ -84,6 +84,12 @@ class Form(FormSpec):
             message = f"the order of choices cannot change under code of the task ({code[0]})"
             raise ConfigError(message, where=self.name, hint="leave the order out, or run the task without the code")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A form without hooks is a value: the process that gets it reads the dataset itself."""
+        if self.hooks or self.task is not None:
+            raise TypeError(f"'{self.name}' has code of its class, and stays in its process")
+        return Form, (self.config, self.settings, {}, self.mirror)
+
     def under(self, settings: RunSettings) -> Form:
         """The same form with the settings of a run; this one stays as it is. Its hooks are those of a task with it."""
         config, settings = self.values_under(settings)

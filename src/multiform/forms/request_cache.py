@@ -49,7 +49,7 @@ class RequestCache:
         prompts then depend on.
         """
         config, settings = form.config, form.settings
-        if code := [*_foreign(classes), *_code_keys(config.to_dict(keep_callable=True))]:
+        if code := [*_foreign(classes), *code_keys(config.to_dict(keep_callable=True))]:
             message = "the prompts are not cached, as they depend on code that may read anything"
             logger.warning("%s: %s (%s)", config.form_name, message, ", ".join(dict.fromkeys(code)))
             return None
@@ -116,14 +116,14 @@ def _foreign(classes: Sequence[type]) -> list[str]:
     return [base.__name__ for base in bases if not base.__module__.startswith(("multiform.", "abc", "typing"))]
 
 
-def _code_keys(config: Any, key: str = "") -> list[str]:
+def code_keys(config: Any, key: str = "") -> list[str]:
     """The keys of a configuration that have code which takes part in rendering."""
     if callable(config):
         return [key]
     if isinstance(config, Mapping):
-        return [name for inner, value in config.items() if inner not in _SCORING for name in _code_keys(value, inner)]
+        return [name for inner, value in config.items() if inner not in _SCORING for name in code_keys(value, inner)]
     if isinstance(config, list | tuple):
-        return [name for value in config for name in _code_keys(value, key)]
+        return [name for value in config for name in code_keys(value, key)]
     return []
 
 
