@@ -231,7 +231,7 @@ def check_reductions(config: TaskConfig, scorers: Sequence[Scorer]) -> list[Conf
     If some pipelines leave enough, the others do not reduce; the returned notes say which.
     """
     notes: list[ConfigError] = []
-    for metric in {id(metric): metric for scorer in scorers for metric in scorer.metrics}.values():
+    for metric in dict.fromkeys(metric for scorer in scorers for metric in scorer.metrics):
         users = [scorer for scorer in scorers if any(metric is used for used in scorer.metrics)]
         problems = [_problem(config, scorer, metric) for scorer in users]
         first = problems[0]

@@ -31,7 +31,7 @@ def run_program(
 ) -> Outcome:
     """Run an untrusted Python program, then its tests, which call what it defines.
 
-    The tests run in another process than the program, which cannot forge their verdict. Without tests, a program
+    The tests run in another process than the program, which cannot forge their result. Without tests, a program
     passes that runs to its end, by its own word. It gets an empty folder, no environment and no network.
 
     >>> run_program("def f(x): return 2 * x", "assert f(2) == 4").result
