@@ -163,7 +163,7 @@ class FormatConfig:
     def _canonical_values(self) -> Iterator[tuple[str, Any]]:
         """Fields that are written in another way than they are kept in, or whose default depends on others."""
         if self.choice_labels is None:
-            replacements = self._unlabelled().items()
+            replacements = self._without_labels().items()
             yield from ((name, value) for name, (default, value) in replacements if getattr(self, name) == default)
         if isinstance(self.choice_labels, list | tuple):
             yield "choice_labels", tuple(map(str, self.choice_labels))
@@ -171,7 +171,7 @@ class FormatConfig:
         if isinstance(metrics, list | tuple):
             yield "metric_list", tuple({"metric": metric} if isinstance(metric, str) else metric for metric in metrics)
 
-    def _unlabelled(self) -> Replacements:
+    def _without_labels(self) -> Replacements:
         """The fields that have another value where choices have no labels."""
         return {}
 
