@@ -230,15 +230,16 @@ _OF_FAMILY = ("group", "task", "subsets", "metadata")
 
 def _read_files(root: str, files: Mapping[str, Stamp]) -> tuple[FolderIndex, dict[str, ConfigError]]:
     """Read files of a folder, which are given with their stamps; also returns the errors of those that are broken."""
-    from multiform.tasks.yaml import read_yaml  # here and below: the cached index is mostly up to date
+    from multiform.tasks.yaml import SharedIncludes, read_yaml  # here and below: the cached index is mostly up to date
 
     index = FolderIndex()
     broken: dict[str, ConfigError] = {}
+    shared: SharedIncludes = {}
     for file, stamp in files.items():
         path = Path(root, file)
         included: dict[Path, StatedKeys] = {}
         try:
-            names = _classes(path) if file.endswith(".py") else _names(read_yaml(path, included))
+            names = _classes(path) if file.endswith(".py") else _names(read_yaml(path, included, shared))
         except ConfigError as error:
             broken[file] = error
         except (RecursionError, MemoryError) as error:
