@@ -17,6 +17,7 @@ from multiform.prompts.media import Media
 from multiform.report import write_report
 from multiform.requests import Completion, GenerationRequest
 from multiform.results.notes import form_notes
+from tests.report.conftest import serve
 
 pytestmark = pytest.mark.process
 
@@ -143,6 +144,45 @@ def test_images_are_shown(open_page: Callable[..., Any], tmp_path: Path) -> None
     image.wait_for()
     assert image.evaluate("image => image.naturalWidth") == 40
     assert image.get_attribute("alt") == "image, 40x30"
+
+
+@pytest.fixture
+def image_run(tmp_path: Path) -> Path:
+    """The folder of a run over two images."""
+    image_module = pytest.importorskip("PIL.Image")
+    for name, color in (("one", "red"), ("two", "blue")):
+        image_module.new("RGB", (40, 30), color).save(tmp_path / f"{name}.png")
+    rows = [{"question": "What is in <image>?", "image": f"{name}.png", "answer": "a box"} for name in ("one", "two")]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "boxes.yaml").write_text(
+        "task: boxes\ndataset_path: rows.jsonl\ntest_split: test\noutput_type: generate_until\n"
+        "doc_to_text: question\ndoc_to_target: answer\ndoc_to_image: image\nmetric_list: [{metric: exact_match}]\n"
+    )
+    folder = tmp_path / "out"
+    evaluate(model="dummy", tasks=f"{tmp_path}/boxes.yaml", output_path=folder, log_samples=True, progress=False)
+    return folder
+
+
+def test_images_of_a_run_that_is_read_from_files_are_shown(
+    open_page: Callable[..., Any], image_run: Path, tmp_path: Path
+) -> None:
+    results = read_results(image_run)
+    assert results.samples("boxes")[0]["arguments"]["gen_args_0"]["arg_2"]["visual"][0]["size"] == "40x30"
+    report = write_report([results], tmp_path / "r.html").as_uri()
+    image = open_page(report + "#sample=boxes%2F1&view=rendered").locator(".detail .rendered img")
+    image.wait_for()
+    assert image.evaluate("image => image.naturalWidth") == 40
+
+
+def test_the_viewer_shows_the_images_of_a_run(open_page: Callable[..., Any], image_run: Path) -> None:
+    with serve(image_run) as viewer:
+        page = open_page(viewer.url)
+        page.locator("#runs a").click()
+        page.get_by_role("tab", name="Samples").click()
+        page.locator(".list .doc").first.click()
+        image = page.locator(".detail img")
+        image.wait_for()
+        assert image.evaluate("image => image.naturalWidth") == 40
 
 
 def test_a_note_of_the_reader_stays_and_can_be_filtered(opened: Any) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from multiform.forms import ScoredSample
-from multiform.prompts.media import Media
 from multiform.report.turns import chat_turns, shown_prompt
-from multiform.requests import Completion, LLOutput, RollingRequest
+from multiform.requests import Completion, LLOutput
 from multiform.results.export import sample_row
 from multiform.results.extraction import is_unread
+from multiform.results.pictures import media_of
 from multiform.results.samples import choices_and_labels
 from multiform.results.values import FormResult
 
@@ -100,12 +99,6 @@ def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
         "question_start": question_start,
         **{name: value for name, value in added.items() if value},
     }
-
-
-def media_of(sample: ScoredSample) -> Sequence[Media]:
-    """The images and audio clips of a sample's prompt."""
-    request = sample.instances[0].request if sample.instances else None
-    return () if request is None or isinstance(request, RollingRequest) else request.media
 
 
 def _step_text(value: Any) -> str:

@@ -18,6 +18,7 @@ from multiform.prompts.media import binary_summary
 from multiform.requests import Completion, LLOutput
 from multiform.results.extraction import extraction_of
 from multiform.results.notes import failures_of
+from multiform.results.pictures import write_pictures
 from multiform.results.samples import choices_and_labels, sample_lines, task_hash
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate
@@ -103,6 +104,8 @@ def write_results(results: ResultsData, path: Path, *, samples: bool) -> list[Pa
             file = folder / f"samples_{f'{name}_{form.identity}' if is_taken else name}_{stamp}.jsonl"
             files.enter_context(_replacing(file, (json_line(line) + "\n" for line in sample_lines(form))))
             written.append(file)
+            if form.config.get("doc_to_image"):
+                write_pictures(form.samples, folder)
     return written
 
 

@@ -65,6 +65,10 @@ class RecordedRun:
         docs = self.samples(form, recorded_doc)
         return None if docs is None else _distinct_docs(docs)
 
+    def read_sample(self, line: Mapping[str, Any]) -> ScoredSample:
+        """The sample of a line, with the images that the run has written."""
+        return scored_sample(line, self.file.parent)
+
     def samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T] | None:
         """The result of `read` for each line of a form's samples file; None where the run did not log samples."""
         placed = self.placed_samples(form, read)
@@ -275,7 +279,7 @@ def _results(run: RecordedRun, samples: bool) -> Results:
     scores = saved["results"]
     groups = saved.get("group_subtasks") or {}
     tasks = [name for name in scores if name in saved["configs"] or name not in groups]
-    forms = [_form(name, saved, list(run.samples(name, scored_sample) or ()) if samples else []) for name in tasks]
+    forms = [_form(name, saved, list(run.samples(name, run.read_sample) or ()) if samples else []) for name in tasks]
     of_groups = [_group(name, saved) for name in groups if name not in tasks and name in scores]
     return Results(
         forms=forms,

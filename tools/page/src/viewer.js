@@ -122,7 +122,11 @@ async function showReport() {
     main.replaceChildren();
     document.title = report.title;
     const load = async (number) => (await (await ask(`/api/samples?runs=${runs}&block=${number}`)).json()).samples;
-    buildPage(report, new SampleSource(report, load));
+    const picture = async (sha256) => {
+      const { picture: data } = await (await ask(`/api/picture?runs=${runs}&sha256=${sha256}`)).json();
+      return data && `data:image/jpeg;base64,${data}`;
+    };
+    buildPage(report, new SampleSource(report, load, picture));
   } catch (error) {
     const retry = element("button", { type: "button", onclick: () => showReport() }, "try again");
     main.replaceChildren(
