@@ -81,7 +81,7 @@ def _headlines(results: Results) -> dict[str, list[Scored]]:
 
 def _sentence(results: Results) -> str:
     """What the model scores, by the metric that most forms of a task have."""
-    model = str(results.provenance.get("model_name") or results.run.get("model") or "the model")
+    model = results.model_name
     model = model.rstrip("/").rpartition("/")[2] or model
     headlines = _headlines(results)
     if not headlines:

@@ -163,14 +163,14 @@ def minute(results: Results) -> str:
 
 
 def _model(results: Results) -> str:
-    name = str(results.provenance.get("model_name") or results.run.get("model") or "model")
+    name = results.model_name
     return name if len(name) <= 40 else f"…{name[-39:]}"
 
 
 def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
     about = results.provenance
     model = f"{results.run.get('model')} {arguments_text(results.run.get('model_args'))}".strip()
-    name = str(about.get("model_name") or "")
+    name = results.model_name
     names = ("date_iso", "multiform_version", "lm_eval_version", "transformers_version", "git_hash", "model_identity")
     facts = [(name, about[name]) for name in names if about.get(name)]
     if results.status != "complete":
