@@ -14,6 +14,7 @@ from multiform import Results, evaluate, read_results
 from multiform.cli.main import main
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
+from multiform.models.dummy import DummyModel
 from multiform.report import write_report
 from multiform.requests import Completion
 from multiform.results.compare import compare_forms
@@ -750,3 +751,15 @@ def test_the_detectable_difference_is_the_one_that_the_terminal_says(
 def test_a_flip_matrix_fits_a_phone(open_page: Callable[..., Any], url: str) -> None:
     page = open_page(url, width=390)
     assert page.locator(".flips").bounding_box()["width"] <= page.locator(".panel.cost").bounding_box()["width"]
+
+
+def test_a_chat_template_that_is_not_used_is_said_first(
+    open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DummyModel, "chat_template_text", lambda self: "{{ messages }}")
+    evaluate(model="dummy", tasks="quiz@mcqa", limit=4, progress=False, use_cache=False, output_path=tmp_path / "run")
+    page = open_page(write_report([read_results(tmp_path / "run")], tmp_path / "r.html").as_uri())
+    assert (
+        "it has a chat template, and the prompts are written without it"
+        in page.locator(".attention p").first.inner_text()
+    )

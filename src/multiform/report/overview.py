@@ -60,7 +60,9 @@ def _attention(results: Results, label: str, runs: Sequence[Results]) -> Iterato
         )
         notes = notes[1:]
     overrides = ": the format overrides "
-    yield from (f"{before}{note}" for note in [*notes, *(n for n in form_notes(results) if overrides not in n)])
+    of_model = results.run.get("model_warnings") or ()
+    of_forms = (note for note in form_notes(results) if overrides not in note)
+    yield from (f"{before}{note}" for note in [*of_model, *notes, *of_forms])
 
 
 Scored = FormResult | GroupResult
