@@ -122,6 +122,24 @@ def test_a_thought_is_apart_from_the_answer(open_page: Callable[..., Any], tmp_p
     assert page.locator(".detail .shots pre.text").last.inner_text() == "Let me think."
 
 
+def test_a_completion_says_its_tokens_and_time(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """Also where the run is read from its files."""
+
+    @register_model("timed_dummy")
+    class TimedDummy(DummyModel):
+        """Says how much it generates and how long that takes."""
+
+        def generate(self, requests: Any) -> Any:
+            for position, completion in super().generate(requests):
+                yield position, replace(completion, tokens=12, seconds=0.3456)
+
+    evaluate(model="timed_dummy", tasks="quiz@generate", limit=2, progress=False, use_cache=False, output_path=tmp_path)
+    url = write_report([read_results(tmp_path)], tmp_path / "r.html").as_uri()
+    page = open_page(url + "#sample=quiz%2F0")
+    page.wait_for_selector(".detail p.completion")
+    assert "12 tokens in 0.35 s" in page.locator(".detail p.completion").inner_text()
+
+
 def picture() -> Media:
     image_module = pytest.importorskip("PIL.Image")
     data = io.BytesIO()

@@ -763,3 +763,18 @@ def test_a_chat_template_that_is_not_used_is_said_first(
         "it has a chat template, and the prompts are written without it"
         in page.locator(".attention p").first.inner_text()
     )
+
+
+def test_two_runs_say_first_whether_they_differ_and_on_how_many_documents(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Did the new checkpoint get worse, and is it noise: without a click."""
+    first, second = (
+        evaluate(model="dummy", model_args={"seed": seed}, tasks="quiz@mcqa", limit=60, progress=False)
+        for seed in (0, 1)
+    )
+    [change] = compare_runs(first, second)
+    page = open_page(write_report([first, second], tmp_path / "r.html").as_uri())
+    assert "run 2 is not shown to differ from run 1 on quiz@mcqa" in page.locator(".answer-line").inner_text()
+    facts = page.locator(".facts b").all_inner_texts()
+    assert facts == ["60", str(len(change.lowered)), str(len(change.raised)), "may be"]

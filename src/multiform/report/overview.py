@@ -31,7 +31,7 @@ def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
     return {
         "attention": [note for run, label in zip(runs, labels, strict=True) for note in _attention(run, label, runs)],
         "sentence": _change_sentence(changes, labels) if len(runs) > 1 and changes else _sentence(runs[0]),
-        "facts": [] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
+        "facts": [*_change_facts(changes)] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
         "charts": [_chart(results) for results in runs],
         "changes": [_change_entry(*change) for change in changes],
     }
@@ -145,7 +145,7 @@ def _spread_facts(comparison: FormComparison, p: float, among: int, pairs: int) 
     assert spread is not None
     low, high = spread.spread.interval
     where = f"{comparison.name}, {comparison.scoring}" + (f", clearest of {among}" if among > 1 else "")
-    noise, verdict = ("no", "a finding") if p < ALPHA else ("may be", "no finding")
+    noise, verdict = _noise_words(p)
     corrected = " after correction" if among > 1 else ""
     detectable = detectable_difference(comparison.clusters, comparisons=max(1, pairs))
     can = "none" if detectable.difference is None else f"{detectable.difference:.3f}"
@@ -182,29 +182,51 @@ def _changes(runs: Sequence[Results]) -> Iterator[tuple[int, int, str, FormChang
         yield first, second, "form", change
 
 
+def _clearest(changes: Sequence[tuple[int, int, str, FormChange]]) -> tuple[int, int, str, FormChange] | None:
+    """The change of the groups with the smallest p value, or the only change; None where several forms count alike."""
+    counted = [entry for entry in changes if entry[2] == "group"] or list(changes)
+    if not counted or (len(counted) > 1 and counted[0][2] != "group"):
+        return None
+    return min(counted, key=lambda entry: 1.0 if entry[3].p is None else entry[3].p)
+
+
 def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels: Sequence[str]) -> str:
-    groups = [entry for entry in changes if entry[2] == "group"]
-    counted = groups or list(changes)
-    kind = "groups" if groups else "forms"
-    if len(counted) == 1 or groups:
-        first, second, _, change = min(counted, key=lambda entry: 1.0 if entry[3].p is None else entry[3].p)
+    if (clearest := _clearest(changes)) is not None:
+        first, second, _, change = clearest
         low, high = change.simultaneous
         p = "" if change.p_simultaneous is None else f", {p_words(change.p_simultaneous)}"
         words = "worse than" if change.gain < 0 else "better than"
         if change.p_simultaneous is not None and change.p_simultaneous >= ALPHA:
             words = "not shown to differ from"
         interval = "" if math.isnan(low) else f" ({low:+.3f} to {high:+.3f}{p})"
-        sentence = (
-            f"{labels[second]} is {words} {labels[first]} on {change.name}: {change.difference.value:+.3f}{interval}"
-        )
-        return sentence.replace("-", "−") if "-" not in change.name + labels[first] + labels[second] else sentence
-    shown = [entry[3] for entry in counted if entry[3].p_simultaneous is not None and entry[3].p_simultaneous < ALPHA]
+        numbers = f"{change.difference.value:+.3f}{interval}".replace("-", "−")
+        return f"{labels[second]} is {words} {labels[first]} on {change.name}: {numbers}"
+    shown = [entry[3] for entry in changes if entry[3].p_simultaneous is not None and entry[3].p_simultaneous < ALPHA]
     worse = sum(change.gain < 0 for change in shown)
     which = f"{labels[1]} against {labels[0]}" if len(labels) == 2 else f"{len(labels)} runs against each other"
     return (
-        f"{which}: {worse} of {len(counted)} {kind} got worse, {len(shown) - worse} better, "
-        f"{len(counted) - len(shown)} without a finding"
+        f"{which}: {worse} of {len(changes)} forms got worse, {len(shown) - worse} better, "
+        f"{len(changes) - len(shown)} without a finding"
     )
+
+
+def _change_facts(changes: Sequence[tuple[int, int, str, FormChange]]) -> Iterator[dict[str, str]]:
+    """How sure the change of the sentence is, and how many documents it is made of."""
+    clearest = _clearest(changes)
+    if clearest is None or not clearest[3].paired:
+        return
+    change, p = clearest[3], clearest[3].p_simultaneous
+    yield _fact("documents", f"{change.difference.n:,}", "that both runs have")
+    yield _fact("lost", f"{len(change.lowered):,}", "with a lower score in the second run")
+    yield _fact("won", f"{len(change.raised):,}", "with a higher one")
+    if p is not None:
+        noise, verdict = _noise_words(p)
+        corrected = f" after correction for {change.comparisons}" if change.comparisons > 1 else ""
+        yield _fact("is it noise?", noise, f"{verdict}: {p_words(p)}{corrected}", key="verdict")
+
+
+def _noise_words(p: float) -> tuple[str, str]:
+    return ("no", "a finding") if p < ALPHA else ("may be", "no finding")
 
 
 def _change_entry(first: int, second: int, kind: str, change: FormChange) -> dict[str, Any]:

@@ -79,11 +79,13 @@ def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
     completions = [output for output in sample.outputs if isinstance(output, Completion)]
     tokens = [output.tokens for output in sample.outputs if isinstance(output, LLOutput)]
     thoughts = [completion.thought for completion in completions]
+    costs = [_cost_words(completion) for completion in completions]
     added = {
         "turns": [{"role": turn.role, "content": turn.content} for turn in chat_turns(row["prompt"])],
         "media": [medium.summary() for medium in media_of(sample)],
         "tokens": tokens if any(tokens) else None,
         "thoughts": thoughts if any(thoughts) else None,
+        "costs": costs if any(costs) else None,
         "failure": sample.failure,
         "endings": sorted(sample.endings),
         # The first step is the completion; what judges wrote is the last.
@@ -99,6 +101,13 @@ def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
         "question_start": question_start,
         **{name: value for name, value in added.items() if value},
     }
+
+
+def _cost_words(completion: Completion) -> str:
+    """How many tokens were generated and how long that took, as far as it is known."""
+    tokens = "" if completion.tokens is None else f"{completion.tokens:,} token{'' if completion.tokens == 1 else 's'}"
+    seconds = "" if completion.seconds is None else f"{completion.seconds:.2f} s"
+    return " in ".join(filter(None, (tokens, seconds)))
 
 
 def _step_text(value: Any) -> str:

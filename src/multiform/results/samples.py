@@ -107,6 +107,9 @@ def _added_fields(sample: ScoredSample) -> dict[str, Any]:
             added["finish_reasons"] = [output.finish_reason for output in written]
         if any(output.thought is not None for output in written):
             added["thoughts"] = [output.thought for output in written]
+        for key, name in (("completion_tokens", "tokens"), ("completion_seconds", "seconds")):
+            if any(getattr(output, name) is not None for output in written):
+                added[key] = [getattr(output, name) for output in written]
     if sample.outputs:
         added["contexts_truncated"] = [output.context_truncated for output in sample.outputs]
     if sample.steps:
@@ -217,9 +220,8 @@ def _output(line: Mapping[str, Any], request: Request, response: Any, place: int
     cut = bool(_at(line, "contexts_truncated", place))
     if isinstance(request, GenerationRequest):
         truncated = bool(_at(line, "completions_truncated", number))
-        return Completion(
-            str(response), truncated, cut, _at(line, "finish_reasons", number), _at(line, "thoughts", number)
-        )
+        keys = ("finish_reasons", "thoughts", "completion_tokens", "completion_seconds")
+        return Completion(str(response), truncated, cut, *(_at(line, key, number) for key in keys))
     loglikelihood, greedy = response if isinstance(response, list) else (response, False)  # a rolling one has no flag
     tokens = _at(line, "num_tokens", number)
     return LLOutput(float(loglikelihood), str(greedy) == "True", tokens, context_truncated=cut)

@@ -5,6 +5,7 @@
 import { boardSection, historySection } from "./board.js";
 import { SampleSource } from "./data.js";
 import { byId, element, keepFocus, plainLine } from "./dom.js";
+import { counted } from "./numbers.js";
 import { plotPanel } from "./plot.js";
 import { buildPage } from "./report.js";
 import { runsTable, silence, statePanels } from "./runs.js";
@@ -116,8 +117,7 @@ async function showReport() {
   try {
     const report = await readReport(`/api/report?runs=${runs}`, (first, read) => {
       if (!read) main.append(...firstScores(first));
-      const samples = first.forms.length;
-      progress.textContent = `Reading samples: ${read} of ${samples} form${samples === 1 ? "" : "s"} …`;
+      progress.textContent = `Reading samples: ${read} of ${counted(first.forms.length, "form")} …`;
     });
     main.replaceChildren();
     document.title = report.title;
