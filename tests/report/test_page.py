@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from multiform import Results, evaluate, read_results
+from multiform import Results, evaluate, read_results, register_model
 from multiform.cli.main import main
+from multiform.errors import ModelError, MultiformError
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.models.dummy import DummyModel
@@ -417,8 +418,27 @@ def test_failed_documents_are_noted(open_page: Callable[..., Any], tmp_path: Pat
     forms = [replace(results.forms[0], failed=[failed]), *results.forms[1:]]
     partial = replace(results, forms=forms, status="stopped")
     notes = open_page(write_report([partial], tmp_path / "report.html").as_uri()).locator(".notes").inner_text()
-    assert "Partial: the run was stopped after 360 scored samples" in notes
+    assert "Partial: the run was stopped, 360 of 360 documents are scored" in notes
     assert "1 of 61 documents failed and are left out (doc 3: the server is down)" in notes
+
+
+def test_a_partial_run_says_how_much_is_missing(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """A model that fails in the second of three forms."""
+
+    @register_model("failing_dummy")
+    class FailingDummy(DummyModel):
+        """Ranks choices, and cannot generate."""
+
+        def generate(self, requests: Any) -> Any:
+            raise ModelError("no memory is left")
+
+    tasks = "quiz@mcqa+generate+cot"
+    with pytest.raises(MultiformError):
+        evaluate(model="failing_dummy", tasks=tasks, limit=8, progress=False, use_cache=False, output_path=tmp_path)
+    page = open_page(write_report([read_results(tmp_path)], tmp_path / "r.html").as_uri())
+    assert page.locator(".attention p").first.inner_text() == (
+        "Partial: the run failed, 8 of 8 documents are scored; 2 of 3 forms are missing: quiz@generate, quiz@cot"
+    )
 
 
 def test_a_run_without_scores_has_a_page(open_page: Callable[..., Any], tmp_path: Path) -> None:

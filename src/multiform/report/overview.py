@@ -52,17 +52,33 @@ def _attention(results: Results, label: str, runs: Sequence[Results]) -> Iterato
         yield f"{before}Running: {scored:,} of {total:,} documents are scored; open the page again to see more"
         notes = notes[1:]
     elif results.status != "complete":
-        empty = sum(not form.estimates or not form.n for form in results.forms)
-        missing = f"; {empty} of {len(results.forms)} forms have no scores" if empty else ""
-        scored = sum(form.n for form in results.forms)
-        yield f"{before}Partial: the run {'was stopped' if results.status == 'stopped' else 'failed'} after " + (
-            f"{scored:,} scored samples{missing}"
-        )
+        yield before + _partial_words(results)
         notes = notes[1:]
     overrides = ": the format overrides "
     of_model = results.run.get("model_warnings") or ()
     of_forms = (note for note in form_notes(results) if overrides not in note)
     yield from (f"{before}{note}" for note in [*of_model, *notes, *of_forms])
+
+
+def _partial_words(results: Results) -> str:
+    """How much of a run that was stopped or failed is there, and which forms are not."""
+    limit = results.run.get("limit")
+    planned = [
+        form.total_docs
+        if limit is None
+        else math.ceil(limit * form.total_docs)
+        if limit < 1
+        else min(limit, form.total_docs)
+        for form in results.forms
+    ]
+    scored, documents = sum(form.n for form in results.forms), int(sum(planned))
+    missing = [form.name for form in results.forms if not form.estimates or not form.n]
+    missing += results.run.get("forms_without_scores") or ()
+    forms = len({*missing, *(form.name for form in results.forms)})
+    lacking = f"; {len(missing)} of {forms} forms are missing: {', '.join(missing[:3])}" if missing else ""
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    state = "was stopped" if results.status == "stopped" else "failed"
+    return f"Partial: the run {state}, {scored:,} of {sum(sizes):,} documents are scored{lacking}{more}"
 
 
 Scored = FormResult | GroupResult

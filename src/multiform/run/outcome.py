@@ -117,6 +117,8 @@ class RunResults:
             described_run["budget"] = [asdict(stop) for stop in stops]
         complete = outcome.state == "complete"
         forms = [form for form in self.forms if outcome.scored[form.name] or (complete and not stops)]
+        if not complete and len(forms) < len(self.forms):
+            described_run["forms_without_scores"] = [form.name for form in self.forms if form not in forms]
         form_results = [
             form_result(
                 form,
