@@ -133,7 +133,8 @@ def test_a_completion_says_its_tokens_and_time(open_page: Callable[..., Any], tm
             for position, completion in super().generate(requests):
                 yield position, replace(completion, tokens=12, seconds=0.3456)
 
-    evaluate(model="timed_dummy", tasks="quiz@generate", limit=2, progress=False, use_cache=False, output_path=tmp_path)
+    settings: dict[str, Any] = {"limit": 2, "progress": False, "use_cache": False, "log_samples": True}
+    evaluate(model="timed_dummy", tasks="quiz@generate", output_path=tmp_path, **settings)
     url = write_report([read_results(tmp_path)], tmp_path / "r.html").as_uri()
     page = open_page(url + "#sample=quiz%2F0")
     page.wait_for_selector(".detail p.completion")

@@ -216,12 +216,22 @@ class FewshotExamples:
         """The documents of the form's few-shot examples."""
         return [dict(self.sampler.pool[index]) for index in self.draw(doc, number)] if number else []
 
+    def skip(self, doc: Callable[[], Doc], number: int) -> None:
+        """Draw the examples of a document that another process renders, so that those after it are the same."""
+        if number:
+            with self._running_sampler:
+                self.sampler.sample(number, exclude=doc() if self._excludes else None)
+
+    @property
+    def _excludes(self) -> bool:
+        """Whether a document is left out of its own draw, as in lm-eval 0.4.13; see docs/fewshot.md."""
+        return self.form.fewshot.split == self.form.config.test_split
+
     def draw(self, doc: Doc, number: int) -> list[int]:
         """The indexes of examples for a document; each call goes on with the sampler's random numbers."""
         config, seed = self.form.config, self.form.fewshot_seed
         try:
-            # lm-eval 0.4.13 leaves the document out only if these two are equal; see docs/fewshot.md.
-            excluded = doc if self.form.fewshot.split == config.test_split else None
+            excluded = doc if self._excludes else None
             with self._running_sampler:
                 drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)
                 replacements = self.sampler.replace(drawn, doc, seed=seed)

@@ -63,15 +63,10 @@ def _attention(results: Results, label: str, runs: Sequence[Results]) -> Iterato
 def _partial_words(results: Results) -> str:
     """How much of a run that was stopped or failed is there, and which forms are not."""
     limit = results.run.get("limit")
-    planned = [
-        form.total_docs
-        if limit is None
-        else math.ceil(limit * form.total_docs)
-        if limit < 1
-        else min(limit, form.total_docs)
-        for form in results.forms
-    ]
-    scored, documents = sum(form.n for form in results.forms), int(sum(planned))
+    sizes = [form.total_docs for form in results.forms]
+    if limit is not None:
+        sizes = [math.ceil(limit * size) if limit < 1 else min(int(limit), size) for size in sizes]
+    scored = sum(form.n for form in results.forms)
     missing = [form.name for form in results.forms if not form.estimates or not form.n]
     missing += results.run.get("forms_without_scores") or ()
     forms = len({*missing, *(form.name for form in results.forms)})

@@ -16,9 +16,9 @@ from multiform.report.overview import overview
 from multiform.report.sample import primary_samples, sample_entry
 from multiform.report.turns import Question, shown_prompt, with_questions
 from multiform.results.notes import stop_lines
-from multiform.results.pictures import images_of, small_jpeg
 from multiform.results.provenance import usage_words
 from multiform.results.results import Results
+from multiform.results.sidecars import images_of, small_jpeg
 from multiform.results.values import FormResult
 
 #: Samples in a block.

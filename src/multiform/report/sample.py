@@ -10,8 +10,8 @@ from multiform.report.turns import chat_turns, shown_prompt
 from multiform.requests import Completion, LLOutput
 from multiform.results.export import sample_row
 from multiform.results.extraction import is_unread
-from multiform.results.pictures import media_of
 from multiform.results.samples import choices_and_labels
+from multiform.results.sidecars import media_of
 from multiform.results.values import FormResult
 
 #: What can be said of a sample, as bits of a number.

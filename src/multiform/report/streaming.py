@@ -25,9 +25,9 @@ from multiform.report.turns import Question, shown_prompt, with_questions
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.compare import compare_forms
 from multiform.results.export import json_line
-from multiform.results.pictures import picture_file
 from multiform.results.read import MALFORMED, RecordedRun, results_of_run
 from multiform.results.results import Results
+from multiform.results.sidecars import picture_file
 from multiform.results.values import FormResult
 
 #: Characters of a question that are kept until the form has been read: what its head is made of.
@@ -93,7 +93,7 @@ class StreamedReport:
         form = self._forms[at]
         first = (number - self._first_blocks[at]) * BLOCK
         places, questions = form.places[first : first + BLOCK], form.questions[first : first + BLOCK]
-        samples = form.run.samples_at(form.form, places, form.run.read_sample)
+        samples = form.run.samples_at(form.form, places, form.run.reader(form.form))
         return [sample_entry(sample, start) for sample, start in zip(samples, questions, strict=True)]
 
     def picture(self, sha256: str) -> str | None:
@@ -150,7 +150,7 @@ class StreamedReport:
 
         def primary() -> Iterator[ScoredSample]:
             nonlocal scorer
-            for place, sample in index.run.placed_samples(form.name, index.run.read_sample) or ():
+            for place, sample in index.run.placed_samples(form.name, index.run.reader(form.name)) or ():
                 scorer = sample.scorer if scorer is None else scorer
                 if sample.scorer == scorer:
                     places.append(place)

@@ -26,7 +26,7 @@ from multiform.requests import (
     Request,
     RollingRequest,
 )
-from multiform.results.pictures import picture_file
+from multiform.results.sidecars import Sidecars, picture_file
 from multiform.results.values import FormResult, metrics_in_order
 
 
@@ -41,9 +41,15 @@ class RecordedDoc:
     failure: str | None = None
 
 
-def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
-    """The lines of a samples file: all documents of the first scorer, then those of the next."""
-    return (sample_line(sample, metrics_in_order(sample.values, form.config)) for sample in _in_order(form))
+def sample_lines(form: FormResult, sidecars: Sidecars | None = None) -> Iterator[dict[str, Any]]:
+    """The lines of a samples file: all documents of the first scorer, then those of the next.
+
+    `sidecars` writes what is beside it.
+    """
+    for sample in _in_order(form):
+        if sidecars is not None:
+            sidecars.add(form.name, sample)
+        yield sample_line(sample, metrics_in_order(sample.values, form.config))
 
 
 def sample_line(sample: ScoredSample, metrics: Sequence[str] | None = None) -> dict[str, Any]:
@@ -107,9 +113,6 @@ def _added_fields(sample: ScoredSample) -> dict[str, Any]:
             added["finish_reasons"] = [output.finish_reason for output in written]
         if any(output.thought is not None for output in written):
             added["thoughts"] = [output.thought for output in written]
-        for key, name in (("completion_tokens", "tokens"), ("completion_seconds", "seconds")):
-            if any(getattr(output, name) is not None for output in written):
-                added[key] = [getattr(output, name) for output in written]
     if sample.outputs:
         added["contexts_truncated"] = [output.context_truncated for output in sample.outputs]
     if sample.steps:
@@ -220,8 +223,9 @@ def _output(line: Mapping[str, Any], request: Request, response: Any, place: int
     cut = bool(_at(line, "contexts_truncated", place))
     if isinstance(request, GenerationRequest):
         truncated = bool(_at(line, "completions_truncated", number))
-        keys = ("finish_reasons", "thoughts", "completion_tokens", "completion_seconds")
-        return Completion(str(response), truncated, cut, *(_at(line, key, number) for key in keys))
+        return Completion(
+            str(response), truncated, cut, _at(line, "finish_reasons", number), _at(line, "thoughts", number)
+        )
     loglikelihood, greedy = response if isinstance(response, list) else (response, False)  # a rolling one has no flag
     tokens = _at(line, "num_tokens", number)
     return LLOutput(float(loglikelihood), str(greedy) == "True", tokens, context_truncated=cut)

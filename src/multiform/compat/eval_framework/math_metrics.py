@@ -11,8 +11,8 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
-from multiform.deadline import TimeLimitError, within
 from multiform.formats.dialects.metric_classes import BaseMetric, SingleValue
+from multiform.limits import TimeLimitError, within
 
 if TYPE_CHECKING:
     from multiform.compat.eval_framework.samples import Completion
