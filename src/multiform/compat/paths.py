@@ -21,7 +21,11 @@ _SCORERS = {
     "ChoiceMatchScorer": "multiform.scoring.scorers.choice_match:ChoiceMatch",
     **_names(f"{_LM_EVAL}.registry", "get_scorer register_scorer"),
 }
-_CONFIGS = _names("multiform.tasks", "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig")
+_TASKS = {
+    **_names(f"{_LM_EVAL}.config", "TaskConfig"),
+    **_names("multiform.tasks", "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig"),
+}
+_GROUPS = _names("multiform.tasks", "GroupConfig")
 _METRICS = "multiform.formats.dialects.metric_classes"
 _SAMPLES = f"{_EVAL_FRAMEWORK}.samples"
 _METRIC_RESULTS = "multiform.formats.dialects.metric_results"
@@ -69,43 +73,30 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
     "lm_eval.__main__": f"{_LM_EVAL}.__main__",
     "lm_eval.evaluator": f"{_LM_EVAL}.evaluator",
     "lm_eval.utils": f"{_LM_EVAL}.utils",
-    "lm_eval.defaults": _names(
-        f"{_LM_EVAL}.model_helpers",
-        "DEFAULT_MAX_GEN_TOKS DEFAULT_MAX_LENGTH DEFAULT_OTHER_SEED DEFAULT_RANDOM_SEED default_gen_kwargs",
-    ),
     "lm_eval.api.task": f"{_LM_EVAL}.task",
     "lm_eval.api.instance": _INSTANCES,
-    "lm_eval.api._types": _INSTANCES,
     "lm_eval.api.filter": _names(f"{_LM_EVAL}.filters", "Filter FilterEnsemble"),
-    "lm_eval.api.group": _names(f"{_LM_EVAL}.manager", "AggMetricConfig ConfigurableGroup Group GroupConfig"),
+    "lm_eval.api.group": {**_names(f"{_LM_EVAL}.manager", "ConfigurableGroup Group"), **_GROUPS},
     "lm_eval.api.metrics": f"{_LM_EVAL}.metrics",
     "lm_eval.api.model": f"{_LM_EVAL}.models",
     "lm_eval.api.registry": f"{_LM_EVAL}.registry",
-    "lm_eval.api.samplers": _names(f"{_LM_EVAL}.registry", "ContextSampler FirstNSampler SAMPLER_REGISTRY get_sampler"),
+    "lm_eval.api.samplers": _names(f"{_LM_EVAL}.samplers", "ContextSampler FirstNSampler SAMPLER_REGISTRY"),
     "lm_eval.api.template": {
         **_names("multiform.formats", "ClozeTemplateConfig MCQTemplateConfig TemplateConfig TemplateFactory"),
         **_names("multiform.fields", "process_field"),
     },
-    "lm_eval.api.utils": f"{_LM_EVAL}.utils",
-    "lm_eval.api._utils": f"{_LM_EVAL}.utils",
-    "lm_eval.config": {**_names(f"{_LM_EVAL}.config", "AggMetricConfig GroupConfig TaskConfig"), **_CONFIGS},
-    "lm_eval.config.task": {**_names(f"{_LM_EVAL}.config", "TaskConfig"), **_CONFIGS},
-    "lm_eval.config.group": _names(f"{_LM_EVAL}.config", "AggMetricConfig GroupConfig"),
+    "lm_eval.config": {**_TASKS, **_GROUPS},
+    "lm_eval.config.task": _TASKS,
+    "lm_eval.config.group": _GROUPS,
     "lm_eval.config.utils": _names(f"{_LM_EVAL}.config", "serialize_config"),
     "lm_eval.config.formats": _names(
         "multiform.formats", "FormatConfig MCQAFormat ClozeFormat GenerateFormat COTGenFormat"
     ),
-    "lm_eval.config.templates": _names(f"{_LM_EVAL}.utils", "process_field"),
     "lm_eval.scorers": _SCORERS,
-    "lm_eval.scorers._base": _SCORERS,
-    "lm_eval.scorers.extraction": _SCORERS,
     "lm_eval.filters": _names(f"{_LM_EVAL}.registry", "build_filter_ensemble"),
-    **{f"lm_eval.filters.{name}": f"{_LM_EVAL}.filters" for name in ("custom", "extraction", "selection")},
-    "lm_eval.filters.transformation": f"{_LM_EVAL}.filters",
+    **{f"lm_eval.filters.{name}": f"{_LM_EVAL}.filters" for name in ("extraction", "selection", "transformation")},
     "lm_eval.tasks": f"{_LM_EVAL}.manager",
     "lm_eval.tasks.manager": f"{_LM_EVAL}.manager",
-    "lm_eval.tasks._index": _names(f"{_LM_EVAL}.config", "Entry Kind"),
-    "lm_eval.tasks._yaml_loader": _names(f"{_LM_EVAL}.config", "load_yaml"),
     "lm_eval.models.dummy": _names(f"{_LM_EVAL}.models", "DummyLM"),
     "lm_eval.models.huggingface": f"{_LM_EVAL}.huggingface",
     "lm_eval.models.utils": f"{_LM_EVAL}.model_helpers",
