@@ -68,6 +68,9 @@ class TaskClass:
         """Import the file and return the class."""
         named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, FilePosition(self.file, self.line))
         foreign = "eval_framework" in read_text(self.file)
+        if foreign:  # files of one folder import each other, and methods may import the package when they are called
+            eval_framework_finder.folders.add(self.file.parent)
+            eval_framework_finder.install(load=load_module)
         with eval_framework_finder.during(self.file, load_module) if foreign else nullcontext():
             cls: Any = named.resolve()
         if not isinstance(cls, type) or not issubclass(cls, PythonTask):

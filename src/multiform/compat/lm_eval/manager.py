@@ -85,14 +85,20 @@ class Group:
     def child_names(self) -> list[str]:
         return list(self._children)
 
-    def get_all_tasks(self) -> list[Task]:
-        """All tasks below it."""
-        return [task for item in self for task in (item.get_all_tasks() if isinstance(item, Group) else [item])]
+    def get_all_tasks(self, recursive: bool = True) -> list[Task]:
+        """All tasks below it, or its own."""
+        tasks: list[Task] = []
+        for item in self:
+            if isinstance(item, Task):
+                tasks.append(item)
+            elif recursive:
+                tasks += item.get_all_tasks()
+        return tasks
 
-    def get_all_groups(self) -> list[Group]:
-        """All groups below it."""
+    def get_all_groups(self, recursive: bool = True) -> list[Group]:
+        """All groups below it, or its own."""
         groups = [item for item in self if isinstance(item, Group)]
-        return [group for item in groups for group in (item, *item.get_all_groups())]
+        return [group for item in groups for group in (item, *(item.get_all_groups() if recursive else ()))]
 
     def as_node(self) -> OurGroup:
         """The group as Multiform scores it, with the configurations of the tasks that are in it now."""

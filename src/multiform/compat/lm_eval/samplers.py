@@ -88,6 +88,13 @@ class _Samplers(dict[str, type[ContextSampler]]):
 SAMPLER_REGISTRY: dict[str, type[ContextSampler]] = _Samplers(default=ContextSampler, first_n=FirstNSampler)
 
 
+def get_sampler(name: str) -> type[ContextSampler]:
+    """The class of a name."""
+    if name not in SAMPLER_REGISTRY:
+        raise KeyError(f"no sampling strategy is called '{name}'; there are {', '.join(SAMPLER_REGISTRY)}")
+    return SAMPLER_REGISTRY[name]
+
+
 def _as_ours(kind: type[ContextSampler]) -> type[Sampler]:
     """A sampler of a script as one of Multiform's, which gives the numbers of documents."""
 
