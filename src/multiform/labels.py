@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import string
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice, product
 from typing import Any, Literal
 
@@ -29,6 +30,8 @@ _CONCLUSION = re.compile(
 #: The characters of scripts that are written without blanks, as part of a regular expression: Thai, Lao, Burmese,
 #: Khmer, Chinese, Japanese; and Korean, whose endings follow a word at once.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af"
+#: Labels that cannot be mistaken for a word of a sentence, but for "A", "I" and "a".
+_SHORT_WORD = re.compile(r"[A-Z]{1,3}|[a-z]|[0-9]{1,3}")
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 
 
@@ -90,6 +93,24 @@ def label_list(number: int, spec: str | Sequence[str] = "letters") -> list[str]:
             hint="add labels to choice_labels, or use 'letters' or 'numbers'",
         )
     return [str(label) for label in spec[:number]]
+
+
+def leading_label(labels: Sequence[str]) -> re.Pattern[str] | None:
+    """Matches a text that begins with one of the labels for certain: whatever follows, none is read but that one.
+
+    What stands after the label is part of that: "A" may become "A, B or C", and "I" a sentence. None where a label is
+    not a short word.
+
+    >>> pattern = leading_label(["A", "B"])
+    >>> [bool(pattern.match(text)) for text in (" B.", " B. Paris", "**B**\\n", " A", " A good one", " A, or B")]
+    [False, True, True, False, False, False]
+    """
+    if len({label.casefold() for label in labels}) < len(labels) or not all(map(_SHORT_WORD.fullmatch, labels)):
+        return None
+    one = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
+    article = r"(?:(?<!\b[AIa])|(?!\s+[a-z]))"
+    after = r"(?![^\W_]|\.\d)(?=[)\].*]*[^\S\n]*(?:\n|(?![)\].*,/&'oa])[!-~]))"
+    return re.compile(rf"[: \t\n]*(?:(?!\n)[\s*_`\"'“‘$\[(])*(?i:(?:option|choice) +)?(?:{one}){article}{after}")
 
 
 def join_words(words: Sequence[str], word: str, comma: str = ", ", space: str = " ") -> str:
@@ -168,6 +189,34 @@ def gold_label(
     '2'
     """
     return _pick(gold_index(answer, choices, labels, base), label_list(len(choices), labels))
+
+
+def choice_list(choices: Any) -> Any:
+    """Choices as a list: the values of a mapping, or the items of a list that is spelled out as text."""
+    if isinstance(choices, Mapping):
+        return list(choices.values())
+    listed = parse_literal_list(choices) if isinstance(choices, str) else choices
+    if listed is None:
+        raise DataError(f"expected a list of choices, got {shorten(choices)}", hint="check doc_to_choice")
+    return listed
+
+
+def parse_literal_list(text: str) -> list[Any] | None:
+    """The list that a rendered template spells out, or None when it is not one.
+
+    >>> parse_literal_list("['a', 'b']")
+    ['a', 'b']
+    >>> parse_literal_list("a, b") is None
+    True
+    """
+    stripped = text.strip()
+    if not (stripped.startswith("[") and stripped.endswith("]")):
+        return None
+    try:
+        value = ast.literal_eval(stripped)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
 
 
 def digit_answers(answer: Any) -> list[str]:

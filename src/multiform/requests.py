@@ -32,6 +32,9 @@ GENERATION_ALIASES: Mapping[str, tuple[str, ...]] = {
     "until": ("until", "stop"),
 }
 
+#: A generation argument of forms, not of users: labels at which a completion ends, once it begins with one for certain.
+STOP_AT_LABEL = "stop_at_label"
+
 
 def resolved_names(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a generation, each under its one name.

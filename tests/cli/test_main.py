@@ -26,7 +26,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr
 def test_help_names_every_command(folder):
     ran = folder.run("--help")
     assert ran.code == 0
-    assert [name for name in COMMANDS if f"    {name} " not in ran.out] == []
+    assert [name for name in COMMANDS if f"\n  {name} " not in ran.out] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

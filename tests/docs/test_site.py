@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,9 +39,31 @@ def test_no_page_loads_anything_from_outside(site: Path) -> None:
     assert [page.name for page in site.rglob("*.html") if loads.search(page.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize(
-    "word", ["cloze", "interval", "Holm", "wording", "budget", "few-shot", "vLLM", "Ray", "clusters", "lint"]
-)
-def test_the_search_index_has_a_word(site: Path, word: str) -> None:
-    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
-    assert any(word.lower() in entry["text"].lower() for entry in index["docs"])
+def test_search_finds_ten_words_in_a_page_opened_as_a_file(site: Path, chromium: Any) -> None:
+    page = chromium.new_page()
+    page.goto((site / "tour.html").as_uri())
+    for word in ("cloze", "interval", "Holm", "wording", "budget", "few-shot", "vLLM", "Ray", "clusters", "lint"):
+        page.fill(".md-search__input", "")
+        page.click(".md-search__input")
+        page.keyboard.type(word)
+        results = "[...document.querySelectorAll('.md-search-result__item')].map(item => item.innerText.toLowerCase())"
+        page.wait_for_function(f"{results}.some(text => text.includes('{word.lower()}'))", timeout=20_000)
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("name", ["index", "tour", "guides/your-own-file", "commands", "explain/intervals"])
+def test_a_page_fits_a_phone_and_a_desk(name: str, width: int, site: Path, chromium: Any) -> None:
+    page = chromium.new_page(viewport={"width": width, "height": 900})
+    page.goto((site / f"{name}.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+    page.close()
+
+
+def test_the_reference_of_commands_has_every_flag(site: Path) -> None:
+    from multiform.run.options import OPTIONS
+
+    text = (site / "commands.html").read_text(encoding="utf-8")
+    flags = [option.flag or name for name, option in OPTIONS.items() if option.flag != ""]
+    assert [flag for flag in flags if f"--{flag}<" not in text] == []

@@ -261,6 +261,13 @@ DEFECTS = {
     "a_split_without_labels": Defect(
         code="unlabelled", rows=changed(ROWS, lambda row: {"answer": -1}), also={"gold_not_a_choice"}
     ),
+    "labels_in_another_order": Defect(
+        code="label_order",
+        keys={"doc_to_choice": ["no", "yes"], "doc_to_target": "label"},
+        rows=changed(ROWS, lambda row: {"label": row["id"] % 2, "label_text": ["yes", "no"][row["id"] % 2]}),
+    ),
+    "several_right_choices": Defect(code="several_right", rows=changed(ROWS, lambda row: {"answer": [0, 1]})),
+    "a_smaller_edition": Defect(code="marked_subset", rows=changed(ROWS, lambda row: {"mini": row["id"] % 2})),
     # tokens
     "labels_of_several_tokens": Defect(
         code="label_not_one_token", keys=mcqa(choice_labels=["I)", "II", "VX", "XY"]), tokenizer={}

@@ -5,12 +5,20 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from multiform.lint import DocumentFields, document_findings
+from multiform.lint import Finding
+from multiform.lint.documents import DocumentChecks, DocumentFields
 
 
-def codes(docs: list[dict[str, Any]], **fields: Any) -> list[str]:
+def found(docs: list[dict[str, Any]], **fields: Any) -> list[Finding]:
     usual = {"task": "t", "question": "q", "choices": "c", "answer": "a"}
-    return [finding.code for finding in document_findings(DocumentFields(**{**usual, **fields}), enumerate(docs))]
+    checks = DocumentChecks(DocumentFields(**{**usual, **fields}))
+    for doc_id, doc in enumerate(docs):
+        checks.see(doc_id, doc)
+    return checks.findings()
+
+
+def codes(docs: list[dict[str, Any]], level: str = "warning", **fields: Any) -> list[str]:
+    return [finding.code for finding in found(docs, **fields) if finding.level == level]
 
 
 def row(**columns: Any) -> dict[str, Any]:
@@ -18,8 +26,8 @@ def row(**columns: Any) -> dict[str, Any]:
 
 
 def test_a_finding_says_what_where_and_what_to_do():
-    fields = DocumentFields(task="t", question="q", choices="c", answer="a", where=lambda key: f"t.yaml:4: {key}")
-    [finding] = document_findings(fields, enumerate([row(), row(q="How?", a="1"), row(q="When?", a="2")]))
+    docs = [row(), row(q="How?", a="1"), row(q="When?", a="2")]
+    [finding] = found(docs, where=lambda key: f"t.yaml:4: {key}")
     assert (finding.code, finding.task, finding.where) == ("mixed_answers", "t", "t.yaml:4: doc_to_target")
     assert finding.what == "the answers in column 'a' are of mixed kinds: numbers and text"
     assert finding.example == "a: 0 in doc 0, '1' in doc 1"
@@ -48,6 +56,20 @@ def test_rows_repeat_where_all_that_is_read_is_equal():
     assert codes([row(id=1), row(id=2)]) == ["duplicate_rows"]
     assert codes([row(), row(a=1)]) == []
     assert codes([row(), row()], has_media=True) == []
+
+
+def test_labels_that_a_column_spells_in_another_order_are_found():
+    docs = [row(q=f"{n}?", a=n % 3, label=["No", "yes", "maybe"][n % 3]) for n in range(6)]
+    assert codes(docs, choices=["yes", "no", "maybe"]) == ["label_order"]
+    assert codes(docs, choices=["no", "yes", "maybe"]) == []
+    mixed = [row(q="1", a=0, label="no"), row(q="2", a=1, label="yes"), row(q="3", a=0, label="yes")]
+    assert codes(mixed, choices=["yes", "no"]) == []  # the column is about something else
+
+
+def test_several_right_answers_and_smaller_editions_are_mentioned():
+    assert codes([row(a=[0, 1])], level="info") == ["several_right"]
+    assert codes([row(mini=1), row(q="2", mini=0)], level="info") == ["marked_subset"]
+    assert codes([row(mini=0), row(q="2", mini="no")], level="info") == []
 
 
 def test_functions_are_not_called():

@@ -1,7 +1,8 @@
-"""vLLM: CPU time of texts, 5-shot, scored by Multiform's `vllm` model and by that of lm-eval, with equal results.
+"""vLLM: scoring by Multiform's `vllm` model beside lm-eval's, and decoding by `hf` beside `vllm`; with equal results.
 
 Run with the Python of the environment that has vLLM (make bench-vllm). Each side has a process of its own, one after
-the other; what its processes use from the first request to the last response is counted, not the start.
+the other; what its processes use from the first request to the last response is counted, not the start. Decoding is
+what completions of many tokens take beyond those of one token.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ VERSION = metadata.version
 VLLM_PACKAGE = metadata.packages_distributions().get("vllm", ["vllm"])[0]
 WORKLOAD = "texts, 5-shot"
 NEEDED = 5.0
+#: Completions that are decoded together, and the tokens of each.
+DECODED, TOKENS = 16, 64
 
 
 def multiform_side(folder: str) -> Callable[[list[Any]], list[Any]]:
@@ -76,16 +79,43 @@ def lm_eval_side(folder: str) -> Callable[[list[Any]], list[Any]]:
     return answer
 
 
-SIDES = {"multiform": multiform_side, "lm-eval": lm_eval_side}
+def hf_decoding(folder: str) -> Callable[[list[Any]], list[Any]]:
+    """Multiform's `hf` model, as a function from generation requests to completions."""
+    from multiform.models.hf.model import HFModel
+
+    return _completing(HFModel(folder, dtype="float32", batch_size=DECODED, max_length=ENGINE["max_model_len"]))
+
+
+def vllm_decoding(folder: str) -> Callable[[list[Any]], list[Any]]:
+    """Multiform's `vllm` model, in the same way."""
+    from multiform.models.vllm.model import VLLMModel
+
+    return _completing(VLLMModel(folder, **ENGINE, max_num_seqs=DECODED, enable_prefix_caching=False))
+
+
+def _completing(model: Any) -> Callable[[list[Any]], list[Any]]:
+    from multiform.requests import GenerationRequest
+
+    def answer(requests: list[Any]) -> list[Any]:
+        outputs = dict(model.generate([GenerationRequest.of(*request) for request in requests]))
+        return [outputs[index].text for index in range(len(requests))]
+
+    return answer
+
+
+SIDES = {"multiform": multiform_side, "lm-eval": lm_eval_side, "hf": hf_decoding, "vllm": vllm_decoding}
 
 
 def child(side: str, job: dict[str, Any]) -> dict[str, Any]:
     """Load the model of a side, and take the CPU time of all its processes while it answers."""
     answer = SIDES[side](job["model"])
     answer(job["warm"])  # what vLLM compiles when it is first asked is part of its start
-    before, began = processes_cpu(), time.monotonic()
-    answers = answer(job["requests"])
-    return {"cpu": processes_cpu() - before, "wall": time.monotonic() - began, "answers": answers}
+    result: dict[str, Any] = {"cpu": 0.0}
+    for key in ("before", "requests"):
+        before, began = processes_cpu(), time.monotonic()
+        answers = answer(job[key]) if job.get(key) else []
+        result = {"cpu": processes_cpu() - before, "wall": time.monotonic() - began, "cpu_before": result["cpu"]}
+    return {**result, "answers": answers}
 
 
 def processes_cpu() -> float:
@@ -117,7 +147,8 @@ def main() -> int:
     parser.add_argument("--docs", type=int, default=20, help="number of documents (default: 20)")
     parser.add_argument("--model", type=Path, help="a folder with a model (default: the bundled one)")
     parser.add_argument("--output", type=Path, default=ROOT / "out" / "benchmarks-vllm.json", help="the table as JSON")
-    parser.add_argument("--side", choices=NAMES, help=argparse.SUPPRESS)
+    parser.add_argument("--only", choices=("scoring", "decoding"), help="one part (default: both)")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
@@ -128,26 +159,59 @@ def main() -> int:
     if not (mirror / "cais" / "mmlu").is_dir():
         say(f"no rows of MMLU at {mirror}: set MULTIFORM_DATASET_MIRROR to a mirror that has cais/mmlu")
         return 2
+    folder = str(options.model or _bundled())
+    parts = {"scoring": scoring_rows, "decoding": decoding_rows}
+    rows = [
+        row
+        for name, part in parts.items()
+        if options.only in (None, name)
+        for row in part(folder, mirror, options.docs)
+    ]
+    print_rows(rows)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps([row.to_json() for row in rows], indent=2) + "\n", encoding="utf-8")
+    return 1 if any(row.met is False for row in rows) else 0
+
+
+def scoring_rows(folder: str, mirror: Path, docs: int) -> list[Row]:
+    """Texts scored in vLLM, by Multiform and by lm-eval."""
     from multiform.models.tokenizer import load_encoder
 
-    folder = str(options.model or _bundled())
     workload = next(workload for workload in WORKLOADS if workload.name == WORKLOAD)
-    requests = multiform_requests(workload.config(), mirror, options.docs)
+    requests = multiform_requests(workload.config(), mirror, docs)
     pairs = load_encoder(folder, None, None).pairs([(context, text) for context, text in requests])
     scored = [len(pair.continuation) for pair in pairs]
     job = {"model": folder, "requests": requests, "warm": [["One, two, three,", " four and five"], ["One", " two"]]}
     ours, theirs = (measured(side, job) for side in NAMES)
     if wrong := differences(requests, ours["answers"], theirs["answers"], scored):
         raise SystemExit(f"{len(wrong)} answers differ, such as {'; '.join(wrong[:3])}")
-    case, off = f"{WORKLOAD}, {options.docs} docs", max(errors(ours["answers"], theirs["answers"], scored))
-    rows = [
+    case, off = f"{WORKLOAD}, {docs} docs", max(errors(ours["answers"], theirs["answers"], scored))
+    return [
         Row(measure="CPU time in vLLM", case=case, unit="s", ours=ours["cpu"], theirs=theirs["cpu"], needed=NEEDED),
         Row(measure="error", case=case, unit="per token", ours=off, needed=PER_TOKEN),
     ]
-    print_rows(rows)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps([row.to_json() for row in rows], indent=2) + "\n", encoding="utf-8")
-    return 1 if any(row.met is False for row in rows) else 0
+
+
+def decoding_rows(folder: str, mirror: Path, docs: int) -> list[Row]:
+    """Completions of a fixed length by the `hf` model and by vLLM: the time of a token, and of the prompts."""
+    workload = next(workload for workload in WORKLOADS if workload.name == "labels, 0-shot")
+    contexts = list(dict.fromkeys(context for context, _ in multiform_requests(workload.config(), mirror, docs)))
+
+    def requests(tokens: int) -> list[Any]:
+        return [[context, {"max_gen_toks": tokens, "until": []}] for context in contexts]
+
+    warm = [["One, two, three,", {"max_gen_toks": 8}]]
+    job = {"model": folder, "warm": warm, "before": requests(1), "requests": requests(TOKENS)}
+    results = [measured(side, job) for side in ("hf", "vllm")]
+    equal = sum(ours == theirs for ours, theirs in zip(*(result["answers"] for result in results), strict=True))
+    case = f"{len(contexts)} prompts, {TOKENS} tokens, batches of {DECODED}"
+    prompts = [result["cpu_before"] for result in results]
+    decoding = [result["cpu"] - before for result, before in zip(results, prompts, strict=True)]
+    return [
+        Row(measure="prefill, hf beside vLLM", case=case, unit="s", ours=prompts[0], theirs=prompts[1]),
+        Row(measure="decoding, hf beside vLLM", case=case, unit="s", ours=decoding[0], theirs=decoding[1],
+            note=f"{equal} of {len(contexts)} completions are equal"),
+    ]  # fmt: skip
 
 
 def _bundled() -> Path:

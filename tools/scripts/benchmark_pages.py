@@ -19,6 +19,7 @@ from typing import Any
 
 from multiform import Task, TaskConfig, TaskManager
 from multiform.errors import MultiformError
+from multiform.formats.select import format_table
 from multiform.prompts.template import compile_template, has_markup
 from multiform.requests import LoglikelihoodRequest
 from multiform.tasks import Group, read_yaml
@@ -26,8 +27,8 @@ from multiform.tasks.index import LIBRARY
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "benchmarks"
-#: The forms of an example: with choices, and without.
-FORMS = (("mcqa", "cloze", "cot"), ("short", "cot", "bpb", "lm-eval"))
+#: The forms of an example, with choices and without, before the task's own.
+FORMS = (("mcqa", "cloze", "cot"), ("short", "cot"))
 _FIELDS = ("doc_to_context", "doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale")
 #: Values to try for the columns of each field, the likeliest first.
 _CHOICES = ["seven", "red", "narrow", "Monday"]
@@ -91,9 +92,10 @@ def about(path: Path) -> str:
 
 def _facts(name: str, tasks: list[TaskConfig]) -> Iterator[tuple[str, str]]:
     config, facts = tasks[0], tasks[0].metadata
-    paths = list(dict.fromkeys(str(task.dataset_path) for task in tasks))
+    paths = list(dict.fromkeys(task.dataset_path for task in tasks if task.dataset_path))
     yield "Name", f"`{name}`" + (f", a group of {len(tasks)} tasks such as `{config.task}`" if len(tasks) > 1 else "")
-    yield "Dataset", ", ".join(f"[{path}](https://huggingface.co/datasets/{path})" for path in paths[:3])
+    if paths:
+        yield "Dataset", ", ".join(f"[{path}](https://huggingface.co/datasets/{path})" for path in paths[:3])
     yield "Kind", str(facts.get("kind", ""))
     yield "Rows", rows_text(tasks)
     languages = list(dict.fromkeys(str(task.metadata.get("language")) for task in tasks))
@@ -107,8 +109,10 @@ def _facts(name: str, tasks: list[TaskConfig]) -> Iterator[tuple[str, str]]:
     formats = read_yaml(config.stated.source.file).data.get("formats")
     if isinstance(formats, Mapping) and "lm-eval" in formats:
         yield "In lm-eval", f"`{facts.get('lm_eval', config.task)}`, the same requests as `{config.task}@lm-eval`"
+    if "notes" in facts:
+        yield "Note", " ".join(str(facts["notes"]).split())
     if facts.get("seen") is False:
-        yield "Note", "written from a description of the columns, and never run on real rows"
+        yield "Unchecked", "written from a description of the columns, and never run on real rows"
 
 
 def rows_text(tasks: list[TaskConfig]) -> str:
@@ -121,7 +125,8 @@ def rows_text(tasks: list[TaskConfig]) -> str:
 
 def example(config: TaskConfig) -> list[tuple[str, str]]:
     """The rendered example under up to three forms; empty where no row can be made up."""
-    labels = FORMS[config.stated.get("doc_to_choice") is None]
+    own = [label for label in format_table(config.stated.get("formats")) if label not in ("lm-eval", "bpb")]
+    labels = dict.fromkeys([*FORMS[config.stated.get("doc_to_choice") is None], *own, "lm-eval", "bpb"])
     for row in [config.example] if config.example else itertools.islice(_made_up(config), _TRIES):
         shown = [(label, text) for label in labels if (text := _rendered(config, label, row))]
         if shown:
@@ -134,8 +139,9 @@ def _made_up(config: TaskConfig) -> Iterator[dict[str, Any]]:
     columns: dict[str, list[Any]] = {}
     question = _QUESTIONS.get(str(config.metadata.get("kind")), *_VALUES["doc_to_text"])
     values = {**_VALUES, "doc_to_text": [question]}
+    table = [entry for entry in format_table(config.stated.get("formats")).values() if isinstance(entry, Mapping)]
     for field in _FIELDS:
-        spec = config.stated.get(field)
+        spec = next((spec for keys in (config.stated.data, *table) if (spec := keys.get(field)) is not None), None)
         specs = [spec] if isinstance(spec, str) else [item for item in spec if isinstance(item, str)] if spec else []
         for text in specs if isinstance(specs, list) and not callable(spec) else []:
             names = sorted(compile_template(text).names) if has_markup(text) else [text] if text.isidentifier() else []
@@ -153,6 +159,7 @@ def _rendered(config: TaskConfig, label: str, row: Mapping[str, Any]) -> str | N
         path.write_text(json.dumps(row) + "\n", encoding="utf-8")
         try:
             data: dict[str, Any] = {"dataset_path": str(path), "dataset_name": None, "dataset_kwargs": {}}
+            data["custom_dataset"] = None
             changed = config.replace(**data, num_fewshot=0, drop_docs=None, _formats_selection=label)
             task = Task.from_config(changed)
             sample = task.sample(*next(iter(task.doc_iterator())))

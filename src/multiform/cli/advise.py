@@ -8,33 +8,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from multiform.cli.parser import Command
+from multiform.cli.parser import JSON, RUN, command, flag, print_result
 from multiform.errors import UsageError
 from multiform.run.values import number_type
 
 if TYPE_CHECKING:
     from multiform.results import Results
 
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("run", metavar="RUN", help="an --output_path with samples, or a results_<date>.json in it")
-    half_width = number_type(
-        lambda value: 0 < value < math.inf, expected="a number above 0", hint="give e.g. FLAG 0.02 for ± 0.02"
-    )
-    parser.add_argument(
-        "--half_width",
-        type=half_width.reader("--half_width"),
-        default=0.02,
-        metavar="X",
-        help="the wanted interval: ± X (default: 0.02)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the advice as JSON and nothing else")
+_HALF_WIDTH = number_type(
+    lambda value: 0 < value < math.inf, expected="a number above 0", hint="give e.g. FLAG 0.02 for ± 0.02"
+)
 
 
-def _execute(options: argparse.Namespace) -> int:
+@command(
+    "how many documents and wordings a wanted interval needs",
+    RUN,
+    flag("--half_width", "the wanted interval: ± X (default: 0.02)", _HALF_WIDTH, default=0.02, metavar="X"),
+    JSON,
+    description="""\
+Split the variance of a run into documents, wordings, repeats and the rest, and say which number of each gives a wanted
+interval of the score over wordings with the fewest evaluations. The run is a pilot: any task under three or more
+wordings of a format, such as quiz@mcqa~8. Repeats count if a metric averages those of a document.""",
+    examples="""\
+examples:
+  multiform run --tasks arc_easy@mcqa~8 --limit 200 --output_path pilot --log_samples
+  multiform advise pilot --half_width 0.02
+  multiform advise pilot --half_width 0.01 --json
+""",
+)
+def advise(options: argparse.Namespace) -> None:
     """Print the advice for each format that was run under several wordings."""
-    from multiform.results.export import plain_json
     from multiform.results.read import read_results
 
     advice = list(_advice(read_results(options.run), options.half_width))
@@ -42,12 +45,7 @@ def _execute(options: argparse.Namespace) -> int:
         message = "no task was run under three or more wordings of one format, with its samples"
         hint = "run e.g. quiz@mcqa~8 with --output_path and --log_samples first"
         raise UsageError(message, where=options.run, hint=hint)
-    if options.json:
-        print(plain_json(advice))
-    else:
-        for entry in advice:
-            print("\n".join(_lines(entry, options.half_width)))
-    return 0
+    print_result(options, advice, (line for entry in advice for line in _lines(entry, options.half_width)))
 
 
 def _advice(results: Results, half_width: float) -> Iterator[dict[str, Any]]:
@@ -119,20 +117,3 @@ def _lines(entry: dict[str, Any], half_width: float) -> Iterator[str]:
 def _times(design: dict[str, Any]) -> str:
     repeats = f" × {design['repeats']} repeats" if design["repeats"] > 1 else ""
     return f"{design['wordings']} wordings{repeats}"
-
-
-COMMAND = Command(
-    help="how many documents and wordings a wanted interval needs",
-    description="""\
-Split the variance of a run into documents, wordings, repeats and the rest, and say which number of each gives a wanted
-interval of the score over wordings with the fewest evaluations. The run is a pilot: any task under three or more
-wordings of a format, such as quiz@mcqa~8. Repeats count where a metric averages those of a document.""",
-    examples="""\
-examples:
-  multiform run --tasks arc_easy@mcqa~8 --limit 200 --output_path pilot --log_samples
-  multiform advise pilot --half_width 0.02
-  multiform advise pilot --half_width 0.01 --json
-""",
-    add_arguments=_add_arguments,
-    execute=_execute,
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import shutil
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from multiform.cli.parser import Command
+from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError
 from multiform.run.values import number_type
 from multiform.terminal import visible
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from multiform.results.run_comparison import FormChange, WordingChange
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
-_CORRECTED = "intervals and p values hold for all {} rows at once (Bonferroni)"
 #: How many numbers of changed documents are listed.
 _LISTED = 40
 #: Groups of more forms have those left out of the table whose p value is not below this.
@@ -31,33 +31,33 @@ _ALPHA = 0.05
 _NAMED = 3
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("first", metavar="RUN_A", help="an --output_path, or a results_<date>.json in it")
-    parser.add_argument("second", metavar="RUN_B", help="the run to compare with it")
-    parser.add_argument("--metric", help="the score to compare (default: the first of each form)")
-    parser.add_argument(
+@command(
+    "compare two runs: paired differences, changed documents, an exit code",
+    flag("first", "an --output_path, or a results_<date>.json in it", metavar="RUN_A"),
+    flag("second", "the run to compare with it", metavar="RUN_B"),
+    flag("--metric", "the score to compare (default: the first of each form)", metavar="NAME"),
+    flag(
         "--fail_below",
-        type=number_type(math.isfinite, expected="a number", hint="give e.g. FLAG -0.02").reader("--fail_below"),
+        "exit with 1 if RUN_B is better by less than X, e.g. -0.02: worse by more than two points. A test with an "
+        "error of 5 %% for all forms together; forms and documents that RUN_B lacks fail, too",
+        number_type(math.isfinite, expected="a number", hint="give e.g. FLAG -0.02"),
         metavar="X",
-        help="exit with 1 where RUN_B is better by less than X, e.g. -0.02: worse by more than two points. A test with "
-        "an error of 5 %% for all forms together; forms and documents that RUN_B lacks fail, too",
-    )
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="with --fail_below: exit with 1 unless X is shown to be kept by every form",
-    )
-    parser.add_argument(
-        "--allow_missing", action="store_true", help="with --fail_below: pass although RUN_B lacks forms or documents"
-    )
-    parser.add_argument("--documents", action="store_true", help="list the documents that changed")
-    parser.add_argument("--json", action="store_true", help="print the comparison as JSON and nothing else")
-
-
-def _execute(options: argparse.Namespace) -> int:
-    """Print the differences; the exit code is 1 where one is below the limit."""
-    from multiform.results.export import plain_json
+    ),
+    flag("--strict", "with --fail_below: exit with 1 unless every form is shown to keep X"),
+    flag("--allow_missing", "with --fail_below: pass although RUN_B lacks forms or documents"),
+    flag("--documents", "list the documents that changed"),
+    JSON,
+    description="Compare two runs, of Multiform or of lm-eval, document by document: the second minus the first.",
+    examples="""\
+examples:
+  multiform compare results/base results/tuned
+  multiform compare results/base lm_eval_results            with a run of lm-eval
+  multiform compare base tuned --fail_below -0.02           exit code 1 if a form clearly lost more than two points
+  multiform compare base tuned --documents                  the numbers of the documents that changed
+""",
+)
+def compare(options: argparse.Namespace) -> int:
+    """Print the differences; the exit code is 1 if one is below the limit."""
     from multiform.results.gate import gate
     from multiform.results.read import read_results
     from multiform.results.run_comparison import compare_groups, compare_runs, compare_wordings, only_in
@@ -76,22 +76,17 @@ def _execute(options: argparse.Namespace) -> int:
         changes = [replace(entry, left_out=(0, 0)) for entry in compared] if options.allow_missing else compared
         verdict = gate([*groups, *changes], options.fail_below, missing=missing)
     failed = () if verdict is None else verdict.failed
-    if options.json:
-        entries = {"forms": [_entry(entry) for entry in compared], "groups": [_entry(entry) for entry in groups]}
-        over = [asdict(entry) for entry in wordings]
-        print(
-            plain_json({**entries, "wordings": over, "failed": [e.name for e in failed], **_verdict(verdict), **alone})
-        )
-    else:
-        folded = _fold(first, compared, groups)
-        named = {entry.name for entry in failed}
-        shown = [entry for entry in compared if entry.name not in folded or entry.name in named]
-        _print([*groups, *shown], documents=options.documents)
-        if len(shown) < len(compared):
-            note = f"{len(compared) - len(shown)} forms of the groups are not listed, as no difference is significant"
-            print(f"{note}; --json has them")
-        for line in map(_wording_line, wordings):
-            print(line)
+    folded = _fold(first, compared, groups) - {entry.name for entry in failed}
+    described = {
+        "forms": list(map(_entry, compared)),
+        "groups": list(map(_entry, groups)),
+        "wordings": list(map(asdict, wordings)),
+        "failed": [entry.name for entry in failed],
+        **_verdict(verdict),
+        **alone,
+    }
+    shown = [*groups, *(entry for entry in compared if entry.name not in folded)]
+    print_result(options, described, _lines(shown, len(folded), wordings, documents=options.documents))
     runs = (options.first, options.second)
     for line in _cautions(compared, runs):
         print(line, file=sys.stderr)
@@ -183,24 +178,32 @@ def _fold(first: Results, compared: Sequence[FormChange], groups: Sequence[FormC
     return {entry.name for entry in compared if entry.name in inside and not (entry.p_simultaneous or 0.0) < _ALPHA}
 
 
-def _print(compared: Sequence[FormChange], *, documents: bool) -> None:
+def _lines(
+    shown: Sequence[FormChange], folded: int, wordings: Sequence[WordingChange], *, documents: bool
+) -> Iterator[str]:
+    """The table, what holds for it, and the documents that changed."""
     terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    _print_table([_row(entry) for entry in compared], terminal)
-    most = max((entry.comparisons for entry in compared), default=1)
+    yield _table([_row(entry) for entry in shown], terminal)
+    most = max((entry.comparisons for entry in shown), default=1)
     if most > 1:
-        print(_CORRECTED.format(most))
-    if any(not entry.paired for entry in compared):
-        print(
+        yield f"intervals and p values hold for all {most} rows at once (Bonferroni)"
+    if any(not entry.paired for entry in shown):
+        yield (
             "where p is missing, a run has no samples of its documents or the score is no mean over them: the interval "
             "is that of unrelated documents"
         )
-    if documents:
-        for entry in compared:
-            _print_documents(entry)
+    for entry in shown if documents else ():
+        for word, numbers in (("up", entry.raised), ("down", entry.lowered)):
+            if numbers:
+                more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
+                yield f"{visible(entry.name)}: {word}: {', '.join(map(str, numbers[:_LISTED]))}{more}"
+    if folded:
+        yield f"{folded} forms of the groups are not listed, as no difference is significant; --json has them"
+    yield from map(_wording_line, wordings)
 
 
-def _print_table(rows: Sequence[Sequence[str]], width: int | None) -> None:
-    """Print the table on one line for each row, or on two where it does not fit the width; long names are folded."""
+def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """The table on one line for each row, or on two if it does not fit the width; long names are folded."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -219,8 +222,10 @@ def _print_table(rows: Sequence[Sequence[str]], width: int | None) -> None:
     for cells in zip(*(cells for _, *cells in columns), strict=True):
         table.add_row(*cells)
     total = sum(widths) + 3 * len(widths)
-    console = Console(file=sys.stdout, width=total, markup=False, emoji=False, highlight=False, color_system=None)
-    console.print(table)
+    console = Console(file=io.StringIO(), width=total, markup=False, emoji=False, highlight=False, color_system=None)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get().removesuffix("\n")
 
 
 def _pair(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
@@ -244,25 +249,3 @@ def _row(entry: FormChange) -> tuple[str, ...]:
         str(len(entry.raised)) if entry.paired else "",
         str(len(entry.lowered)) if entry.paired else "",
     )
-
-
-def _print_documents(entry: FormChange) -> None:
-    for word, numbers in (("up", entry.raised), ("down", entry.lowered)):
-        if numbers:
-            more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
-            print(f"{visible(entry.name)}: {word}: {', '.join(map(str, numbers[:_LISTED]))}{more}")
-
-
-COMMAND = Command(
-    help="compare two runs: paired differences, changed documents, an exit code",
-    description="Compare two runs, of Multiform or of lm-eval, document by document: the second minus the first.",
-    examples="""\
-examples:
-  multiform compare results/base results/tuned
-  multiform compare results/base lm_eval_results            with a run of lm-eval
-  multiform compare base tuned --fail_below -0.02           exit code 1 where a form clearly lost more than two points
-  multiform compare base tuned --documents                  the numbers of the documents that changed
-""",
-    add_arguments=_add_arguments,
-    execute=_execute,
-)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import shutil
 from collections import Counter
@@ -14,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multiform.cli import options as flags
-from multiform.cli.parser import Command
+from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError, shorten
-from multiform.run.values import SOURCES
+from multiform.run.values import SOURCES, count
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
@@ -30,27 +29,36 @@ if TYPE_CHECKING:
 _LISTED = 20
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("first", metavar="A@x", help="a task with a format or protocol, which stands for one form")
-    parser.add_argument("second", metavar="B@y", help="the form that it is compared with")
-    parser.add_argument("--doc", type=int, default=0, metavar="N", help="the document (default: 0)")
-    parser.add_argument(
+@command(
+    "show what two forms of a task do differently",
+    flag("first", "a task with a format or protocol, which stands for one form", metavar="A@x"),
+    flag("second", "the form that it is compared with", metavar="B@y"),
+    flag("--doc", "the document (default: 0)", count(), default=0),
+    flag(
         "--run",
+        "turn A into B one change at a time, and show what each change does to the score of a model: a name of "
+        "multiform ls models, a folder, or a name on the hub (default: what --model and --model_args say)",
         nargs="?",
         const="",
         metavar="MODEL",
-        help="turn A into B one change at a time, and show what each change does to the score of a model: a name of "
-        "multiform ls models, a folder, or a name on the hub (default: what --model and --model_args say)",
-    )
-    flags.add_flag(parser, "limit", default=None, help="with --run: the first N documents, or a fraction below 1")
-    flags.add_flag(parser, "confirm_run_unsafe_code")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_flags(parser, "prompts", "model", SOURCES)
-    flags.add_code(parser)
-
-
-def _execute(options: argparse.Namespace) -> int:
+    ),
+    flags.option("limit", default=None, help="with --run: the first N documents, or a fraction below 1"),
+    flags.option("confirm_run_unsafe_code"),
+    JSON,
+    flags.option_groups("prompts", "model", SOURCES),
+    flags.no_code,
+    description="Show what two forms do differently: their prompts side by side, byte by byte and (with a model) token "
+    "by token, and few-shot examples, metric, extraction, split and subset, with one sentence for each difference. "
+    "With --run, also what each change from the first to the second form does to the score.",
+    examples="""\
+examples:
+  multiform diff quiz@mcqa quiz@cloze --num_fewshot 2
+  multiform diff mmlu_anatomy@helm mmlu_anatomy@olmes-mc
+  multiform diff gsm8k@wei8 gsm8k@llama3 --json
+  multiform diff quiz@mcqa quiz@cloze --run bundled --limit 50
+""",
+)
+def diff(options: argparse.Namespace) -> None:
     """Print two prompts side by side, what each change does to the score, and a sentence for each difference."""
     from multiform.forms.difference import compare_forms
     from multiform.forms.steps import steps_between
@@ -61,7 +69,7 @@ def _execute(options: argparse.Namespace) -> int:
     _choose_model(options)
     first, second = (_load_form(options, name) for name in (options.first, options.second))
     number = min(len(form.eval_docs) for form in (first, second))
-    if not 0 <= options.doc < number:
+    if options.doc >= number:
         raise UsageError(f"no document {options.doc}", where="--doc", hint=f"there are documents 0 to {number - 1}")
     steps = [] if options.run is None else steps_between(first, second)
     run = flags.run_options(options, tasks=options.first)
@@ -71,18 +79,19 @@ def _execute(options: argparse.Namespace) -> int:
     template = model.apply_chat_template if model is not None and run.apply_chat_template else None
     difference = compare_forms(first, second, options.doc, template, None if model is None else _tokenizer(model))
     table = _run_steps(options, first, steps, model) if steps and model is not None else None
-    if options.json:
-        described = difference.to_dict() | ({} if table is None else {"run": table.to_dict()})
-        print(json.dumps(described, indent=2, ensure_ascii=False))
-        return 0
-    _print_prompts(difference)
+    described = difference.to_dict() | ({} if table is None else {"run": table.to_dict()})
+    print_result(options, described, _lines(difference, table))
+
+
+def _lines(difference: FormDifference, table: StepTable | None) -> Iterator[str]:
+    """The prompts side by side, the edits of tokens, the steps, and a sentence for each difference."""
+    yield from _prompt_lines(difference)
     if difference.tokens is not None:
-        _print_tokens(difference.tokens)
+        yield from _token_lines(difference.tokens)
     if table is not None:
-        print("\n".join([*_step_lines(table), ""]))
+        yield from [*_step_lines(table), ""]
     for sentence in difference.sentences() or ["Nothing differs."]:
-        print(f"* {visible(sentence)}")
-    return 0
+        yield f"* {visible(sentence)}"
 
 
 def _choose_model(options: argparse.Namespace) -> None:
@@ -136,33 +145,29 @@ def _run_steps(options: argparse.Namespace, first: Form, steps: Sequence[ChangeS
     return step_table(forms, first.name, [(step.what, step.form.name) for step in steps])
 
 
-def _print_prompts(difference: FormDifference) -> None:
+def _prompt_lines(difference: FormDifference) -> Iterator[str]:
     width = max(40, (shutil.get_terminal_size((120, 24)).columns - 3) // 2)
-    print(f"{difference.names[0]:<{width}} | {difference.names[1]}")
-    print("-" * width + "-+-" + "-" * width)
+    yield f"{difference.names[0]:<{width}} | {difference.names[1]}"
+    yield "-" * width + "-+-" + "-" * width
     lines, others = (visible(prompt).split("\n") for prompt in difference.prompts)
     for tag, start, end, other_start, other_end in SequenceMatcher(None, lines, others, autojunk=False).get_opcodes():
-        for left, right in zip_longest(lines[start:end], others[other_start:other_end], fillvalue=""):
-            rows = zip_longest(_wrap(left, width), _wrap(right, width), fillvalue="")
-            for part, other in rows:
-                print(f"{part:<{width}} {'|' if tag == 'equal' else '!'} {other}".rstrip())
-    print()
+        for pair in zip_longest(lines[start:end], others[other_start:other_end], fillvalue=""):
+            pieces = ([line[at : at + width] for at in range(0, len(line), width)] or [""] for line in pair)
+            for left, right in zip_longest(*pieces, fillvalue=""):
+                yield f"{left:<{width}} {'|' if tag == 'equal' else '!'} {right}".rstrip()
+    yield ""
 
 
-def _wrap(line: str, width: int) -> list[str]:
-    return [line[start : start + width] for start in range(0, len(line), width)] or [""]
-
-
-def _print_tokens(tokens: TokenDifference) -> None:
+def _token_lines(tokens: TokenDifference) -> Iterator[str]:
     """The edits of tokens, each kind once with its number."""
-    print(f"{tokens.numbers[0]:,} and {tokens.numbers[1]:,} tokens" + (", of which differ:" if tokens.edits else ""))
+    yield f"{tokens.numbers[0]:,} and {tokens.numbers[1]:,} tokens" + (", of which differ:" if tokens.edits else "")
     counts = Counter((edit.removed, edit.added) for edit in tokens.edits).most_common()
     for (removed, added), times in counts[:_LISTED]:
         often = "" if times == 1 else f" ({times} times)"
-        print(f"  {_token_list(removed)} became {_token_list(added)}{often}")
+        yield f"  {_token_list(removed)} became {_token_list(added)}{often}"
     if len(counts) > _LISTED:
-        print(f"  and {len(counts) - _LISTED} other edits, which --json lists")
-    print()
+        yield f"  and {len(counts) - _LISTED} other edits, which --json lists"
+    yield ""
 
 
 def _token_list(tokens: Sequence[str]) -> str:
@@ -196,22 +201,3 @@ def _effect_line(what: str, effect: StepEffect, width: int) -> str:
     p = "unpaired" if change.p_simultaneous is None else f"{change.p_simultaneous:.4f}"
     line = f"{what:<{width}}{effect.score.value:6.4f}  {change.difference.value:+.4f}  {interval:<18}  {p:<8}"
     return f"{line} {len(change.raised):>3} {len(change.lowered):>5}  {metric}"
-
-
-COMMAND = Command(
-    help="show what two forms of a task do differently",
-    description=(
-        "Show what two forms do differently: their prompts side by side, byte by byte and (with a model) token by "
-        "token, and few-shot examples, metric, extraction, split and subset, with one sentence for each difference. "
-        "With --run, also what each change from the first to the second form does to the score."
-    ),
-    examples="""\
-examples:
-  multiform diff quiz@mcqa quiz@cloze --num_fewshot 2
-  multiform diff mmlu_anatomy@helm mmlu_anatomy@olmes-mc
-  multiform diff gsm8k@wei8 gsm8k@llama3 --json
-  multiform diff quiz@mcqa quiz@cloze --run bundled --limit 50
-""",
-    add_arguments=_add_arguments,
-    execute=_execute,
-)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import shutil
@@ -16,9 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from multiform.cli.parser import Command
+from multiform.cli.parser import JSON, command, flag, print_result
 
 State = Literal["ok", "missing", "failed"]
+_SIGNS: dict[State, str] = {"ok": "+", "missing": "-", "failed": "!"}
 #: What each extra adds, and a module that shows whether it is installed.
 _EXTRAS = {
     "hf": ("transformers", "local models"),
@@ -42,26 +42,30 @@ class Check:
     remedy: str = ""
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("--no_run", action="store_true", help="leave the trial run out")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _execute(options: argparse.Namespace) -> int:
-    """Run the checks and print them."""
+@command(
+    "check the installation: versions, devices, caches, mirrors, missing extras, a trial run",
+    flag("--no_run", "leave the trial run out"),
+    JSON,
+    description="Check the installation. Prints versions, devices, memory, caches, mirrors and which tokens are set "
+    "(never their values), the extras that are missing with the command that installs them, and runs a small model. "
+    "The exit code is 1 if a check failed.",
+    examples="""\
+examples:
+  multiform doctor             all checks, half a minute with the bundled model
+  multiform doctor --no_run    without the trial run
+  multiform doctor --json      for a bug report
+""",
+)
+def doctor(options: argparse.Namespace) -> int:
+    """Run the checks and print each as it is done."""
     checks = []
     for check in _checks(trial=not options.no_run):
         checks.append(check)
         if not options.json:
             remedy = f"; {check.remedy}" if check.remedy else ""
             print(f"{_SIGNS[check.state]} {check.subject:12} {check.finding}{remedy}", flush=True)
-    if options.json:
-        print(json.dumps([asdict(check) for check in checks], ensure_ascii=False))
+    print_result(options, [asdict(check) for check in checks], ())
     return int(any(check.state == "failed" for check in checks))
-
-
-_SIGNS = {"ok": "+", "missing": "-", "failed": "!"}
 
 
 def _checks(*, trial: bool) -> Iterator[Check]:
@@ -161,21 +165,3 @@ def _trial_problem(model: str) -> str | None:
     except Exception as error:  # noqa: BLE001 whatever fails is the finding
         return reason(error)
     return None if len(list(results)) == 2 else "the run has no scores"
-
-
-COMMAND = Command(
-    help="check the installation: versions, devices, caches, mirrors, missing extras, a trial run",
-    description=(
-        "Check the installation. Prints versions, devices, memory, caches, mirrors and which tokens are set (never "
-        "their values), the extras that are missing with the command that installs them, and runs a small model. The "
-        "exit code is 1 if a check failed."
-    ),
-    examples="""\
-examples:
-  multiform doctor             all checks, half a minute with the bundled model
-  multiform doctor --no_run    without the trial run
-  multiform doctor --json      for a bug report
-""",
-    add_arguments=_add_arguments,
-    execute=_execute,
-)

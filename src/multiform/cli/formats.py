@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import Command
+from multiform.cli.parser import JSON, align, command, flag, print_result
 from multiform.errors import UsageError
 from multiform.run.values import SOURCES, one_of
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from multiform.formats import FormatConfig
     from multiform.tasks import TaskConfig
 
+_DIALECTS = ("formats", "template", "style")
 #: The document of the example prompt.
 _DOC = {"question": "What is the capital of France?", "choices": ["Berlin", "Paris", "London"], "answer": 1}
 #: Where the raw fields of a task come from.
@@ -30,26 +31,34 @@ _ORIGINS = {
 }
 
 
-def _add_formats(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `formats`."""
-    parser.add_argument("action", choices=["explain", "infer"], metavar="explain|infer", help="what to do")
-    parser.add_argument(
+@command(
+    "explain a format, or show the question and choices that formats find in a task",
+    flag("action", "what to do", choices=["explain", "infer"], metavar="explain|infer"),
+    flag(
         "names",
+        "to explain: a format, template or style, see multiform ls formats; to infer: a task, group, tag or file",
         nargs="*",
         metavar="FORMAT|TASK",
-        help="to explain: a format, template or style, see multiform ls formats; to infer: a task, group, tag or file",
-    )
-    parser.add_argument(
+    ),
+    flag(
         "--prompt",
+        "infer the format or protocol of a prompt in a file or in - (stdin), or of samples (.jsonl, .json)",
         metavar="FILE",
-        help="infer the format or protocol of a prompt in a file or in - (stdin), or of samples (.jsonl, .json)",
-    )
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_flags(parser, SOURCES)
-    flags.add_code(parser)
-
-
-def _formats(options: argparse.Namespace) -> int:
+    ),
+    JSON,
+    flags.option_groups(SOURCES),
+    flags.no_code,
+    description="Explain a format: its fields, an example of its prompt, and how each dialect writes it. "
+    "Or infer: show the question, choices and answer that formats find in a task that was written without them.",
+    examples="""\
+examples:
+  multiform formats explain mcqa
+  multiform formats explain mcq::gpqa --json
+  multiform formats infer mmlu --include_path lm_eval
+  multiform formats infer --prompt pasted.txt         the format or protocol of a prompt
+""",
+)
+def formats(options: argparse.Namespace) -> None:
     """Explain each format, or show what formats find in each task."""
     if bool(options.names) == (options.prompt is not None) or (options.prompt and options.action != "infer"):
         hint = "name formats to explain, or tasks to infer from, or give infer --prompt FILE"
@@ -61,12 +70,9 @@ def _formats(options: argparse.Namespace) -> int:
     from multiform.formats import FormatConfig
 
     explanations = [_explanation(name, FormatConfig.by_name(name)) for name in options.names]
-    if options.json:
-        print(json.dumps(explanations if len(explanations) > 1 else explanations[0], indent=2, ensure_ascii=False))
-        return 0
-    for explanation in explanations:
-        _print_explanation(explanation)
-    return 0
+    lines = (line for explanation in explanations for line in _explanation_lines(explanation))
+    print_result(options, explanations if len(explanations) > 1 else explanations[0], lines)
+    return None
 
 
 def _explanation(name: str, format: FormatConfig) -> dict[str, Any]:
@@ -107,41 +113,37 @@ def _example(format: FormatConfig) -> tuple[str, list[str], Any]:
     return str(getattr(requests[0], "context", "")), [text for text in scored if text], sample.target
 
 
-def _print_explanation(explanation: dict[str, Any]) -> None:
-    print(f"=== {explanation['name']} · {explanation['output_type']}")
-    print(explanation["prompt"])
+def _explanation_lines(explanation: dict[str, Any]) -> Iterator[str]:
+    yield f"=== {explanation['name']} · {explanation['output_type']}"
+    yield explanation["prompt"]
     for text in explanation["scored"]:
-        print(f"--- {json.dumps(text, ensure_ascii=False)}")
-    print(f"--- target {explanation['target']!r}\n")
-    width = max(map(len, explanation["fields"]))
-    for key, value in explanation["fields"].items():
-        print(f"{key:<{width}}  {json.dumps(value, ensure_ascii=False)}")
+        yield f"--- {json.dumps(text, ensure_ascii=False)}"
+    yield f"--- target {explanation['target']!r}\n"
+    yield from align([[key, json.dumps(value, ensure_ascii=False)] for key, value in explanation["fields"].items()])
     for dialect, way in explanation["dialects"].items():
-        print(f"\n--- {dialect}\n{yaml_text(way['yaml'])}# or {way['python']}")
+        yield f"\n--- {dialect}\n{yaml_text(way['yaml'])}# or {way['python']}"
         for difference in explanation["differences"].get(dialect, ()):
-            print(f"# differs: {difference}")
-    print()
+            yield f"# differs: {difference}"
+    yield ""
 
 
-def _recognise(options: argparse.Namespace) -> int:
+def _recognise(options: argparse.Namespace) -> None:
     """Print the format or protocol of a prompt, or the nearest one and what it has that the prompt lacks."""
     from multiform.forms.recognition import known_layouts, recognise_all
     from multiform.tasks import TaskManager
 
     prompts = _prompts(options.prompt)
     result = recognise_all(prompts, known_layouts(TaskManager(options.include_path)))
-    if options.json:
-        print(json.dumps(result.to_dict() | {"prompts": len(prompts)}, indent=2, ensure_ascii=False))
-    elif result.fits:
+    described = result.to_dict() | {"prompts": len(prompts)}
+    if result.fits:
         of_prompts = "" if len(prompts) == 1 else f", in {result.number} of {len(prompts)} prompts"
-        print(f"the layout of {', '.join(result.to_dict()['fits'])}{of_prompts}")
+        lines = [f"the layout of {', '.join(described['fits'])}{of_prompts}"]
     elif result.nearest is None:
-        print("no known format or protocol is like it")
+        lines = ["no known format or protocol is like it"]
     else:
-        print(f"nearest: {result.to_dict()['nearest']}, of which the prompt lacks:")
-        for piece in result.missing:
-            print(f"* {json.dumps(piece, ensure_ascii=False)}")
-    return 0
+        missing = [f"* {json.dumps(piece, ensure_ascii=False)}" for piece in result.missing]
+        lines = [f"nearest: {described['nearest']}, of which the prompt lacks:", *missing]
+    print_result(options, described, lines)
 
 
 def _prompts(name: str) -> list[str]:
@@ -158,7 +160,7 @@ def _prompts(name: str) -> list[str]:
         raise UsageError(f"cannot be read: {error}", where=name, hint="give a text file, or - for stdin") from error
 
 
-def _infer(options: argparse.Namespace) -> int:
+def _infer(options: argparse.Namespace) -> None:
     """Print the raw fields behind each task's prompt; tasks with the same result are listed together."""
     from multiform.tasks import TaskManager
 
@@ -169,12 +171,7 @@ def _infer(options: argparse.Namespace) -> int:
         key = json.dumps({**result, "where": None}, sort_keys=True)
         by_result.setdefault(key, {"tasks": [], **result})["tasks"].append(config.base_name)
     results = list(by_result.values())
-    if options.json:
-        print(json.dumps(results, indent=2, ensure_ascii=False))
-        return 0
-    for result in results:
-        _print_raw_fields(result)
-    return 0
+    print_result(options, results, (line for result in results for line in _raw_field_lines(result)))
 
 
 def _raw_fields(config: TaskConfig) -> dict[str, Any]:
@@ -205,41 +202,46 @@ def _raw_fields(config: TaskConfig) -> dict[str, Any]:
     }
 
 
-def _print_raw_fields(result: dict[str, Any]) -> None:
+def _raw_field_lines(result: dict[str, Any]) -> Iterator[str]:
     tasks = result["tasks"]
     more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-    print(f"=== {tasks[0]}{more} · {_ORIGINS[result['how']]}")
+    yield f"=== {tasks[0]}{more} · {_ORIGINS[result['how']]}"
     if result["how"] == "refused":
-        print(f"{result['where']}: {result['what']}; {result['hint']}\n")
+        yield f"{result['where']}: {result['what']}; {result['hint']}\n"
         return
     for name in ("question", "choices", "answer"):
         if name in result:
             text = result[name].replace("\n", "\\n")
-            print(f"{name:<9} {text}")
+            yield f"{name:<9} {text}"
     if result["left_out"]:
-        print(f"left out  {', '.join(map(repr, result['left_out']))}")
-    print(f"formats   {', '.join(result['formats'])}\n")
+        yield f"left out  {', '.join(map(repr, result['left_out']))}"
+    yield f"formats   {', '.join(result['formats'])}\n"
 
 
-def _add_convert(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `convert`."""
-    names = ("formats", "template", "style")
-    parser.add_argument("names", nargs="+", metavar="TASK_OR_FORMAT", help="a format, or a task as for run --tasks")
-    parser.add_argument(
-        "--to", required=True, metavar="DIALECT", type=one_of(names).reader("--to"), help=", ".join(names)
-    )
-    parser.add_argument(
+@command(
+    "write a task or format in another dialect: formats, template or style",
+    flag("names", "a format, or a task as for run --tasks", nargs="+", metavar="TASK_OR_FORMAT"),
+    flag("--to", ", ".join(_DIALECTS), one_of(_DIALECTS), required=True, metavar="DIALECT"),
+    flag(
         "--as",
+        "yaml or python (default: python for the styles of tasks, yaml otherwise)",
+        one_of(("yaml", "python")),
         dest="language",
         metavar="LANGUAGE",
-        type=one_of(("yaml", "python")).reader("--as"),
-        help="yaml or python (default: python for the styles of tasks, yaml otherwise)",
-    )
-    flags.add_flags(parser, SOURCES)
-    flags.add_code(parser)
+    ),
+    flags.option_groups(SOURCES),
+    flags.no_code,
+    examples="""\
+examples:
+  multiform convert mcqa --to template              a format as a template
+  multiform convert mcq::gpqa --to formats          a template as a format
+  multiform convert my_task.yaml --to style         a task as a Python class with a styler
+  multiform convert my_tasks.py --to formats        Python tasks as YAML
 
-
-def _convert(options: argparse.Namespace) -> int:
+What the other dialect cannot express is named on standard error.
+""",
+)
+def convert(options: argparse.Namespace) -> None:
     """Print each task or format in the other dialect, and the differences to standard error."""
     from multiform.formats import FormatConfig, dialect_names, formats
     from multiform.formats.dialects import write_format
@@ -257,7 +259,6 @@ def _convert(options: argparse.Namespace) -> int:
         print(text)
         for difference in differences:
             print(f"note: {name}: {difference}", file=sys.stderr)
-    return 0
 
 
 def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
@@ -312,36 +313,3 @@ def yaml_text(data: Mapping[str, Any]) -> str:
             )
         )
     return "".join(texts)
-
-
-FORMATS = Command(
-    help="explain a format, or show the question and choices that formats find in a task",
-    description=(
-        "Explain a format: its fields, an example of its prompt, and how each dialect writes it. "
-        "Or infer: show the question, choices and answer that formats find in a task that was written without them."
-    ),
-    examples="""\
-examples:
-  multiform formats explain mcqa
-  multiform formats explain mcq::gpqa --json
-  multiform formats infer mmlu --include_path lm_eval
-  multiform formats infer --prompt pasted.txt         the format or protocol of a prompt
-""",
-    add_arguments=_add_formats,
-    execute=_formats,
-)
-CONVERT = Command(
-    help="write a task or format in another dialect",
-    description="Write a task or format in another dialect: formats, template or style.",
-    examples="""\
-examples:
-  multiform convert mcqa --to template              a format as a template
-  multiform convert mcq::gpqa --to formats          a template as a format
-  multiform convert my_task.yaml --to style         a task as a Python class with a styler
-  multiform convert my_tasks.py --to formats        Python tasks as YAML
-
-What the other dialect cannot express is named on standard error.
-""",
-    add_arguments=_add_convert,
-    execute=_convert,
-)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from multiform.cli.parser import Command
+from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
@@ -21,34 +21,40 @@ _SIGNS = {"max_loss": "loses at most", "min_gain": "gains at least", "min_score"
 _MARKS = {"PASS": "✅", "FAIL": "❌", "INCONCLUSIVE": "❔"}
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("policy", metavar="POLICY", help="a YAML file of limits")
-    parser.add_argument("base", metavar="BASE", help="the baseline: an --output_path, or an accuracy file of vLLM")
-    parser.add_argument("candidate", metavar="CANDIDATE", help="the run to check")
-    parser.add_argument("--markdown", metavar="FILE", help="also write a table for a pull request; - prints it alone")
-    parser.add_argument("--junit", metavar="FILE", help="also write JUnit XML")
-    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON and nothing else")
+@command(
+    "check a run against a baseline and a policy: PASS, FAIL or INCONCLUSIVE",
+    flag("policy", "a YAML file of limits", metavar="POLICY"),
+    flag("base", "the baseline: an --output_path, or an accuracy file of vLLM", metavar="BASE"),
+    flag("candidate", "the run to check", metavar="CANDIDATE"),
+    flag("--markdown", "also write a table for a pull request; - prints it alone", metavar="FILE"),
+    flag("--junit", "also write JUnit XML", metavar="FILE"),
+    JSON,
+    description="Check a run against a baseline under a policy of limits. The exit code is 0 (PASS), 1 (FAIL) or 3 "
+    "(INCONCLUSIVE: the intervals decide neither; it then says how many more documents would decide).",
+    examples="""\
+examples:
+  multiform gate policy.yaml results/base results/tuned
+  multiform gate policy.yaml base tuned --markdown comment.md --junit gate.xml
+  multiform gate policy.yaml Meta-Llama-3-8B.yaml tuned     against an accuracy file of vLLM
 
-
-def _execute(options: argparse.Namespace) -> int:
+policy.yaml:
+  confidence: 0.95
+  default: {max_loss: 0.02, min_n: 100}
+  tasks:
+    gsm8k: {max_loss: 0.01}
+    mmlu*: {min_score: 0.6}
+""",
+)
+def gate(options: argparse.Namespace) -> int:
     """Print the verdict of each condition; the exit code is that of the whole."""
-    from multiform.results.export import plain_json
     from multiform.results.gate import EXIT_CODES, check_policy
     from multiform.results.gate_policy import read_policy
     from multiform.results.read import read_results
 
     policy = read_policy(Path(options.policy))
     report = check_policy(policy, _baseline(options.base), read_results(options.candidate))
-    if options.json:
-        conditions = [asdict(condition) for condition in report.conditions]
-        about = {"verdict": report.verdict, "confidence": report.confidence, "missing": list(report.missing)}
-        print(plain_json({**about, "conditions": conditions, "cautions": list(report.cautions)}))
-    elif options.markdown == "-":
-        print(markdown(report), end="")
-    else:
-        for line in _lines(report):
-            print(visible(line))
+    lines = [markdown(report).rstrip("\n")] if options.markdown == "-" else map(visible, _lines(report))
+    print_result(options, asdict(report) | {"verdict": report.verdict}, lines)
     if options.markdown not in (None, "-"):
         _write(options.markdown, markdown(report))
     if options.junit:
@@ -151,27 +157,3 @@ def junit(report: GateReport) -> str:
 
 def _case(suite: ElementTree.Element, form: str, name: str) -> ElementTree.Element:
     return ElementTree.SubElement(suite, "testcase", classname=visible(form), name=visible(name))
-
-
-COMMAND = Command(
-    help="check a run against a baseline and a policy: PASS, FAIL or INCONCLUSIVE",
-    description=(
-        "Check a run against a baseline under a policy of limits. The exit code is 0 (PASS), 1 (FAIL) or 3 "
-        "(INCONCLUSIVE: the intervals decide neither); it then says how many more documents would decide."
-    ),
-    examples="""\
-examples:
-  multiform gate policy.yaml results/base results/tuned
-  multiform gate policy.yaml base tuned --markdown comment.md --junit gate.xml
-  multiform gate policy.yaml Meta-Llama-3-8B.yaml tuned     against an accuracy file of vLLM
-
-policy.yaml:
-  confidence: 0.95
-  default: {max_loss: 0.02, min_n: 100}
-  tasks:
-    gsm8k: {max_loss: 0.01}
-    mmlu*: {min_score: 0.6}
-""",
-    add_arguments=_add_arguments,
-    execute=_execute,
-)

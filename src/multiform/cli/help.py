@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from multiform.cli.parser import Command
+from multiform.cli.parser import JSON, align, command, flag, print_result
 from multiform.errors import UsageError, nearest
 from multiform.run.values import one_of
 
@@ -97,13 +96,15 @@ def _complete_models(**_: object) -> list[str]:
     return list(models)
 
 
-def _add_completion(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `completion`."""
-    reader = one_of(tuple(SHELLS)).reader("completion")
-    parser.add_argument("shell", type=reader, metavar="|".join(SHELLS), help="your shell")
-
-
-def _completion(options: argparse.Namespace) -> int:
+@command(
+    "complete commands, flags, tasks and formats in the shell",
+    flag("shell", "your shell", one_of(tuple(SHELLS))),
+    description="Print what your shell needs to complete commands, flags, tasks, formats and models.",
+    examples="put one of these lines into the start file of your shell:\n"
+    + "\n".join(f"  {line}" for line in SHELLS.values())
+    + "\n",
+)
+def completion(options: argparse.Namespace) -> None:
     """Print the code that the shell evaluates when it starts."""
     try:
         from argcomplete.shell_integration import shellcode
@@ -111,37 +112,29 @@ def _completion(options: argparse.Namespace) -> int:
         message = "completion needs the package argcomplete"
         raise UsageError(message, where="completion", hint="pip install 'multiform[completion]'") from error
     print(shellcode(["multiform"], shell=options.shell))
-    return 0
 
 
-COMPLETION = Command(
-    help="complete commands, flags, tasks and formats in the shell",
-    description="Print what your shell needs to complete commands, flags, tasks, formats and models.",
-    examples="put one of these lines into the start file of your shell:\n"
-    + "\n".join(f"  {line}" for line in SHELLS.values())
-    + "\n",
-    add_arguments=_add_completion,
-    execute=_completion,
+@command(
+    "read a page of the documentation in the terminal",
+    flag("topic", "a page, such as tour or guides/switching", nargs="?", metavar="TOPIC"),
+    JSON,
+    description="Show a page of the documentation. Without a topic, list the pages.",
+    examples="""\
+examples:
+  multiform docs                  the pages, each with its title
+  multiform docs tour             a tour in ten minutes
+  multiform docs servers | less   models on servers
+  multiform docs benchmarks/arc   a benchmark of the library
+""",
 )
-
-
-def _add_docs(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `docs`."""
-    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="a page, such as tour or guides/switching")
-    parser.add_argument("--json", action="store_true", help="print JSON: the pages, or a page's text")
-
-
-def _docs(options: argparse.Namespace) -> int:
+def docs(options: argparse.Namespace) -> None:
     """Print the page, or the list of pages."""
     pages = find_pages()
     if options.topic is None:
         titles = {topic: _title(path) for topic, path in pages.items() if not topic.startswith("benchmarks/")}
-        width = max(map(len, titles))
-        rows = [f"{topic:{width}}  {title}" for topic, title in titles.items()]
-        count = len(pages) - len(titles)
-        more = f"and {count} pages of benchmarks: multiform docs benchmarks/NAME"
-        print(json.dumps(titles, ensure_ascii=False) if options.json else "\n".join([*rows, more]))
-        return 0
+        more = f"and {len(pages) - len(titles)} pages of benchmarks: multiform docs benchmarks/NAME"
+        print_result(options, titles, [*align(list(titles.items())), more])
+        return
     topic = options.topic.strip("/").removesuffix(".md").removeprefix("docs/")
     matches = [name for name in pages if name == topic or name.rpartition("/")[2] == topic]
     if not matches:
@@ -149,16 +142,13 @@ def _docs(options: argparse.Namespace) -> int:
             f"no page '{options.topic}'", where="multiform docs", hint=nearest(topic, pages, listed="pages")
         )
     text = pages[matches[0]].read_text(encoding="utf-8")
-    if options.json:
-        print(json.dumps({"topic": matches[0], "text": text}, ensure_ascii=False))
-    elif sys.stdout.isatty():
+    if sys.stdout.isatty() and not options.json:
         from rich.console import Console
         from rich.markdown import Markdown
 
         Console().print(Markdown(text))
     else:
-        print(text)
-    return 0
+        print_result(options, {"topic": matches[0], "text": text}, [text])
 
 
 def find_pages() -> dict[str, Path]:
@@ -175,18 +165,3 @@ def find_pages() -> dict[str, Path]:
 def _title(path: Path) -> str:
     with path.open(encoding="utf-8") as file:
         return file.readline().lstrip("# ").strip()
-
-
-DOCS = Command(
-    help="read a page of the documentation in the terminal",
-    description="Show a page of the documentation. Without a topic, list the pages.",
-    examples="""\
-examples:
-  multiform docs                  the pages, each with its title
-  multiform docs tour             a tour in ten minutes
-  multiform docs servers | less   models on servers
-  multiform docs benchmarks/arc   a benchmark of the library
-""",
-    add_arguments=_add_docs,
-    execute=_docs,
-)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import Command
+from multiform.cli.parser import JSON, align, command, flag, print_result
 from multiform.errors import UsageError, nearest
 from multiform.run.values import SOURCES, one_of
 
@@ -23,35 +22,37 @@ KINDS = (
 )
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("kind", nargs="?", type=one_of(KINDS).reader("ls"), metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    group = parser.add_argument_group("tasks")
-    group.add_argument("--kind", dest="task_kind", metavar="WORDS", help="only tasks of a kind, such as math")
-    group.add_argument("--language", metavar="CODE", help="only tasks in a language, such as de")
-    flags.add_flags(parser, SOURCES)
-
-
-def _execute(options: argparse.Namespace) -> int:
+@command(
+    "list tasks, formats, models, metrics and so on",
+    flag("kind", ", ".join(KINDS), one_of(KINDS).reader("ls"), nargs="?", metavar="KIND"),
+    JSON,
+    flag("--kind", "only tasks of a kind, such as math", dest="task_kind", metavar="WORDS"),
+    flag("--language", "only tasks in a language, such as de", metavar="CODE"),
+    flags.option_groups(SOURCES),
+    examples="""\
+examples:
+  multiform ls tasks --kind math --language de
+  multiform ls tasks --include_path my_tasks
+  multiform ls groups --include_path lm_eval
+  multiform ls formats
+  multiform ls metrics --json
+""",
+)
+def ls(options: argparse.Namespace) -> None:
     """Print one line for each entry, or a JSON list; without a kind, the help, as lm-eval does."""
     if options.kind is None:
         options.parser.print_help()
-        return 0
+        return
     rows = _rows(options)
-    if options.json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
-        return 0
     columns = ["name", *ABOUT] if options.kind == "tasks" and any("title" in row for row in rows) else ["name", "about"]
     cells = [[str(row.get(column) or row["about"] if column == "title" else row.get(column, "")) for column in columns]
              for row in rows]  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
-    for protocol in rows if options.kind == "protocols" else ():
-        for task, texts in protocol["unchecked"].items():
-            print(f"{task}@{protocol['name']} may differ from what was published in {'; in '.join(texts)}")
-    return 0
+    unchecked = [
+        f"{task}@{protocol['name']} may differ from what was published in {'; in '.join(texts)}"
+        for protocol in (rows if options.kind == "protocols" else ())
+        for task, texts in protocol["unchecked"].items()
+    ]
+    print_result(options, rows, [*align(cells), *unchecked])
 
 
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -200,19 +201,3 @@ def _first_line(entry: Any) -> str:
 
     described = entry.fn if isinstance(entry, Metric) else entry
     return (described.__doc__ or "").strip().partition("\n")[0]
-
-
-COMMAND = Command(
-    help="list tasks, formats, models, metrics and so on",
-    description="List tasks, formats, models, metrics and so on.",
-    examples="""\
-examples:
-  multiform ls tasks --kind math --language de
-  multiform ls tasks --include_path my_tasks
-  multiform ls groups --include_path lm_eval
-  multiform ls formats
-  multiform ls metrics --json
-""",
-    add_arguments=_add_arguments,
-    execute=_execute,
-)

@@ -38,53 +38,43 @@ from multiform.terminal import VisibleStream, visible
 
 _EXAMPLES = """\
 examples:
-  multiform run --tasks quiz@all --limit 20            the bundled quiz in every format, with the bundled model
-  multiform run --tasks my_task.yaml@mcqa+cloze        your own task in two formats
-  multiform sweep sweep.yaml                           models × tasks × formats × shots, with one leaderboard
-  multiform report results                             a page of a run's scores and samples
-  multiform view results                               all runs of a folder, live, in the browser
-  multiform compare results/base results/tuned         what changed between two runs
-  multiform gate policy.yaml results/base results/tuned   PASS, FAIL or INCONCLUSIVE, for continuous integration
-  multiform advise pilot --half_width 0.02             how many documents and wordings an interval needs
-  multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
-  multiform ls formats                                 the formats, with their descriptions
-  multiform new org/dataset --output my_task.yaml      a task file for a dataset, from its columns
-  multiform validate my_task.yaml                      what is wrong with a task, and where
-  multiform lint my_task.yaml@all                      what would spoil its scores, before a model is run
-  multiform convert my_task.yaml --to style            the same task in another dialect
-  multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
-  multiform score results --metrics acc,brier_score    other metrics of a run whose samples were logged
-  multiform store ls                                   the responses that are stored, by model
-  multiform docs tour                                  a page of the documentation, in the terminal
-  multiform completion bash                            what bash needs to complete commands, tasks and formats
-  multiform doctor                                     what is installed, what is missing, and whether it works
+  multiform run quiz@all --limit 20               the bundled quiz in every format, with the bundled model
+  multiform run my_task.yaml@mcqa+cloze           your own task in two formats
+  multiform show quiz@cot --num_fewshot 2         the exact prompt that a model gets
+  multiform report results                        a page of a run's scores and samples
 
-'multiform COMMAND --help' explains a command.
+'multiform COMMAND --help' explains a command, and 'multiform docs tour' shows the way in ten minutes.
 """
-_COMMANDS = {
-    "run": run.RUN,
-    "sweep": sweep.COMMAND,
-    "report": report.REPORT,
-    "view": report.VIEW,
-    "compare": compare.COMMAND,
-    "gate": gate.COMMAND,
-    "diff": diff.COMMAND,
-    "advise": advise.COMMAND,
-    "plot": report.PLOT,
-    "export": report.EXPORT,
-    "score": run.SCORE,
-    "show": show.COMMAND,
-    "ls": ls.COMMAND,
-    "new": new.COMMAND,
-    "validate": validate.VALIDATE,
-    "lint": validate.LINT,
-    "convert": formats.CONVERT,
-    "formats": formats.FORMATS,
-    "store": store.COMMAND,
-    "docs": help.DOCS,
-    "doctor": doctor.COMMAND,
-    "completion": help.COMPLETION,
+#: The commands, under the headings of `--help`.
+_GROUPS = {
+    "run models": {"run": run.run, "sweep": sweep.sweep, "score": run.score},
+    "look at results": {
+        "report": report.report,
+        "view": report.view,
+        "compare": compare.compare,
+        "gate": gate.gate,
+        "advise": advise.advise,
+        "plot": report.plot,
+        "export": report.export,
+    },
+    "tasks and formats": {
+        "ls": ls.ls,
+        "show": show.show,
+        "diff": diff.diff,
+        "new": new.new,
+        "validate": validate.validate,
+        "lint": validate.lint,
+        "formats": formats.formats,
+        "convert": formats.convert,
+    },
+    "this installation": {
+        "doctor": doctor.doctor,
+        "docs": help.docs,
+        "store": store.store,
+        "completion": help.completion,
+    },
 }
+_COMMANDS = {name: command for commands in _GROUPS.values() for name, command in commands.items()}
 
 #: New objects after which garbage is searched for. Imports create 400,000 that stay: with Python's default of 700,
 #: searching them again and again takes a fifth of the imports of torch and transformers.
@@ -95,20 +85,24 @@ logger = logging.getLogger("multiform")
 
 def parser(only: str | None = None) -> Parser:
     """The parser of the whole command line; `only` names the one command that needs its flags."""
+    width = max(map(len, _COMMANDS))
+    groups = [
+        "\n".join([f"{title}:", *(f"  {name:{width}}  {command.help}" for name, command in group.items())])
+        for title, group in _GROUPS.items()
+    ]
     top = Parser(
         prog="multiform",
-        description="Evaluate language models: one dataset, every prompt form.",
+        usage="multiform COMMAND ...",
+        description="\n\n".join(["Evaluate language models: one dataset, every prompt form.", *groups]),
         epilog=_EXAMPLES,
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", prog="multiform", help=argparse.SUPPRESS)
     for name, command in _COMMANDS.items():
-        subparser = commands.add_parser(
-            name, help=command.help, description=command.description, epilog=command.examples
-        )
+        subparser = commands.add_parser(name, description=command.description, epilog=command.examples)
         if only in (None, name):
-            command.add_arguments(subparser)
-            flags.add_verbosity(subparser)
+            for add_flags in (*command.flags, flags.verbosity):
+                add_flags(subparser)
         subparser.set_defaults(execute=command.execute, parser=subparser)
     return top
 
@@ -171,8 +165,7 @@ def _command(arguments: list[str]) -> int:
     visible_stdout = contextlib.redirect_stdout(VisibleStream(sys.stdout))
     with quiet_libraries(), visible_stdout, sigterm_interrupts(), _code(refused=getattr(options, "no_code", False)):
         flags.import_named(options)
-        code: int = options.execute(options)
-    return code
+        return options.execute(options) or 0
 
 
 def _code(*, refused: bool) -> contextlib.AbstractContextManager[None]:

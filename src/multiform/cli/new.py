@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import Command
+from multiform.cli.parser import command, flag
 from multiform.errors import UsageError
 from multiform.run.values import SOURCES
 
@@ -32,16 +32,24 @@ _OPEN = {
 }
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("dataset", metavar="ORG/DATASET|FILE", help="a dataset of the hub or a mirror, or a data file")
-    parser.add_argument("--dataset_name", metavar="NAME", help="the configuration of a dataset that has several")
-    parser.add_argument("--revision", metavar="COMMIT", help="the revision of a dataset of the hub (default: main)")
-    parser.add_argument("--output", "-o", metavar="FILE", help="write it there instead of to standard output")
-    flags.add_flags(parser, SOURCES)
+@command(
+    "write a task file for a dataset, from its columns",
+    flag("dataset", "a dataset of the hub or a mirror, or a data file", metavar="ORG/DATASET|FILE"),
+    flag("--dataset_name", "the configuration of a dataset that has several", metavar="NAME"),
+    flag("--revision", "the revision of a dataset of the hub (default: main)", metavar="COMMIT"),
+    flag("--output -o", "write it there instead of to standard output", metavar="FILE"),
+    flags.option_groups(SOURCES),
+    description="Look at the columns of a dataset and write a task file, with a comment wherever it is a guess.",
+    examples="""\
+examples:
+  multiform new my_questions.jsonl --output my_task.yaml
+  multiform new org/dataset --dataset_name german --output task.yaml
+  multiform new org/dataset --dataset_mirror data
 
-
-def _execute(options: argparse.Namespace) -> int:
+Look at the comments of the file, then at its prompts: multiform validate task.yaml@all, multiform show task.yaml
+""",
+)
+def new(options: argparse.Namespace) -> None:
     """Write the task file; what could not be guessed is an error."""
     from multiform.paths import is_file, replace_output
 
@@ -51,12 +59,11 @@ def _execute(options: argparse.Namespace) -> int:
     text = task_text(options.dataset, options.dataset_name, options.dataset_mirror, options.revision, output)
     if output is None:
         print(text, end="")
-        return 0
+        return
     with replace_output(output) as partial:
         partial.write_text(text, encoding="utf-8")
     mirror = "" if is_file(Path(options.dataset)) or not options.dataset_mirror else " with the same --dataset_mirror"
     print(f"{options.output}: look at its comments, then run 'multiform validate {options.output}@all'{mirror}")
-    return 0
 
 
 def task_text(
@@ -140,19 +147,3 @@ def _yaml_with_comments(keys: dict[str, Any], comments: dict[str, str], revision
         first, _, rest = text.partition("\n")
         lines.append(f"{first}{f'  # {note}' if note else ''}\n{rest}")
     return "".join(lines)
-
-
-COMMAND = Command(
-    help="write a task file for a dataset, from its columns",
-    description="Look at the columns of a dataset and write a task file, with a comment wherever it is a guess.",
-    examples="""\
-examples:
-  multiform new my_questions.jsonl --output my_task.yaml
-  multiform new org/dataset --dataset_name german --output task.yaml
-  multiform new org/dataset --dataset_mirror data
-
-Look at the comments of the file, then at its prompts: multiform validate task.yaml@all, multiform show task.yaml
-""",
-    add_arguments=_add_arguments,
-    execute=_execute,
-)

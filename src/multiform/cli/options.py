@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.arguments import parse_arguments
-from multiform.cli.parser import Arguments, Folders, Gather
+from multiform.cli.parser import AddFlags, Arguments, Folders, Gather, flag
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.run.values import SOURCE_OPTIONS, SOURCES, Option, count, one_of, read_samples
 
@@ -32,33 +32,38 @@ INSTEAD = {
 _LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
 
 
-def add_flags(
-    parser: argparse.ArgumentParser, *groups: str | None, several: bool = False
-) -> dict[str | None, argparse._ActionsContainer]:
-    """Add the flags of the options in these groups, and return argparse's groups; None has those without a group.
+CACHE_PATH = flag(
+    "--cache_path",
+    "where the model's responses are stored (default: $MULTIFORM_STORE, or answers.db in the user's cache)",
+    metavar="FILE",
+)
+#: Flags that are no options of a run, by the group that they follow.
+_MORE: dict[str | None, tuple[AddFlags, ...]] = {
+    "stored responses": (CACHE_PATH, flag("--no_cache", "neither use stored responses nor store any")),
+    "model": (
+        lambda group: group.set_defaults(model=None),
+        flag("--max_batch_size", "largest batch if batch_size is auto", count(1)),
+        flag("--trust_remote_code", "allow code that comes with a model on the hub"),
+    ),
+}
 
-    With `several`, flags take more than one K=V.
+
+def option_groups(*groups: str | None, several: bool = False, output: Sequence[AddFlags] = ()) -> AddFlags:
+    """The flags of the options in these groups, None for those without a group.
+
+    With `several`, flags take more than one K=V; `output` is added to the group of that name.
     """
-    containers: dict[str | None, argparse._ActionsContainer] = {
-        group: parser if group is None else parser.add_argument_group(group) for group in groups
-    }
-    for group, container in containers.items():
-        if group == "stored responses":
-            container.add_argument(
-                "--cache_path",
-                metavar="FILE",
-                help="where the model's responses are stored (default: $MULTIFORM_STORE, or answers.db in the user's "
-                "cache)",
-            )
-        for name, option in _options(group).items():
-            if option.group == group and option.flag != "":
-                add_flag(container, name, several=several)
-        if group == "stored responses":
-            no_cache = "neither use stored responses nor store any"
-            container.add_argument("--no_cache", action="store_true", help=no_cache)
-        if group == "model":
-            _add_model_arguments(container)
-    return containers
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        for group in groups:
+            container: Any = parser if group is None else parser.add_argument_group(group)
+            for name, described in _options(group).items():
+                if described.group == group and described.flag != "":
+                    option(name, several=several)(container)
+            for add_more in (*_MORE.get(group, ()), *(output if group == "output" else ())):
+                add_more(container)
+
+    return add
 
 
 def _options(group: str | None = None) -> Mapping[str, Option]:
@@ -78,62 +83,50 @@ def _default(name: str) -> Any:
     return OPTION_DEFAULTS.get(name)
 
 
-def add_flag(container: argparse._ActionsContainer, name: str, *, several: bool = False, **changes: Any) -> None:
-    """Add the flag of an option to a parser or to a group of its flags; `changes` are arguments of argparse."""
-    option = SOURCE_OPTIONS.get(name) or _options()[name]
-    flag = f"--{option.flag or name}"
-    settings: dict[str, Any] = {"dest": name, "help": option.help, "default": _default(name)}
-    if option.env is not None:
-        settings["default"] = os.environ.get(option.env)
-    if option.type.arity == "switch":
-        settings["action"] = "store_true"
-    else:
-        settings["metavar"] = option.metavar or option.type.metavar
-    match option.type.arity:
-        case "value" | "optional":
-            settings["type"] = option.type.reader(flag)
-        case "words":
-            settings |= {"action": Gather, "nargs": "+"}
-        case "folders":
-            settings["action"] = Folders
-        case "arguments":
-            settings |= {"action": Arguments, "nargs": "+" if several and option.several else None}
-    if option.type.arity == "optional":
-        settings |= {"nargs": "?", "const": option.type.const}
-    container.add_argument(flag, *([option.short] if option.short else []), **settings | changes)
+def option(name: str, *, several: bool = False, **changes: Any) -> AddFlags:
+    """The flag of an option; `changes` are arguments of argparse."""
+
+    def add(container: Any) -> None:
+        described = SOURCE_OPTIONS.get(name) or _options()[name]
+        kind, flag_name = described.type, f"--{described.flag or name}"
+        default = os.environ.get(described.env) if described.env else _default(name)
+        settings: dict[str, Any] = {"dest": name, "help": described.help, "default": default}
+        if kind.arity == "switch":
+            settings["action"] = "store_true"
+        else:
+            settings["metavar"] = described.metavar or kind.metavar
+        match kind.arity:
+            case "value":
+                settings["type"] = kind.reader(flag_name)
+            case "optional":
+                settings |= {"type": kind.reader(flag_name), "nargs": "?", "const": kind.const}
+            case "words":
+                settings |= {"action": Gather, "nargs": "+"}
+            case "folders":
+                settings["action"] = Folders
+            case "arguments":
+                settings |= {"action": Arguments, "nargs": "+" if several and described.several else None}
+        container.add_argument(flag_name, *([described.short] if described.short else []), **settings | changes)
+
+    return add
 
 
-def _add_model_arguments(container: argparse._ActionsContainer) -> None:
-    """Add the flags that are arguments of the model."""
-    container.set_defaults(model=None)
-    container.add_argument(
-        "--max_batch_size",
-        metavar="N",
-        type=count(1).reader("--max_batch_size"),
-        help="largest batch where batch_size is auto",
-    )
-    container.add_argument(
-        "--trust_remote_code", action="store_true", help="allow code that comes with a model on the hub"
-    )
-
-
-def add_code(parser: argparse.ArgumentParser) -> None:
+def no_code(parser: argparse.ArgumentParser) -> None:
     """Add the flag that refuses code; the description says that code is run."""
     parser.description = f"{parser.description} Python code that tasks bring along (!function, class) is run."
-    parser.add_argument("--no_code", action="store_true", help="refuse tasks that bring code, instead of running it")
+    flag("--no_code", "refuse tasks that bring code, instead of running it")(parser)
 
 
-def add_verbosity(parser: argparse.ArgumentParser) -> None:
+def verbosity(parser: argparse.ArgumentParser) -> None:
     """Add the flag of the log level."""
     variables = (os.environ.get(name, "").upper() for name in ("LMEVAL_LOG_LEVEL", "LOGLEVEL"))
-    parser.add_argument(
-        "--verbosity",
-        "-v",
+    flag(
+        "--verbosity -v",
+        f"what is logged: {', '.join(_LEVELS)} (default: $LMEVAL_LOG_LEVEL, $LOGLEVEL or INFO)",
+        one_of(_LEVELS),
         metavar="LEVEL",
-        type=one_of(_LEVELS).reader("--verbosity"),
         default=next((level for level in variables if level in _LEVELS), "INFO"),
-        help=f"what is logged: {', '.join(_LEVELS)} (default: $LMEVAL_LOG_LEVEL, $LOGLEVEL or INFO)",
-    )
+    )(parser)
 
 
 def run_options(flags: argparse.Namespace, **options: Any) -> RunOptions:
@@ -270,33 +263,29 @@ def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 
 def _convert_value(action: argparse.Action, value: Any, where: str) -> Any:
-    """The value as the command line would convert it."""
+    """The value of a `--config` file as the command line would convert it."""
     try:
-        return _read_value(action, value, where)
+        if isinstance(action, Arguments):
+            return parse_arguments(_expect(value, (str, dict), "a mapping", where), where=where)
+        if action.dest == "samples":
+            return read_samples(_expect(value, (str, dict), "a mapping", where))
+        if action.nargs == 0:
+            return _expect(value, (bool,), "true or false", where)
+        if isinstance(action, Gather) or action.nargs == "+":
+            words = [_text(item, where) for item in (value if isinstance(value, list) else [value])]
+            return action.gather(None, words) if isinstance(action, Gather) else words
+        if action.dest == "seeds" and isinstance(value, list):
+            value = ",".join(map(str, value))
+        if action.dest == "cache_requests":
+            value = _caching(value)
+        if action.const is True and isinstance(value, bool):  # a flag that may also stand alone
+            return value
+        text = _text(value, where)
+        return action.type(text) if callable(action.type) and text else text or None
     except UsageError as error:
         raise error.as_kind(ConfigError, where) from error
     except ValueError as error:
         raise ConfigError(f"{error}", where=where, hint="see multiform run --help") from error
-
-
-def _read_value(action: argparse.Action, value: Any, where: str) -> Any:
-    if isinstance(action, Arguments):
-        return parse_arguments(_mapping(value, where), where=where)
-    if isinstance(action, Gather) or action.nargs == "+":
-        words = [_text(item, where) for item in (value if isinstance(value, list) else [value])]
-        return action.gather(None, words) if isinstance(action, Gather) else words
-    if action.dest == "samples":
-        return read_samples(_mapping(value, where))
-    if action.nargs == 0:
-        return _boolean(value, where)
-    if action.dest == "seeds" and isinstance(value, list):
-        value = ",".join(map(str, value))
-    if action.dest == "cache_requests":
-        value = _caching(value)
-    if action.const is True and isinstance(value, bool):  # a flag that may also stand alone
-        return value
-    text = _text(value, where)
-    return action.type(text) if callable(action.type) and text else text or None
 
 
 def _caching(value: Any) -> Any:
@@ -308,21 +297,12 @@ def _caching(value: Any) -> Any:
 
 
 def _text(value: Any, where: str) -> str:
-    """A string or number as text."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ConfigError(
-            f"expected text or a number, got {shorten(value)}", where=where, hint="see multiform run --help"
-        )
-    return str(value)
+    return str(_expect(value, (str, int, float), "text or a number", where))
 
 
-def _mapping(value: Any, where: str) -> Any:
-    if not isinstance(value, str | dict):
-        raise ConfigError(f"expected a mapping, got {shorten(value)}", where=where, hint="write e.g. {key: value}")
-    return value
-
-
-def _boolean(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"expected true or false, got {shorten(value)}", where=where, hint="write true or false")
+def _expect(value: Any, types: tuple[type, ...], expected: str, where: str) -> Any:
+    """The value, if it has one of the types; true and false are no numbers."""
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        message = f"expected {expected}, got {shorten(value)}"
+        raise ConfigError(message, where=where, hint="see multiform run --help")
     return value

@@ -1,7 +1,7 @@
-"""The argument parser, whose errors are a UsageError, and flags that may be repeated.
+"""Commands with their flags, the parser whose errors are a UsageError, and what all commands share in printing.
 
-Each repetition of such a flag, and each further value, adds to the values before. Values of a `--config` file are
-defaults: the first value on the command line replaces them.
+Each repetition of a flag that gathers values, and each further value, adds to the values before. Values of a `--config`
+file are defaults: the first value on the command line replaces them.
 """
 
 from __future__ import annotations
@@ -12,24 +12,73 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from multiform.errors import UsageError, nearest
+from multiform.run.values import ValueType
+
+#: Adds a flag, or those of a group, to the parser of a command.
+AddFlags: TypeAlias = Callable[[argparse.ArgumentParser], Any]
+#: Runs a command; without an exit code it is 0.
+Execute: TypeAlias = Callable[[argparse.Namespace], int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A sub-command: its texts in `--help`, the function that adds its flags, and the one that runs it."""
+    """A sub-command: its texts in `--help`, what adds its flags, and the function that runs it."""
 
     help: str
     description: str
     examples: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    execute: Callable[[argparse.Namespace], int]
+    flags: Sequence[AddFlags]
+    execute: Execute
+
+
+def command(help: str, *flags: AddFlags, description: str = "", examples: str) -> Callable[[Execute], Command]:
+    """Make a command of the function that runs it; without a description, `--help` repeats the help."""
+    return lambda execute: Command(help, description or f"{help[0].upper()}{help[1:]}.", examples, flags, execute)
+
+
+def flag(names: str, help: str, type: ValueType | Callable[[str], Any] | None = None, **settings: Any) -> AddFlags:
+    """A flag by its names (``"--output -o"``) or an argument by its one; without type and metavar, it is a switch."""
+    *_, name = sorted(names.split(), key=len)
+    if isinstance(type, ValueType):
+        settings = {"type": type.reader(name), "metavar": type.metavar} | settings
+    elif type is not None:
+        settings["type"] = type
+    elif name.startswith("-") and "metavar" not in settings:
+        settings["action"] = "store_true"
+    return lambda parser: parser.add_argument(*names.split(), help=help, **settings)
+
+
+JSON = flag("--json", "print JSON and nothing else")
+#: The results of a run, as an argument.
+RUN = flag("run", "an --output_path, or a results_<date>.json in it", metavar="RUN")
+
+
+def print_result(options: argparse.Namespace, value: Any, lines: Iterable[str]) -> None:
+    """Print the value as JSON if `--json` is set, otherwise the lines."""
+    if options.json:
+        from multiform.results.export import plain_json
+
+        lines = [plain_json(value)]
+    for line in lines:
+        print(line)
+
+
+def align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The rows as lines, each column as wide as its widest cell.
+
+    >>> list(align([["a", "b"], ["long", "c"]]))
+    ['a     b', 'long  c']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 class Parser(argparse.ArgumentParser):

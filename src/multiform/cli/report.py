@@ -5,22 +5,30 @@ other tools.
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 
-from multiform.cli.parser import Command
+from multiform.cli.parser import RUN, command, flag
 from multiform.errors import UsageError
 from multiform.run.values import count
 
 
-def _add_report(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `report`."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="an --output_path, or a results_<date>.json in it")
-    parser.add_argument("--output", "-o", metavar="FILE", default="report.html", help="default: report.html")
-    parser.add_argument("--all", action="store_true", help="every run in the folders, not only the newest of each")
-    parser.add_argument("--title", help="the heading (default: the tasks)")
-
-
-def _report(options: argparse.Namespace) -> int:
+@command(
+    "write results as a page: scores, differences between forms, every sample",
+    flag("runs", "an --output_path, or a results_<date>.json in it", nargs="+", metavar="RUN"),
+    flag("--output -o", "default: report.html", metavar="FILE", default="report.html"),
+    flag("--all", "every run in the folders, not only the newest of each"),
+    flag("--title", "the heading (default: the tasks)", metavar="TEXT"),
+    description="Write the results of runs, of Multiform or of lm-eval, as one HTML file that needs no network.",
+    examples="""\
+examples:
+  multiform report results                       the newest run in the folder, as report.html
+  multiform report results -o page.html
+  multiform report results/a results/b           two runs side by side
+  multiform report lm_eval_results --all         every run in a folder, of lm-eval too
+""",
+)
+def report(options: argparse.Namespace) -> None:
     """Read the results, and write the page."""
     from multiform.report import write_report
     from multiform.results.read import read_results, recorded_run, results_files, results_of_run
@@ -31,33 +39,22 @@ def _report(options: argparse.Namespace) -> int:
         runs = [read_results(path) for path in options.runs]
     path = write_report(runs, options.output, title=options.title)
     print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB); open it in a browser")
-    return 0
 
 
-REPORT = Command(
-    help="write results as a page: scores, differences between forms, every sample",
-    description="Write the results of runs, of Multiform or of lm-eval, as one HTML file that needs no network.",
+@command(
+    "look at all runs of a folder in the browser, also while they go on",
+    flag("folder", "the --output_path of runs (default: .)", nargs="?", default=".", metavar="DIR"),
+    flag("--port", "default: any that is free", count(), default=0),
+    description="Serve the runs of a folder, of Multiform and of lm-eval, to your browser on this machine: the address "
+    "that is printed has a token, without which nothing is shown. It writes nothing and asks nothing of other "
+    "machines; Ctrl-C ends it.",
     examples="""\
 examples:
-  multiform report results                       the newest run in the folder, as report.html
-  multiform report results -o page.html
-  multiform report results/a results/b           two runs side by side
-  multiform report lm_eval_results --all         every run in a folder, of lm-eval too
+  multiform view                     the runs below the current folder
+  multiform view results --port 8000
 """,
-    add_arguments=_add_report,
-    execute=_report,
 )
-
-
-def _add_view(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `view`."""
-    parser.add_argument("folder", nargs="?", default=".", metavar="DIR", help="the --output_path of runs (default: .)")
-    parser.add_argument(
-        "--port", type=count().reader("--port"), default=0, metavar="N", help="default: any that is free"
-    )
-
-
-def _view(options: argparse.Namespace) -> int:
+def view(options: argparse.Namespace) -> None:
     """Serve until interrupted."""
     from multiform.report.server import Viewer
 
@@ -65,48 +62,15 @@ def _view(options: argparse.Namespace) -> int:
         raise UsageError("there is no such folder", where=options.folder, hint="name the --output_path of a run")
     with Viewer(options.folder, options.port) as viewer:
         print(f"{viewer.url} shows the runs in {options.folder}; Ctrl-C ends it", flush=True)
-        try:
+        with suppress(KeyboardInterrupt):
             viewer.serve_forever()
-        except KeyboardInterrupt:
-            return 0
-    return 0
 
 
-VIEW = Command(
-    help="look at all runs of a folder in the browser, also while they go on",
-    description=(
-        "Serve the runs of a folder, of Multiform and of lm-eval, to your browser on this machine: the address "
-        "that is printed has a token, without which nothing is shown. It writes nothing and asks nothing of other "
-        "machines; Ctrl-C ends it."
-    ),
-    examples="""\
-examples:
-  multiform view                     the runs below the current folder
-  multiform view results --port 8000
-""",
-    add_arguments=_add_view,
-    execute=_view,
-)
-
-
-def _add_plot(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `plot`."""
-    parser.add_argument("run", metavar="RUN", help="an --output_path, or a results_<date>.json in it")
-    parser.add_argument("--chart", default="scores", metavar="NAME", help="which chart (default: scores)")
-    parser.add_argument("--output", "-o", metavar="FILE", default="scores.svg", help="an .svg, .png or .html file")
-
-
-def _plot(options: argparse.Namespace) -> int:
-    """Read the results, and write the picture."""
-    from multiform.results.drawing import save_chart
-    from multiform.results.read import read_results
-
-    print(f"wrote {save_chart(read_results(options.run), options.chart, options.output)}")
-    return 0
-
-
-PLOT = Command(
-    help="draw a chart of a run as SVG, PNG or HTML",
+@command(
+    "draw a chart of a run as SVG, PNG or HTML",
+    RUN,
+    flag("--chart", "which chart (default: scores)", default="scores", metavar="NAME"),
+    flag("--output -o", "an .svg, .png or .html file", metavar="FILE", default="scores.svg"),
     description="Draw a chart of a run, of Multiform or of lm-eval, into a file. It needs multiform[charts].",
     examples="""\
 examples:
@@ -116,28 +80,34 @@ examples:
 
 charts: scores, heatmap, spread, differences, flips, position_bias, calibration
 """,
-    add_arguments=_add_plot,
-    execute=_plot,
 )
+def plot(options: argparse.Namespace) -> None:
+    """Read the results, and write the picture."""
+    from multiform.results.drawing import save_chart
+    from multiform.results.read import read_results
+
+    print(f"wrote {save_chart(read_results(options.run), options.chart, options.output)}")
 
 
 #: The built-in formats of `export`, for its help.
 EXPORTS = ("eee", "inspect", "lm-eval", "eval-results", "parquet", "otel")
 
 
-def _add_export(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `export`."""
-    parser.add_argument("run", metavar="RUN", help="an --output_path, a results file, or a log that can be read")
-    parser.add_argument(
-        "--to",
-        required=True,
-        metavar="FORMAT",
-        help=f"{', '.join(EXPORTS)}, or what 'multiform ls exporters' lists",
-    )
-    parser.add_argument("--output", "-o", metavar="DIR", default="exported", help="default: exported")
-
-
-def _export(options: argparse.Namespace) -> int:
+@command(
+    "write a run for other tools: Inspect, Every Eval Ever, Parquet, OpenTelemetry, the hub",
+    flag("run", "an --output_path, a results file, or a log that can be read", metavar="RUN"),
+    flag("--to", f"{', '.join(EXPORTS)}, or what 'multiform ls exporters' lists", required=True, metavar="FORMAT"),
+    flag("--output -o", "default: exported", metavar="DIR", default="exported"),
+    description="Write the results of a run in the format of another tool. 'multiform docs exchange' lists what each "
+    "one holds.",
+    examples="""\
+examples:
+  multiform export results --to inspect -o logs           then: inspect view --log-dir logs
+  multiform export results --to eee -o every_eval_ever
+  multiform export results --to parquet
+""",
+)
+def export(options: argparse.Namespace) -> None:
     """Read the run, and write its files."""
     from multiform.results.exchange.exporters import exporters
     from multiform.results.exchange.foreign import shareable
@@ -153,19 +123,3 @@ def _export(options: argparse.Namespace) -> int:
     prepare_output(folder / "x")
     for path in write(results, folder):
         print(f"wrote {path}")
-    return 0
-
-
-EXPORT = Command(
-    help="write a run for other tools: Inspect, Every Eval Ever, Parquet, OpenTelemetry, the hub",
-    description="Write the results of a run in the format of another tool. 'multiform docs exchange' lists what each "
-    "one holds.",
-    examples="""\
-examples:
-  multiform export results --to inspect -o logs           then: inspect view --log-dir logs
-  multiform export results --to eee -o every_eval_ever
-  multiform export results --to parquet
-""",
-    add_arguments=_add_export,
-    execute=_export,
-)

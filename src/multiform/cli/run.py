@@ -8,12 +8,12 @@ import logging
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import Command, Gather, Parser
+from multiform.cli.parser import JSON, Gather, Parser, command, flag, print_result
 from multiform.errors import UsageError, shorten
 from multiform.run.values import SOURCES, one_of
 from multiform.terminal import visible
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("multiform")
 
-#: The groups of flags, in the order of `--help`.
-_GROUPS = (
-    *(None, "model", "prompts", SOURCES, "documents", "programs and judges", "failed requests", "many workers"),
-    *("stored responses", "output"),
-)
 #: The flags of `--help`; `--help all` has every flag.
 _COMMON = frozenset(
     (
@@ -40,38 +35,50 @@ _COMMON = frozenset(
 _LISTED_FILES = 6
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `run`."""
-    parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for --tasks")
-    groups = flags.add_flags(parser, *_GROUPS, several=True)
-    _add_output(groups["output"])
-    accepted = parser.add_argument_group("accepted for lm-eval's sake, with a note")
-    accepted.add_argument("--check_integrity", action="store_true", help="tasks are checked in any case")
-    flags.add_code(parser)
+def _list_common(parser: argparse.ArgumentParser) -> None:
+    """Let `--help` list the common flags; `--help all` has every flag."""
     if isinstance(parser, Parser):
         parser.common = _COMMON
 
 
-def _add_output(output: argparse._ActionsContainer) -> None:
-    output.add_argument(
-        "--report", metavar="FILE", help="also write a page of the scores and samples, e.g. report.html"
-    )
-    output.add_argument(
-        "--table",
-        type=one_of(("long", "pivot", "markdown", "csv", "latex")).reader("--table"),
-        metavar="STYLE",
-        help="long: a row for each metric of each form; pivot: a row for each task and a column for each form; "
-        "markdown: lm-eval's table; csv; latex (default: pivot where a task has several forms, else long)",
-    )
-    output.add_argument("--show_config", action="store_true", help="print the whole results file before the table")
-    output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
-    output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
+@command(
+    "evaluate a model on tasks, each in one or several formats",
+    flag("names", "tasks, as for --tasks", nargs="*", metavar="T[@F]"),
+    flags.option_groups(
+        *(None, "model", "prompts", SOURCES, "documents", "programs and judges", "failed requests", "many workers"),
+        *("stored responses", "output"),
+        several=True,
+        output=(
+            flag("--report", "also write a page of the scores and samples, e.g. report.html", metavar="FILE"),
+            flag(
+                "--table",
+                "long: a row for each metric of each form; pivot: a row for each task and a column for each form; "
+                "markdown: lm-eval's table; csv; latex (default: pivot if a task has several forms, else long)",
+                one_of(("long", "pivot", "markdown", "csv", "latex")),
+                metavar="STYLE",
+            ),
+            flag("--show_config", "print the whole results file before the table"),
+            JSON,
+            flag("--config -C", "YAML file of these flags; the command line wins", metavar="FILE"),
+            flag("--check_integrity", "accepted for lm-eval's sake: tasks are checked in any case"),
+        ),
+    ),
+    flags.no_code,
+    _list_common,
+    examples="""\
+examples:
+  multiform run quiz@all --limit 20
+  multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
+      --num_fewshot 5 --output_path results --log_samples
 
-
-def _run(options: argparse.Namespace) -> int:
+A task may be followed by @ and a format, several formats joined by +, or @all. @mcqa~16 stands for 16 variations of
+mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
+""",
+)
+def run(options: argparse.Namespace) -> None:
     """Run the evaluation: progress goes to standard error, the table or JSON to standard output."""
     from multiform.results.export import prepare_output
-    from multiform.run.evaluate import run
+    from multiform.run.evaluate import run as run_forms
     from multiform.run.progress import make_progress
 
     options = flags.with_config(options)
@@ -98,25 +105,22 @@ def _run(options: argparse.Namespace) -> int:
             log_samples=options.log_samples or options.predict_only,
             progress=progress,
         )
-        results = run(run_options)
+        results = run_forms(run_options)
     if options.plan_only:
-        print(json.dumps(dict(results.run)) if options.json else results.run["plan"])
-        return 0
-    if results.forms:
-        print_results(results, as_json=options.json, whole=options.show_config, style=options.table)
-        if not options.json:
-            _print_stops(results)
-            if options.languages:
-                _print_languages(results)
+        print_result(options, dict(results.run), [str(results.run["plan"])])
+        return
     report = None
-    if options.report and results.forms:
-        from multiform.report import write_report
+    if results.forms:
+        _print_results(results, as_json=options.json, whole=options.show_config, style=options.table)
+        for line in () if options.json else _more_lines(results, languages=bool(options.languages)):
+            print(line)
+        if options.report:
+            from multiform.report import write_report
 
-        report = write_report([results], options.report)
+            report = write_report([results], options.report)
     _say_the_rest(results, options, report)
     if results.problem is not None:
         raise results.problem
-    return 0
 
 
 def _say_the_rest(results: Results, options: argparse.Namespace, report: Path | None) -> None:
@@ -164,7 +168,7 @@ def _check_output(options: argparse.Namespace) -> None:
         )
 
 
-def print_results(results: Results, *, as_json: bool, whole: bool = False, style: str | None = None) -> None:
+def _print_results(results: Results, *, as_json: bool, whole: bool = False, style: str | None = None) -> None:
     """Print the results as a table, as JSON, or with `whole` as both."""
     from multiform.results.export import plain_json, to_json
 
@@ -181,60 +185,41 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False, style
     (getattr(sys.stdout, "write_styled", sys.stdout.write) if styled else sys.stdout.write)(text)
 
 
-def _print_languages(results: Results) -> None:
-    """Print the scores by language, and the spread over languages, of each group."""
-    from multiform.results.languages import languages_text
-
-    text = languages_text(results)
-    print("\n" + (text or "--languages: no group has scores in two or more languages"))
-
-
-def _print_stops(results: Results) -> None:
-    """Print where a budgeted run stopped, and why."""
+def _more_lines(results: Results, *, languages: bool) -> Iterator[str]:
+    """Where a budgeted run stopped, and why; and the scores by language."""
     from multiform.results.notes import stop_lines
 
-    for line in stop_lines(results.run.get("budget", ())):
-        print(line)
+    yield from stop_lines(results.run.get("budget", ()))
+    if languages:
+        from multiform.results.languages import languages_text
+
+        yield "\n" + (languages_text(results) or "--languages: no group has scores in two or more languages")
 
 
-RUN = Command(
-    help="evaluate a model on tasks, each in one or several formats",
-    description="Evaluate a model on tasks, each in one or several formats.",
+@command(
+    "score the logged responses of a run again, with other metrics, filters or scorers",
+    flag("run", "a results file, or a folder whose newest one is taken", metavar="RUN"),
+    flag("--tasks -t", "tasks of the run (default: all)", nargs="+", action=Gather, metavar="T[@F]"),
+    flags.option_groups(SOURCES),
+    flag("--cache_path", "the store, for a run without samples (default: the user's)", metavar="FILE"),
+    flag("--metrics", "metrics by comma, or a JSON list as in metric_list", metavar="NAMES"),
+    flag("--filter_list", "filters as in a task's filter_list, as JSON", metavar="JSON"),
+    flag("--scorer", "a scorer by name, or as JSON", metavar="NAME"),
+    flags.option("bootstrap_iters"),
+    flags.option_groups("programs and judges"),
+    flag("--output_path -o", "write results and samples there; or a .json file", metavar="DIR"),
+    JSON,
+    flags.no_code,
     examples="""\
 examples:
-  multiform run quiz@all --limit 20
-  multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
-      --num_fewshot 5 --output_path results --log_samples
+  multiform score results                              the newest run in a folder, with its tasks as they are now
+  multiform score results --metrics acc,brier_score    with these metrics
+  multiform score results --tasks my_task.yaml@mcqa    one task of it, from a file that was changed
 
-A task may be followed by @ and a format, several formats joined by +, or @all. @mcqa~16 stands for 16 variations of
-mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
+Responses come from the samples that --log_samples wrote, or else from the store. No model is loaded.
 """,
-    add_arguments=_add_run,
-    execute=_run,
 )
-
-
-def _add_score(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `score`."""
-    parser.add_argument("run", metavar="RUN", help="a results file, or a folder whose newest one is taken")
-    parser.add_argument(
-        "--tasks", "-t", nargs="+", action=Gather, metavar="T[@F]", help="tasks of the run (default: all)"
-    )
-    flags.add_flags(parser, SOURCES)
-    parser.add_argument(
-        "--cache_path", metavar="FILE", help="the store, for a run without samples (default: the user's)"
-    )
-    parser.add_argument("--metrics", metavar="NAMES", help="metrics by comma, or a JSON list as in metric_list")
-    parser.add_argument("--filter_list", metavar="JSON", help="filters as in a task's filter_list, as JSON")
-    parser.add_argument("--scorer", metavar="NAME", help="a scorer by name, or as JSON")
-    flags.add_flag(parser, "bootstrap_iters")
-    flags.add_flags(parser, "programs and judges")
-    parser.add_argument("--output_path", "-o", metavar="DIR", help="write results and samples there; or a .json file")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
-    flags.add_code(parser)
-
-
-def _score(options: argparse.Namespace) -> int:
+def score(options: argparse.Namespace) -> None:
     """Score the run and print the results."""
     from multiform.results.export import prepare_output, write_results
     from multiform.run.rescoring import rescore
@@ -242,27 +227,19 @@ def _score(options: argparse.Namespace) -> int:
     logger.setLevel(options.verbosity)
     if options.output_path:
         prepare_output(Path(options.output_path))
+    same = ("tasks", "include_path", "dataset_mirror", "bootstrap_iters", "confirm_run_unsafe_code", "sandbox")
     results = rescore(
         options.run,
-        tasks=options.tasks,
-        include_path=options.include_path,
         metric_list=_metrics(options.metrics),
         filter_list=None if options.filter_list is None else _json(options.filter_list, "--filter_list"),
-        scorer=_scorer(options.scorer),
-        dataset_mirror=options.dataset_mirror,
+        scorer=_json(options.scorer, "--scorer") if (options.scorer or "").lstrip().startswith("{") else options.scorer,
         use_cache=options.cache_path,
-        bootstrap_iters=options.bootstrap_iters,
-        confirm_run_unsafe_code=options.confirm_run_unsafe_code,
-        sandbox=options.sandbox,
-        judge_model=options.judge_model,
-        judge_args=options.judge_args,
-        judge_labels=options.judge_labels,
+        **{name: getattr(options, name) for name in (*same, "judge_model", "judge_args", "judge_labels")},
     )
     if options.output_path:
         for path in write_results(results, Path(options.output_path), samples=True):
             print(f"wrote {path}", file=sys.stderr)
-    print_results(results, as_json=options.json)
-    return 0
+    _print_results(results, as_json=options.json)
 
 
 def _metrics(text: str | None) -> list[Any] | None:
@@ -274,10 +251,6 @@ def _metrics(text: str | None) -> list[Any] | None:
     return [{"metric": name.strip()} for name in text.split(",") if name.strip()]
 
 
-def _scorer(text: str | None) -> Any:
-    return _json(text, "--scorer") if text is not None and text.lstrip().startswith("{") else text
-
-
 def _json(text: str, flag: str) -> Any:
     try:
         return json.loads(text)
@@ -285,19 +258,3 @@ def _json(text: str, flag: str) -> Any:
         raise UsageError(
             f"not valid JSON: {error}: {shorten(text)}", where=flag, hint="quote it for the shell"
         ) from error
-
-
-SCORE = Command(
-    help="score the logged responses of a run again, with other metrics, filters or scorers",
-    description="Score the logged responses of a run again, with other metrics, filters or scorers.",
-    examples="""\
-examples:
-  multiform score results                              the newest run in a folder, with its tasks as they are now
-  multiform score results --metrics acc,brier_score    with these metrics
-  multiform score results --tasks my_task.yaml@mcqa    one task of it, from a file that was changed
-
-Responses come from the samples that --log_samples wrote, or else from the store. No model is loaded.
-""",
-    add_arguments=_add_score,
-    execute=_score,
-)

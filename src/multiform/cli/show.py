@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import Command
+from multiform.cli.parser import command, flag
 from multiform.errors import UsageError, shorten
 from multiform.run.values import SOURCES
 
@@ -21,19 +21,25 @@ if TYPE_CHECKING:
     from multiform.requests import Instance
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("tasks", nargs="+", metavar="T[@F]", help="a task with a format, as for run --tasks")
-    parser.add_argument("--doc", metavar="N|A:B|all", help="which documents (default: 0)")
-    flags.add_flag(parser, "limit", default=None, help="the first N documents, or a fraction below 1: --doc 0:N")
-    parser.add_argument("--jinja", action="store_true", help="the templates instead of the prompts")
-    parser.add_argument("--tokens", action="store_true", help="the prompts in the tokens of the model")
-    parser.add_argument("--json", action="store_true", help="one JSON object per line and document")
-    flags.add_flags(parser, "prompts", "model", SOURCES)
-    flags.add_code(parser)
-
-
-def _execute(options: argparse.Namespace) -> int:
+@command(
+    "show the exact prompts of a task in one or several formats",
+    flag("tasks", "a task with a format, as for run --tasks", nargs="+", metavar="T[@F]"),
+    flag("--doc", "which documents (default: 0)", metavar="N|A:B|all"),
+    flags.option("limit", default=None, help="the first N documents, or a fraction below 1: --doc 0:N"),
+    flag("--jinja", "the templates instead of the prompts"),
+    flag("--tokens", "the prompts in the tokens of the model"),
+    flag("--json", "one JSON object per line and document"),
+    flags.option_groups("prompts", "model", SOURCES),
+    flags.no_code,
+    examples="""\
+examples:
+  multiform show quiz@mcqa                       the first document
+  multiform show quiz@cot --doc 3 --num_fewshot 2
+  multiform show quiz@all --doc 0:2 --json       one JSON object per document
+  multiform show quiz@generate --jinja           the templates that the format makes
+""",
+)
+def show(options: argparse.Namespace) -> None:
     """Print prompts, templates or JSON lines."""
     from multiform.run.checks import check_output_types
     from multiform.run.loading import load_model
@@ -68,7 +74,6 @@ def _execute(options: argparse.Namespace) -> int:
                 _print_sample(form, sample, as_json=options.json)
                 if form.renderer.kind.has_stages and not options.json:
                     _print_next_stages(form, sample, template)
-    return 0
 
 
 def _selected_range(options: argparse.Namespace, total: int) -> range:
@@ -287,18 +292,3 @@ def template_changes(messages: Sequence[Mapping[str, Any]], prompt: str) -> list
     added.append(rest)
     pieces = ", ".join(repr(piece) for piece in added if piece)
     return [*dict.fromkeys(changes), *([f"added: {pieces}"] if pieces else [])]
-
-
-COMMAND = Command(
-    help="show the exact prompts of a task in a format",
-    description="Show the exact prompts of a task in one or several formats.",
-    examples="""\
-examples:
-  multiform show quiz@mcqa                       the first document
-  multiform show quiz@cot --doc 3 --num_fewshot 2
-  multiform show quiz@all --doc 0:2 --json       one JSON object per document
-  multiform show quiz@generate --jinja           the templates that the format makes
-""",
-    add_arguments=_add_arguments,
-    execute=_execute,
-)

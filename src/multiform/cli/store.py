@@ -10,37 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from multiform.cli.parser import Command
+from multiform.cli import options as flags
+from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError, shorten
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("action", choices=sorted(_ACTIONS), help="what to do")
-    parser.add_argument("files", nargs="*", metavar="FILE", help="for merge: the file to add to, then the others")
-    parser.add_argument(
-        "--cache_path", metavar="FILE", help="the store (default: $MULTIFORM_STORE, or answers.db in the user's cache)"
-    )
-    parser.add_argument("--max_age", metavar="AGE", type=_age, help="for gc: remove what is older, e.g. 90d or 12h")
-    parser.add_argument("--max_size", metavar="SIZE", type=_size, help="for gc: keep the newest that fit, e.g. 5GB")
-    parser.add_argument("--model", metavar="TEXT", help="for gc: only models whose identity contains this")
-    parser.add_argument("--dry_run", action="store_true", help="for gc: say what would be removed")
-    parser.add_argument("--output", metavar="FILE", help="for export: the file to write (default: standard output)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _execute(options: argparse.Namespace) -> int:
-    """Run the chosen action and print its result."""
-    _refuse_unused(options)
-    text, value = _ACTIONS[options.action](options)
-    if options.json:
-        print(json.dumps(value, ensure_ascii=False))
-    elif text:
-        print(text)
-    return 0
 
 
 def _path(options: argparse.Namespace) -> Path:
@@ -153,16 +128,6 @@ _USED_BY = {
 }
 
 
-def _refuse_unused(options: argparse.Namespace) -> None:
-    """Refuse flags that the action would not look at."""
-    for name, actions in _USED_BY.items():
-        if getattr(options, name) and options.action not in actions:
-            flag = "FILE" if name == "files" else f"--{name}"
-            raise UsageError(
-                f"{flag} is for {' and '.join(actions)}", where=f"store {options.action}", hint="leave it out"
-            )
-
-
 def _age(text: str) -> float:
     return _amount(text, _SECONDS, "--max_age", "90d, 12h or 2w")
 
@@ -189,9 +154,17 @@ def _day(seconds: int | None) -> str:
     return "unknown" if seconds is None else str(datetime.fromtimestamp(seconds).date())
 
 
-COMMAND = Command(
-    help="list, prune, export or merge stored responses",
-    description="List, prune, export or merge the responses that runs have stored.",
+@command(
+    "list, prune, export or merge stored responses",
+    flag("action", "what to do", choices=sorted(_ACTIONS)),
+    flag("files", "for merge: the file to add to, then the others", nargs="*", metavar="FILE"),
+    flags.CACHE_PATH,
+    flag("--max_age", "for gc: remove what is older, e.g. 90d or 12h", _age, metavar="AGE"),
+    flag("--max_size", "for gc: keep the newest that fit, e.g. 5GB", _size, metavar="SIZE"),
+    flag("--model", "for gc: only models whose identity contains this", metavar="TEXT"),
+    flag("--dry_run", "for gc: say what would be removed"),
+    flag("--output", "for export: the file to write (default: standard output)", metavar="FILE"),
+    JSON,
     examples="""\
 examples:
   multiform store ls                                   each model, with the number, size and age of its responses
@@ -199,6 +172,13 @@ examples:
   multiform store export --output responses.jsonl      a line for each response
   multiform store merge all.db node1.db node2.db       add the responses of several files to one
 """,
-    add_arguments=_add_arguments,
-    execute=_execute,
 )
+def store(options: argparse.Namespace) -> None:
+    """Run the chosen action and print its result."""
+    for name, actions in _USED_BY.items():
+        if getattr(options, name) and options.action not in actions:
+            message = f"{'FILE' if name == 'files' else f'--{name}'} is for {' and '.join(actions)}"
+            raise UsageError(message, where=f"store {options.action}", hint="leave it out")
+    text, value = _ACTIONS[options.action](options)
+    if text:
+        print_result(options, value, [text])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import Command
+from multiform.cli.parser import JSON, align, command, flag, print_result
 from multiform.errors import IncompleteRunError, MultiformError, UsageError
 from multiform.run.values import count
 from multiform.terminal import one_line
@@ -22,55 +22,64 @@ if TYPE_CHECKING:
 logger = logging.getLogger("multiform")
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command."""
-    parser.add_argument("file", metavar="FILE", help="the YAML file of the sweep")
-    parser.add_argument("--only", metavar="N", type=count().reader("--only"), help="the runs of the N-th model, from 0")
-    parser.add_argument("--cache_path", metavar="FILE", help="where responses are stored (default: as for run)")
-    parser.add_argument(
+@command(
+    "run models × tasks × formats × shots from one YAML file, with one leaderboard",
+    flag("file", "the YAML file of the sweep", metavar="FILE"),
+    flag("--only", "the runs of the N-th model, from 0", count()),
+    flags.CACHE_PATH,
+    flag(
         "--cached",
-        action="store_true",
-        help="ask no model, and print the leaderboard of what is stored; runs that lack responses are named",
-    )
-    parser.add_argument(
+        "run no model, and print the leaderboard of what is stored; runs that lack responses are named",
+    ),
+    flag(
         "--slurm",
-        metavar="DIR",
-        help="run nothing, and write scripts for SLURM to DIR: an array with a job for each model, and one that merges "
+        "run nothing, and write scripts for SLURM to DIR: an array with a job for each model, and one that merges "
         "their stores and prints the leaderboard",
-    )
-    flags.add_flag(parser, "imports")
-    parser.add_argument("--json", action="store_true", help="print the leaderboard as JSON")
-    flags.add_code(parser)
+        metavar="DIR",
+    ),
+    flags.option("imports"),
+    JSON,
+    flags.no_code,
+    examples="""\
+example of a file:
+  output_path: results/sweep
+  models:
+    - model_args: {pretrained: path/to/base}
+    - model_args: {pretrained: path/to/tuned}
+      apply_chat_template: true
+  tasks: [arc_easy, hellaswag]
+  formats: [mcqa, cloze]
+  num_fewshot: [0, 5]
+  limit: 200
 
-
-def _execute(options: argparse.Namespace) -> int:
+All other keys are arguments of multiform.evaluate, for all models or for one. Started again, a sweep goes on where it
+stopped: stored responses are not requested again.
+""",
+)
+def sweep(options: argparse.Namespace) -> None:
     """Run what is missing, and print the leaderboard."""
     from multiform.report.leaderboard import leaderboard
     from multiform.run.sweep import read_sweep
 
-    sweep = read_sweep(Path(options.file))
-    if options.only is not None and options.only >= len(sweep.models):
-        message = f"the sweep has {len(sweep.models)} models"
-        raise UsageError(message, where="--only", hint=f"give 0 to {len(sweep.models) - 1}")
-    sweep.check(options.only)
+    stated = read_sweep(Path(options.file))
+    if options.only is not None and options.only >= len(stated.models):
+        message = f"the sweep has {len(stated.models)} models"
+        raise UsageError(message, where="--only", hint=f"give 0 to {len(stated.models) - 1}")
+    stated.check(options.only)
     if options.slurm:
         from multiform.run.sweep import write_scripts
 
-        files = write_scripts(sweep, Path(options.slurm), options.imports or ())
+        files = write_scripts(stated, Path(options.slurm), options.imports or ())
         print(f"wrote {', '.join(map(str, files))}; submit them with {files[-1]}")
-        return 0
-    runs, problems = _run(sweep, options)
+        return
+    runs, problems = _run(stated, options)
     board = leaderboard(runs)
-    if options.json:
-        print(json.dumps(board))
-    elif board["models"]:
-        print(_table(board))
+    print_result(options, board, _lines(board) if board["models"] else ())
     if problems:
         titles = ", ".join(title for title, _ in problems)
         code = max(problem.exit_code for _, problem in problems)
         kind = UsageError if code == 2 else IncompleteRunError
         raise kind(f"{len(problems)} of the runs failed ({titles})", hint="see the messages above, and run it again")
-    return 0
 
 
 def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results], list[tuple[str, MultiformError]]]:
@@ -103,8 +112,8 @@ def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results],
     return results, problems
 
 
-def _table(board: dict[str, Any]) -> str:
-    """The leaderboard as text: a row for each form, a column for each model; the best of a row has a star."""
+def _lines(board: dict[str, Any]) -> Iterator[str]:
+    """The leaderboard: a row for each form, a column for each model; the best of a row has a star."""
     rows = [["form", "metric", "n", *map(one_line, board["models"])]]
     for column, form in enumerate(board["forms"]):
         cells = [row[column] for row in board["cells"]]
@@ -120,35 +129,10 @@ def _table(board: dict[str, Any]) -> str:
         rows.append(
             [one_line(form), known[0]["metric"], " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1])))), *shown]
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    clear = [entry for entry in board["reversals"] if entry["clear"]]
-    lines += [
-        f"{entry['ahead']} is ahead of {entry['behind']} under {entry['form']}, and behind under {entry['other']}"
-        for entry in clear
-    ]
-    lines += [] if board["summary"] is None else [board["summary"]]
-    return "\n".join(lines)
-
-
-COMMAND = Command(
-    help="run models × tasks × formats × shots from one file, with one leaderboard",
-    description="Run models × tasks × formats × shots from one YAML file, with one leaderboard at the end.",
-    examples="""\
-example of a file:
-  output_path: results/sweep
-  models:
-    - model_args: {pretrained: path/to/base}
-    - model_args: {pretrained: path/to/tuned}
-      apply_chat_template: true
-  tasks: [arc_easy, hellaswag]
-  formats: [mcqa, cloze]
-  num_fewshot: [0, 5]
-  limit: 200
-
-All other keys are arguments of multiform.evaluate, for all models or for one. Started again, a sweep goes on where it
-stopped: stored responses are not requested again.
-""",
-    add_arguments=_add_arguments,
-    execute=_execute,
-)
+    yield from align(rows)
+    for entry in board["reversals"]:
+        if entry["clear"]:
+            ahead = f"{entry['ahead']} is ahead of {entry['behind']} under {entry['form']}"
+            yield f"{ahead}, and behind under {entry['other']}"
+    if board["summary"] is not None:
+        yield board["summary"]

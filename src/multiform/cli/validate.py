@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import Command
+from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import MultiformError, UsageError
 from multiform.run.values import SOURCES, count
 
@@ -20,19 +21,26 @@ if TYPE_CHECKING:
 logger = logging.getLogger("multiform")
 
 
-def _add_validate(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `validate`."""
-    parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
-    parser.add_argument("--tasks", "-t", nargs="+", metavar="T[@F]", default=[], help="the same, as lm-eval has it")
-    flags.add_flag(parser, "limit", default=100, help="documents to render (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_flags(parser, "prompts", SOURCES)
-    flags.add_code(parser)
+_NAMES = flag("names", "tasks, as for run --tasks", nargs="*", metavar="T[@F]")
 
 
-def _validate(options: argparse.Namespace) -> int:
+@command(
+    "check tasks: configuration, data, and prompts of real documents",
+    _NAMES,
+    flag("--tasks -t", "the same, as lm-eval has it", nargs="+", metavar="T[@F]", default=[]),
+    flags.option("limit", default=100, help="documents to render (default: %(default)s)"),
+    JSON,
+    flags.option_groups("prompts", SOURCES),
+    flags.no_code,
+    examples="""\
+examples:
+  multiform validate my_task.yaml
+  multiform validate my_task@all --include_path my_tasks --dataset_mirror data
+  multiform validate my_task.yaml --limit 1000
+""",
+)
+def validate(options: argparse.Namespace) -> int:
     """Check every form and print all errors; the exit code is 2 if there are any."""
-    from multiform.results.export import plain_json
     from multiform.tasks import TaskManager
 
     names = _names([*options.names, *options.tasks], "validate")
@@ -40,11 +48,11 @@ def _validate(options: argparse.Namespace) -> int:
     manager = TaskManager(run.include_path, design=run.design, dataset_mirror=run.dataset_mirror)
     logged: set[Finding] = set()
     checked = [row for name in names for row in _check(name, manager, run, options.limit, logged)]
-    if options.json:
-        print(plain_json(checked))
-    else:
-        for row in checked:
-            print(f"error: {row['error']}" if row["error"] else f"ok: {row['form']}: {row['docs']} documents rendered")
+    lines = (
+        f"error: {row['error']}" if row["error"] else f"ok: {row['form']}: {row['docs']} documents rendered"
+        for row in checked
+    )
+    print_result(options, checked, lines)
     return 2 if any(row["error"] for row in checked) else 0
 
 
@@ -128,45 +136,32 @@ def _row(
     return {"form": form, "docs": docs, "error": shown, "warnings": [str(note) for note in notes]}
 
 
-VALIDATE = Command(
-    help="check tasks: configuration, data, and prompts of real documents",
-    description="Check tasks: their configuration, their data, and the prompts of real documents.",
+@command(
+    "find what would spoil the scores of a task, before a model is run: spaces, labels, leaked answers and more",
+    _NAMES,
+    flag("--tokenizer", "check tokens as well: a folder, a name on the hub, or bundled", metavar="PATH"),
+    flag("--max_length", "how many tokens the model reads (default: what the tokenizer says)", count(1)),
+    flags.option("limit", help="documents to look at (default: all)"),
+    flag("--explain", "what a code means and what to do about it; all for all", metavar="CODE"),
+    JSON,
+    flags.option_groups("prompts", SOURCES),
+    flags.no_code,
     examples="""\
 examples:
-  multiform validate my_task.yaml
-  multiform validate my_task@all --include_path my_tasks --dataset_mirror data
-  multiform validate my_task.yaml --limit 1000
+  multiform lint my_task.yaml@all
+  multiform lint my_task.yaml@mcqa --num_fewshot 3 --tokenizer path/to/model
+  multiform lint my_task.yaml --tokenizer path/to/model --apply_chat_template --max_length 2048
+  multiform lint --explain trailing_space
+
+exit codes: 0 nothing found; 1 something found; 2 a task could not be checked
 """,
-    add_arguments=_add_validate,
-    execute=_validate,
 )
-
-
-def _add_lint(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `lint`."""
-    parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
-    parser.add_argument(
-        "--tokenizer", metavar="PATH", help="check tokens as well: a folder, a name on the hub, or bundled"
-    )
-    parser.add_argument(
-        "--max_length",
-        metavar="N",
-        type=count(1).reader("--max_length"),
-        help="how many tokens the model reads (default: what the tokenizer says)",
-    )
-    flags.add_flag(parser, "limit", help="documents to look at (default: all)")
-    parser.add_argument("--explain", metavar="CODE", help="what a code means and what to do about it; all for all")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    flags.add_flags(parser, "prompts", SOURCES)
-    flags.add_code(parser)
-
-
-def _lint(options: argparse.Namespace) -> int:
-    """Print every finding; the exit code is 1 if there are any, and 2 where a task cannot be checked."""
+def lint(options: argparse.Namespace) -> int:
+    """Print every finding; the exit code is 1 if there are any, and 2 if a task cannot be checked."""
     from multiform.lint import Tokenizer
 
     if options.explain is not None:
-        return _explain(options.explain, as_json=options.json)
+        return _explain(options)
     names = _names(options.names, "lint")
     if options.max_length is not None and options.tokenizer is None:
         raise UsageError("nothing is tokenized", where="--max_length", hint="add --tokenizer PATH")
@@ -174,14 +169,25 @@ def _lint(options: argparse.Namespace) -> int:
     linted: list[FormFindings] = []
     errors: list[str] = []
     for name in names:
-        forms, failed = _lint_forms(name, options, tokenizer)
-        linted += forms
+        findings_of_name, failed = _lint_forms(name, options, tokenizer)
+        linted += findings_of_name
         errors += failed
     findings = _distinct([finding for form in linted for finding in form.findings])
-    if options.json:
-        _print_json(linted, findings, errors)
-    else:
-        _print(linted, findings, errors)
+    silenced = _distinct([finding for form in linted for finding in form.silenced])
+    described = {
+        "forms": [{"form": form.form, "docs": form.docs} for form in linted],
+        "findings": [finding.to_dict() for finding in findings],
+        "silenced": [finding.to_dict() for finding in silenced],
+        "errors": errors,
+    }
+    lines = [*(f"error: {error}" for error in errors), *map(str, findings)]
+    if linted:
+        more = f" and {len(linted) - 4} more" if len(linted) > 4 else ""
+        number = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "nothing found"
+        number += f", {len(silenced)} silenced" if silenced else ""
+        forms = ", ".join(form.form for form in linted[:4])
+        lines.append(f"{forms}{more}: {number}; {sum(form.docs for form in linted)} documents")
+    print_result(options, described, lines)
     return 2 if errors else 1 if any(finding.level == "warning" for finding in findings) else 0
 
 
@@ -215,58 +221,10 @@ def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     return list(dict.fromkeys(findings))
 
 
-def _print(linted: Sequence[FormFindings], findings: Sequence[Finding], errors: Sequence[str]) -> None:
-    for error in errors:
-        print(f"error: {error}")
-    for finding in findings:
-        print(finding)
-    silenced = _distinct([finding for form in linted for finding in form.silenced])
-    forms = ", ".join(form.form for form in linted[:4]) + (f" and {len(linted) - 4} more" if len(linted) > 4 else "")
-    if linted:
-        silent = f", {len(silenced)} silenced" if silenced else ""
-        number = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "nothing found"
-        print(f"{forms}: {number}{silent}; {sum(form.docs for form in linted)} documents")
-
-
-def _print_json(linted: Sequence[FormFindings], findings: Sequence[Finding], errors: Sequence[str]) -> None:
-    from multiform.results.export import plain_json
-
-    silenced = _distinct([finding for form in linted for finding in form.silenced])
-    report = {
-        "forms": [{"form": form.form, "docs": form.docs} for form in linted],
-        "findings": [finding.to_dict() for finding in findings],
-        "silenced": [finding.to_dict() for finding in silenced],
-        "errors": list(errors),
-    }
-    print(plain_json(report))
-
-
-def _explain(code: str, *, as_json: bool) -> int:
-    from dataclasses import asdict
-
+def _explain(options: argparse.Namespace) -> int:
     from multiform.lint import CODES, explanation
-    from multiform.results.export import plain_json
 
-    texts = dict(CODES) if code == "all" else {code: explanation(code)}
-    if as_json:
-        print(plain_json({name: asdict(text) for name, text in texts.items()}))
-    else:
-        print("\n\n".join(f"{name}: {text}" for name, text in texts.items()))
+    texts = dict(CODES) if options.explain == "all" else {options.explain: explanation(options.explain)}
+    lines = ["\n\n".join(f"{name}: {text}" for name, text in texts.items())]
+    print_result(options, {name: asdict(text) for name, text in texts.items()}, lines)
     return 0
-
-
-LINT = Command(
-    help="find what would spoil the scores of a task: spaces, labels, few-shot examples, leaked answers",
-    description="Find what would spoil the scores of a task, before a model is run.",
-    examples="""\
-examples:
-  multiform lint my_task.yaml@all
-  multiform lint my_task.yaml@mcqa --num_fewshot 3 --tokenizer path/to/model
-  multiform lint my_task.yaml --tokenizer path/to/model --apply_chat_template --max_length 2048
-  multiform lint --explain trailing_space
-
-exit codes: 0 nothing found; 1 something found; 2 a task could not be checked
-""",
-    add_arguments=_add_lint,
-    execute=_lint,
-)

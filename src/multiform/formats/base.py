@@ -29,9 +29,22 @@ _OUTPUT_TYPES: dict[str, OutputType] = {
     "gold": "loglikelihood",
     "generation": "generate_until",
 }
+#: Fields that have another value where choices have no labels: their default and that value.
+Replacements = Mapping[str, tuple[Any, Any]]
+
 _TEXTS = ("question_prefix", "question_suffix", "choices_prefix", "choice_format", "choice_delimiter",
           "section_separator", "target_delimiter", "fewshot_delimiter")  # fmt: skip
 _OPTIONAL_TEXTS = ("instruction", "answer_instruction", "answer_prompt", "gen_prefix")
+#: What the value of a field must be, and the same in words.
+_TYPES: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(_TEXTS, (str, "a string")),
+    **dict.fromkeys(_OPTIONAL_TEXTS, (str | None, "a string or null")),
+    "variations": (Mapping | None, "a mapping of axes"),
+    "show_choices": (bool | None, "true, false or null"),
+    "scorer": (str | Mapping | None, "a scorer's name or a mapping"),
+    "generation_kwargs": (Mapping | None, "a mapping"),
+}
+_PLACES = ("examples", "start", "question")
 
 
 def _is_complete(cls: type[FormatConfig]) -> bool:
@@ -133,17 +146,14 @@ class FormatConfig:
             formats.register(name)(cls)
 
     def __post_init__(self) -> None:
-        for name in _TEXTS:
-            self._check(isinstance(getattr(self, name), str), name, "a string")
-        for name in _OPTIONAL_TEXTS:
-            self._check(isinstance(getattr(self, name), str | None), name, "a string or null")
+        replacements = self._unlabelled() if self.choice_labels is None else {}
+        for name, (default, value) in replacements.items():
+            if getattr(self, name) == default:
+                object.__setattr__(self, name, value)
+        for name, (types, expected) in _TYPES.items():
+            self._check(isinstance(getattr(self, name), types), name, expected)
         self._check(self.scored in get_args(Scored), "scored", f"one of {', '.join(get_args(Scored))}")
-        places = ("examples", "start", "question")
-        self._check(self.instruction_at in places, "instruction_at", f"one of {', '.join(places)}")
-        self._check(isinstance(self.variations, Mapping | None), "variations", "a mapping of axes")
-        self._check(isinstance(self.show_choices, bool | None), "show_choices", "true, false or null")
-        self._check(isinstance(self.scorer, str | Mapping | None), "scorer", "a scorer's name or a mapping")
-        self._check(isinstance(self.generation_kwargs, Mapping | None), "generation_kwargs", "a mapping")
+        self._check(self.instruction_at in _PLACES, "instruction_at", f"one of {', '.join(_PLACES)}")
         self._check(self.answer_as in ("label", "text", None), "answer_as", "label, text or null")
         for name in _OPTIONAL_TEXTS:
             self._check_template(name)
@@ -155,6 +165,10 @@ class FormatConfig:
             self._check(isinstance(metrics, list | tuple), "metric_list", "a list of metrics")
             named = [{"metric": m} if isinstance(m, str) else m for m in metrics]
             object.__setattr__(self, "metric_list", tuple(named))
+
+    def _unlabelled(self) -> Replacements:
+        """The fields that have another value where choices have no labels."""
+        return {}
 
     def _check_template(self, name: str) -> None:
         text = getattr(self, name)

@@ -13,8 +13,15 @@ from multiform.formats.compile import CompiledFormat
 from multiform.formats.infer.document import problem
 from multiform.formats.variation import move_gold
 from multiform.forms.spec import FieldSet
-from multiform.labels import digit_answers, digit_base, gold_index, label_list, whole_number
-from multiform.prompts.filters import choice_list, parse_literal_list
+from multiform.labels import (
+    choice_list,
+    digit_answers,
+    digit_base,
+    gold_index,
+    label_list,
+    parse_literal_list,
+    whole_number,
+)
 from multiform.prompts.template import has_markup
 from multiform.tasks import TaskConfig
 
@@ -152,7 +159,8 @@ class FieldReader:
             raise self._bad_choices("the list of choices is empty")
         for choice in value:
             if not isinstance(choice, str | int | float):
-                raise self._bad_choices(f"a choice is {shorten(choice)}, not text or a number")
+                hint = None if choice is not None else "leave out what is null: {{choices|reject('none')|list}}"
+                raise self._bad_choices(f"a choice is {shorten(choice)}, not text or a number", hint)
         return [choice if isinstance(choice, str) else str(choice) for choice in value]
 
     def check_recovered(self, question: Callable[[], Any], choices: list[str]) -> None:
@@ -175,8 +183,8 @@ class FieldReader:
         hint = "drop the document in process_docs, or name another column"
         return DataError("the question is null", where=self.config.where("doc_to_text"), hint=hint)
 
-    def _bad_choices(self, what: str) -> DataError:
-        hint = "name the column that holds the list, e.g. doc_to_choice: choices"
+    def _bad_choices(self, what: str, hint: str | None = None) -> DataError:
+        hint = hint or "name the column that holds the list, e.g. doc_to_choice: choices"
         return DataError(what, where=self.config.where("doc_to_choice"), hint=hint)
 
     def locate_error(self, error: MultiformError, doc: Doc, key: str) -> MultiformError:

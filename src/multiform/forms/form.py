@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, MultiformError, UsageError, locating, nearest, running
 from multiform.fields import Doc
-from multiform.forms.aggregator import FormAggregator
 from multiform.forms.conversations import ConversationKind
 from multiform.forms.output_kinds import OUTPUT_KINDS, OutputKind
 from multiform.forms.renderer import Renderer
@@ -69,7 +68,8 @@ class Form(FormSpec):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run; no file is read."""
-        check_fewshot(self)
+        if self.num_fewshot or self.fewshot.sampler != "default":
+            check_fewshot(self)
         self._check_choice_order()
         _ = self.renderer, self.scorer
 
@@ -286,7 +286,7 @@ class Form(FormSpec):
     ) -> list[Instance]:
         """The requests of documents, from the request cache in `cache_folder` if it has them."""
         cache = None
-        if cache_folder is not None and not self.renderer.media.kinds:  # images and sounds are not for a file of text
+        if cache_folder is not None and not self.has_media:  # images and sounds are not for a file of text
             shots = self.fewshot_docs() if self.num_fewshot else []
             code = [type(self.renderer.examples.sampler)] if self.num_fewshot else []
             classes = code if self.task is None else [type(self.task), *code]
@@ -308,13 +308,8 @@ class Form(FormSpec):
 
     @cached_property
     def scorer(self) -> FormScorer:
-        """Scores samples."""
-        return FormScorer(self, self._kind, self.aggregator)
-
-    @cached_property
-    def aggregator(self) -> FormAggregator:
-        """Aggregates the values of samples."""
-        return FormAggregator(self)
+        """Scores samples, and aggregates their values."""
+        return FormScorer(self, self._kind)
 
     def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
         """Filter and score a sample, once for each scorer that does not wait for all of them."""
@@ -326,7 +321,7 @@ class Form(FormSpec):
     ) -> dict[str, Estimate]:
         """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
         estimates: dict[str, Estimate]
-        estimates = self.hooks.get("estimates", self.aggregator.estimates)(list(scored), bootstrap_iters)
+        estimates = self.hooks.get("estimates", self.scorer.estimates)(list(scored), bootstrap_iters)
         return estimates
 
     @property
@@ -335,4 +330,4 @@ class Form(FormSpec):
         if "higher_is_better" in self.hooks:
             directions: dict[str, bool] = self.hooks["higher_is_better"]()
             return directions
-        return self.aggregator.directions
+        return self.scorer.directions

@@ -16,6 +16,7 @@ from multiform.forms.spec import FormSpec
 from multiform.labels import gold_index, label_list
 from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions
 from multiform.requests import (
+    STOP_AT_LABEL,
     Completion,
     GenerationRequest,
     LLOutput,
@@ -305,19 +306,22 @@ class GenerationKind(OutputKind):
 
     def answer_key(self, fields: DocFields) -> dict[str, Any]:
         format = self.form.format
-        texts: tuple[str, ...] = ()
-        labels: tuple[str, ...] = ()
-        if format is not None and format.shows_choices and fields.shown_choices is not None:
-            texts = tuple(fields.shown_choices)
-            labels = tuple(label_list(len(texts), format.choice_labels)) if format.choice_labels else ()
+        is_shown = format is not None and format.shows_choices and fields.shown_choices is not None
         return {
             "target": fields.target,
             "references": self._references(fields),
-            "texts": texts,
-            "labels": labels,
+            "texts": tuple(fields.shown_choices or ()) if is_shown else (),
+            "labels": tuple(self._labels(fields)),
             "gen_prefix": fields.gen_prefix,
             "permutation": fields.permutation,
         }
+
+    def _labels(self, fields: DocFields) -> list[str]:
+        """The labels with which the format shows the choices."""
+        format = self.form.format
+        if format is None or not format.shows_choices or fields.shown_choices is None or not format.choice_labels:
+            return []
+        return label_list(len(fields.shown_choices), format.choice_labels)
 
     def _references(self, fields: DocFields) -> tuple[str, ...]:
         """The completions that count as right; where nothing is compared with them, those that there are."""
@@ -338,8 +342,11 @@ class GenerationKind(OutputKind):
 
     def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
-        repeats = range(self.form.config.repeats)
-        return [GenerationRequest.of(context, self.form.generation_kwargs, n) for n in repeats]
+        kwargs = self.form.generation_kwargs
+        labels = self._labels(fields) if self.form.stops_at_answer and fields.gen_prefix else []
+        if labels:
+            kwargs = {**kwargs, STOP_AT_LABEL: labels}
+        return [GenerationRequest.of(context, kwargs, n) for n in range(self.form.config.repeats)]
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         completions = [output.text for output in outputs if isinstance(output, Completion)]

@@ -155,16 +155,32 @@ class Renderer:
             name: self.hooks[f"fewshot_{name}"] for name in _FIELDS if f"fewshot_{name}" in self.hooks
         }
         self.reader = FieldReader(form.config, eval_docs)
-        self.media = MediaReader(form.config, self.reader, mirror=mirror, overrides=self.hooks)
-        self.examples = FewshotExamples(
-            form, pool=fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).answer
-        )
+        self._mirror = mirror
+        self._fewshot_docs = fewshot_docs
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.problems: list[DataError] = []
         self._eval_docs = eval_docs
-        self.hook_prompts = HookPrompts(form, self.media)
+        if form.has_media:
+            _ = self.media  # which refuses a task that has no prompts for them
         self._delimiters = Delimiters(form.config.target_delimiter, form.config.fewshot_delimiter)
         self._options = self._prompt_options(None)
+
+    @cached_property
+    def media(self) -> MediaReader:
+        """Reads the images and audio clips of documents."""
+        return MediaReader(self.form.config, self.reader, mirror=self._mirror, overrides=self.hooks)
+
+    @cached_property
+    def examples(self) -> FewshotExamples:
+        """Draws and renders few-shot examples."""
+        return FewshotExamples(
+            self.form, pool=self._fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).answer
+        )
+
+    @cached_property
+    def hook_prompts(self) -> HookPrompts:
+        """The prompts as the form's hooks have them."""
+        return HookPrompts(self.form, self.media)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered. Errors name the document."""
@@ -198,7 +214,7 @@ class Renderer:
             [question] = self.kind.inputs(fields)
             return self.kind.conversation(fields, [Turn("user", question), *read_turns(fields, self.reader)])
         [turns] = self.turns(fields, self.form.num_fewshot, self.form.settings.system_instruction, "")
-        self.media.check_turns(turns)
+        self._check_marks(turns)
         *opening, first = turns
         return self.kind.conversation(fields, [first, *read_turns(fields, self.reader)], opening)
 
@@ -269,7 +285,7 @@ class Renderer:
             return Prompt("")
         prompts = []
         for turns in self.turns(fields, num_fewshot, options.system_instruction, gen_prefix):
-            self.media.check_turns(turns)
+            self._check_marks(turns)
             prompts.append(render_turns(turns, options))
         return prompts if fields.several_inputs else prompts[0]
 
@@ -280,12 +296,20 @@ class Renderer:
         doc, delimiters = fields.doc, self._delimiters
         description = self.reader.text(self.form.config.description, doc, "description")
         opening = system_turns(system_instruction, description, delimiters)
-        shots = self.examples.messages(doc, num_fewshot)
+        shots = self.examples.messages(doc, num_fewshot) if num_fewshot else []
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
         opening += prepend_instruction(instruction, shots)
         questions = [question.removeprefix(instruction) for question in self.kind.inputs(fields)]
-        placed = [self.media.place(Prompt(question), doc) for question in questions]
+        placed = [self._place(question, doc) for question in questions]
         return [opening + query_turns(question, gen_prefix, delimiters) for question in placed]
+
+    def _place(self, question: str, doc: Doc) -> Prompt:
+        """The question with the images and audio clips of its document."""
+        return self.media.place(Prompt(question), doc) if self.form.has_media else Prompt(question)
+
+    def _check_marks(self, turns: Sequence[Turn]) -> None:
+        if self.form.has_media:
+            self.media.check_turns(turns)
 
     def _shot(self, doc: Doc) -> list[Turn]:
         """A few-shot example: a document with its answer."""
@@ -293,7 +317,7 @@ class Renderer:
         delimiters = Delimiters(config.target_delimiter or "", config.fewshot_delimiter or "")
         question, answer = self.kind.solved_example(fields)
         answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
-        return shot_turns(self.media.place(Prompt(question), doc), answer, fields.gen_prefix, delimiters)
+        return shot_turns(self._place(question, doc), answer, fields.gen_prefix, delimiters)
 
     def _shot_answer(self, fields: DocFields, answer: str) -> str:
         """The answer of an example as its format asks for it, after its rationale if both have one."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, MultiformError, nearest, reason
+from multiform.scoring.aggregations import CORPUS
 from multiform.scoring.filters import Pipeline, build_pipeline
 from multiform.scoring.metrics import Metric, build_metric, metrics
 from multiform.scoring.metrics.base import pair
-from multiform.scoring.metrics.text import CORPUS
 from multiform.scoring.scorers import Scorer, scorers
 from multiform.tasks import TaskConfig
 

@@ -57,7 +57,6 @@ REFUSED = {
     "doc_to_prefix": "give gen_prefix, or override fewshot_context",
     "apply_filters": "give filter_list with a filter of your own, or override process_results",
     "process_instances": "override process_results",
-    "responses": "override process_results",
     "aggregate": "override aggregation, which gives a function for each metric",
     **dict.fromkeys(("get_config", "set_config", "dump_config", "override_metric"), _SETTING),
     "name": "set task in the configuration",
@@ -80,6 +79,8 @@ class RunSettings:
     fewshot_as_multiturn: bool | None = None
     #: Generation arguments over those of tasks and formats.
     gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether completions end as soon as the label that is read from them is certain.
+    stop_at_answer: bool = False
     #: Noise in the questions, as a task's `perturbation` says it.
     perturbation: Mapping[str, Any] | None = None
     #: Whether descriptions keep what they say of choices, under formats that show none.
@@ -223,6 +224,22 @@ class FormSpec:
     def scoring(self) -> Scoring:
         """The scorers of the form, and what the task names that does not fit it."""
         return build_scoring(self.config, own_results=self.scores_itself, metric=self.settings.metric)
+
+    @property
+    def has_media(self) -> bool:
+        """Whether its prompts have images or audio clips."""
+        fields = ("doc_to_image", "doc_to_audio")
+        return any(getattr(self.config, field) is not None or field in self.hooks for field in fields)
+
+    @property
+    def stops_at_answer(self) -> bool:
+        """Whether completions end at the label with which they begin: nothing after it would change the scores."""
+        if not self.settings.stop_at_answer or self.output_type != "generate_until" or not self.compares:
+            return False
+        primed = self.format is not None and self.format.choice_labels is not None and bool(self.config.gen_prefix)
+        return primed and all(
+            scorer.reads_leading_label and not scorer.pipeline.steps for scorer in self.scoring.scorers
+        )
 
     @property
     def bypassed(self) -> bool:

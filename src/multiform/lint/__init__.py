@@ -6,8 +6,7 @@ prompts    rendered documents, as these need them: spaces, shots, answers, token
 forms      all checks of one form, and of the settings of a run
 """
 
-from multiform.lint.answers import ReferenceChecks, reference_findings
-from multiform.lint.documents import DocumentFields, document_findings
+from multiform.lint.answers import reference_findings
 from multiform.lint.findings import CODES, Finding, drop_silenced, explanation, summary
 from multiform.lint.forms import (
     FormFindings,
@@ -22,14 +21,11 @@ from multiform.lint.tokens import Tokenizer
 
 __all__ = [
     "CODES",
-    "DocumentFields",
     "Finding",
     "FormFindings",
-    "ReferenceChecks",
     "TasksLint",
     "Tokenizer",
     "corpus_findings",
-    "document_findings",
     "drop_silenced",
     "explanation",
     "language_findings",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.lint.findings import Finding
-from multiform.prompts.filters import choice_list
+from multiform.labels import choice_list
+from multiform.lint.findings import Finding, Level
 from multiform.prompts.template import compile_template, has_markup
 
 
@@ -37,23 +37,21 @@ class DocumentFields:
     #: Whether every document must have an answer.
     needs_answer: bool = True
 
-
-def document_findings(fields: DocumentFields, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
-    """The findings about documents, which come with their index.
-
-    >>> fields = DocumentFields(task="t", question="q", choices="c", answer="a")
-    >>> docs = [{"q": "Why?", "c": ["x", "x"], "a": 0}, {"q": "How?", "c": ["x", "y"], "a": "1"}]
-    >>> [(finding.code, finding.example) for finding in document_findings(fields, enumerate(docs))]
-    [('mixed_answers', "a: 0 in doc 0, '1' in doc 1"), ('duplicate_choices', "doc 0: 'x' in ['x', 'x']")]
-    """
-    checks = DocumentChecks(fields)
-    for doc_id, doc in docs:
-        checks.see(doc_id, doc)
-    return checks.findings()
+    def finding(self, code: str, what: str, hint: str, example: str, key: str | None, **details: Any) -> Finding:
+        """A finding about the documents, at a key of the task's file."""
+        place = self.where(*filter(None, [key]))
+        return Finding(code=code, task=self.task, where=place, what=what, hint=hint, example=example, **details)
 
 
 class DocumentChecks:
-    """The checks of documents that come one by one."""
+    """The checks of documents, which come one by one.
+
+    >>> checks = DocumentChecks(DocumentFields(task="t", question="q", choices="c", answer="a"))
+    >>> checks.see(0, {"q": "Why?", "c": ["x", "x"], "a": 0})
+    >>> checks.see(1, {"q": "How?", "c": ["x", "y"], "a": "1"})
+    >>> [(finding.code, finding.example) for finding in checks.findings()]
+    [('mixed_answers', "a: 0 in doc 0, '1' in doc 1"), ('duplicate_choices', "doc 0: 'x' in ['x', 'x']")]
+    """
 
     def __init__(self, fields: DocumentFields) -> None:
         self.fields = fields
@@ -100,17 +98,41 @@ class _MixedAnswers:
         for name, kinds in self.kinds.items():
             if len(kinds) > 1:
                 shown = ", ".join(f"{shorten(value, 30)} in doc {doc_id}" for doc_id, value in kinds.values())
-                yield Finding(
-                    code="mixed_answers",
-                    task=fields.task,
-                    where=fields.where("doc_to_target"),
-                    what=f"the answers in column '{name}' are of mixed kinds: {' and '.join(kinds)}",
-                    example=f"{name}: {shown}",
-                    hint="write all of them in one way: a number counts choices from 0, text of digits from 1",
-                )
+                what = f"the answers in column '{name}' are of mixed kinds: {' and '.join(kinds)}"
+                hint = "write all of them in one way: a number counts choices from 0, text of digits from 1"
+                yield fields.finding("mixed_answers", what, hint, f"{name}: {shown}", "doc_to_target")
 
 
 _KINDS: dict[type, str] = {bool: "true or false", int: "numbers", float: "numbers", str: "text"}
+
+
+class _LabelNames:
+    """A column that spells out the labels, in which they have another order than among the choices of all documents."""
+
+    def __init__(self, choices: Sequence[str], answer: str) -> None:
+        self.choices = [choice.strip().lower() for choice in choices]
+        self.answer = answer
+        #: For each column of such texts, the label that each answer has there; None where it has several.
+        self.labels: dict[str, dict[int, str | None]] = {}
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        answer = doc.get(self.answer)
+        if not isinstance(answer, int) or not 0 <= answer < len(self.choices):
+            return
+        for name, value in doc.items():
+            if isinstance(value, str) and value.strip().lower() in self.choices:
+                label = value.strip().lower()
+                known = self.labels.setdefault(name, {}).setdefault(answer, label)
+                self.labels[name][answer] = label if known == label else None
+
+    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
+        for name, labels in self.labels.items():
+            wrong = [answer for answer, label in labels.items() if label != self.choices[answer]]
+            if wrong and None not in labels.values() and len({*labels.values()}) == len(labels) > 1:
+                what = f"column '{name}' has the labels in another order than doc_to_choice"
+                shown = f"{self.answer} {wrong[0]} is {labels[wrong[0]]!r} there, and {self.choices[wrong[0]]!r} here"
+                order = [str(labels.get(answer, "?")) for answer in range(len(self.choices))]
+                yield fields.finding("label_order", what, f"write doc_to_choice: {order}", shown, "doc_to_choice")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,6 +148,7 @@ class _DocumentCheck:
     problem: Callable[[int, Doc], str | None]
     #: Whether only a problem of most documents counts.
     of_most: bool = False
+    level: Level = "warning"
 
     total: int = 0
     count: int = 0
@@ -140,22 +163,33 @@ class _DocumentCheck:
 
     def findings(self, fields: DocumentFields) -> Iterator[Finding]:
         if self.count * 2 > self.total if self.of_most else self.count:
-            yield Finding(
-                code=self.code,
-                task=fields.task,
-                where=fields.where(*filter(None, [self.key])),
-                what=f"{self.what}: {self.count}",
-                example=self.example,
-                hint=self.hint,
-                docs=self.count,
-            )
+            details: dict[str, Any] = {"docs": self.count, "level": self.level}
+            yield fields.finding(self.code, f"{self.what}: {self.count}", self.hint, self.example, self.key, **details)
 
 
-def _checks(fields: DocumentFields) -> Iterator[_MixedAnswers | _DocumentCheck]:
+def _checks(fields: DocumentFields) -> Iterator[_MixedAnswers | _LabelNames | _DocumentCheck]:
     """The checks that apply to a task with these fields."""
     question, choices, answer = columns(fields.question), columns(fields.choices), columns(fields.answer)
     if answer and fields.choices is not None:
         yield _MixedAnswers(sorted(answer))
+        yield _DocumentCheck(
+            code="several_right",
+            what="documents with several right choices",
+            hint="any of them counts as right; write {{answer[0]}} if only the first should",
+            key="doc_to_target",
+            problem=_several_right(sorted(answer)),
+            level="info",
+        )
+    if isinstance(fields.choices, list) and _are_texts(fields.choices) and fields.answer in (answer or ()):
+        yield _LabelNames(fields.choices, str(fields.answer))
+    yield _DocumentCheck(
+        code="marked_subset",
+        what="documents that a column marks as part of a smaller set",
+        hint='keep these alone for its score, as in drop_docs: "{{not mini}}"',
+        key="test_split",
+        problem=_marked_subset,
+        level="info",
+    )
     if choices:
         yield _DocumentCheck(
             code="duplicate_choices",
@@ -222,6 +256,8 @@ _Problem: TypeAlias = Callable[[int, Doc], str | None]
 
 #: What datasets write where a text is missing: PAWS-X has "NS" for sentences that could not be translated.
 _PLACEHOLDERS = frozenset({"ns", "n/a", "null", "nan", "none", "todo", "tbd"})
+#: Columns by which datasets mark the rows of a smaller edition.
+_SUBSETS = ("mini", "is_mini", "lite", "is_lite", "in_mini", "hard_subset")
 
 
 def _read_choices(field: Field, doc: Doc) -> list[Any]:
@@ -275,6 +311,23 @@ def _missing_answer(names: Sequence[str]) -> _Problem:
         return f"doc {doc_id}: {shorten(dict(zip(names, values, strict=False)), 40)}"
 
     return problem
+
+
+def _several_right(names: Sequence[str]) -> _Problem:
+    def problem(doc_id: int, doc: Doc) -> str | None:
+        name = next((name for name in names if isinstance(doc.get(name), list) and len(doc[name]) > 1), None)
+        return None if name is None else f"doc {doc_id}: {name} is {shorten(doc[name], 40)}"
+
+    return problem
+
+
+def _marked_subset(doc_id: int, doc: Doc) -> str | None:
+    name = next((name for name in _SUBSETS if doc.get(name) in (1, True)), None)
+    return None if name is None else f"doc {doc_id}: {name} is {doc[name]}"
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _bad_text(names: Sequence[str], is_bad: Callable[[str], bool]) -> _Problem:

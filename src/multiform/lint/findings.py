@@ -113,6 +113,16 @@ CODES: dict[str, Explanation] = {
         "A number counts choices from 0, text of digits from 1: some of the answers are wrong.",
         "Write all of them in one way.",
     ),
+    "label_order": Explanation(
+        "A column spells out the labels, and its numbers mean other ones than doc_to_choice lists them.",
+        "Right answers count as wrong, and the score looks like that of a bad model.",
+        "List the choices of doc_to_choice in the order of the dataset's numbers.",
+    ),
+    "several_right": Explanation(
+        "Documents have several right choices.",
+        "Each of them counts as right, so chance is above one in the number of choices.",
+        'Say which one counts, as in doc_to_target: "{{answer[0]}}", or silence this.',
+    ),
     "too_few_labels": Explanation(
         "A document has more choices than the format has labels.",
         "The document cannot be rendered.",
@@ -147,6 +157,11 @@ CODES: dict[str, Explanation] = {
         "Most documents have no answer: -1, null or an empty text.",
         "Test splits are often published without labels; nothing can be right there.",
         'Name another split, or leave the documents out: drop_docs: "{{label == -1}}".',
+    ),
+    "marked_subset": Explanation(
+        "A column such as 'mini' marks some documents as a smaller edition of the dataset.",
+        "Published scores may be those of the smaller edition alone.",
+        'Keep its documents: drop_docs: "{{not mini}}".',
     ),
     "filler_choices": Explanation(
         "Choices are null, empty or 'N/A': a document has fewer options than there are places for them.",

@@ -10,8 +10,9 @@ from multiform.errors import ConfigError, UsageError, shorten
 from multiform.fields import Doc
 from multiform.formats import FormatConfig
 from multiform.formats.localization import ENGLISH, NATIVE, LocalWords, local_words, localize, task_language
-from multiform.forms import Form
+from multiform.forms import Form, Sample
 from multiform.lint.answers import (
+    ReferenceChecks,
     answer_hits,
     choice_findings,
     description_findings,
@@ -19,7 +20,7 @@ from multiform.lint.answers import (
     reference_findings,
     stop_findings,
 )
-from multiform.lint.documents import DocumentChecks, DocumentFields, document_findings
+from multiform.lint.documents import DocumentChecks, DocumentFields
 from multiform.lint.findings import Finding, as_findings, drop_silenced, silenced_codes
 from multiform.lint.prompts import render
 from multiform.lint.shots import pool_hits, shot_findings
@@ -33,44 +34,47 @@ def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[
     given = list(forms)
     lint = TasksLint([form for form, _ in given])
     for form, docs in given:
-        for doc_id, doc in docs if lint.reads(form) else ():
-            lint.see(form, doc_id, doc)
+        for doc_id, doc in docs if form.name in lint.checks else ():
+            lint.checks[form.name].see(doc_id, doc)
     return lint.findings()
 
 
 class TasksLint:
-    """The findings about several forms, whose documents come one by one."""
+    """The findings about several forms, whose samples come one by one."""
 
     def __init__(self, forms: Sequence[Form]) -> None:
         self.forms = forms
         #: The checks of documents, for the first of the forms that read them in the same way.
-        self._checks: dict[str, DocumentChecks] = {}
+        self.checks: dict[str, DocumentChecks] = {}
+        #: The checks of choices that speak of others, for forms whose variation may move them.
+        self._references = {form.name: ReferenceChecks(form) for form in forms if form.config.axes}
         checked: set[str] = set()
         for form in forms:
             fields = _fields(form)
             alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
             if alike not in checked:
-                self._checks[form.name] = DocumentChecks(fields)
+                self.checks[form.name] = DocumentChecks(fields)
             checked.add(alike)
 
-    def reads(self, form: Form) -> bool:
-        """Whether documents of the form are checked."""
-        return form.name in self._checks
-
-    def see(self, form: Form, doc_id: int, doc: Doc) -> None:
-        """Check a document of a form."""
-        checks = self._checks.get(form.name)
-        if checks is not None:
-            checks.see(doc_id, doc)
+    def see(self, form: Form, sample: Sample) -> None:
+        """Check a sample of a form."""
+        if form.name in self.checks:
+            self.checks[form.name].see(sample.doc_id, sample.doc)
+        if form.name in self._references:
+            self._references[form.name].see(sample)
 
     def findings(self) -> list[Finding]:
-        """The findings about the forms and the documents so far."""
+        """The findings about the forms, and about their documents and samples so far."""
         findings: list[Finding] = []
         for form in self.forms:
-            issues = self._checks[form.name].findings() if self.reads(form) else []
-            issues += fewshot_findings(form)
-            issues += _revision_findings(form) if self.reads(form) else []
-            findings += drop_silenced(form, [*issues, *answer_base_findings(form)])
+            issues = fewshot_findings(form)
+            if form.name in self.checks:
+                issues = [*self.checks[form.name].findings(), *issues, *_revision_findings(form)]
+            issues += answer_base_findings(form)
+            if form.name in self._references:
+                issues += self._references[form.name].findings()
+            # The codes that a task silences are checked even if nothing was found.
+            findings += drop_silenced(form, issues) if issues or form.config.lint_ignore else []
         return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
 
 
@@ -87,7 +91,7 @@ def _fields(form: Form) -> DocumentFields:
         context=raw.context,
         turns=config.doc_to_turns,
         where=form.where,
-        has_media=bool(form.renderer.media.kinds),
+        has_media=form.has_media,
         needs_answer=form.output_type != "generate_until" or not form.compares or form.needs_references,
     )
 
@@ -203,12 +207,15 @@ def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
 
 def language_findings(form: Form) -> list[Finding]:
     """Whether English words of a format stand around questions, or beside its own words, in another language."""
-    native, format = task_language(form.metadata), form.format
+    format, stated = form.format, form.metadata.get("language")
     if format is None:
         return []
     if format.language not in (None, ENGLISH):
         return _instruction_language_findings(form, format, local_words(format.language))
-    if format.language is not None or native in (None, ENGLISH):
+    if format.language is not None or stated in (None, ENGLISH):
+        return []
+    native = task_language(form.metadata)
+    if native is None or native == ENGLISH:
         return []
     try:
         local = localize(format, local_words(native))
@@ -269,7 +276,10 @@ def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
     rows = list(docs)
     prompts = render(form, rows, template if chat else None)
     name, base = form.name, form.task_name
-    findings = [*document_findings(_fields(form), rows), *fewshot_findings(form), *_revision_findings(form)]
+    checks = DocumentChecks(_fields(form))
+    for doc_id, doc in rows:
+        checks.see(doc_id, doc)
+    findings = [*checks.findings(), *fewshot_findings(form), *_revision_findings(form)]
     findings += answer_base_findings(prompts.form)
     findings += as_findings(gold_hits(prompts), prompts.total, task=base, form=name)
     findings += choice_findings(prompts)

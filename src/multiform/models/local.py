@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError
+from multiform.labels import leading_label
 from multiform.models.arguments import GenerationOptions, generation_options
 from multiform.models.model import Counters, Model, Usage, no_chat_template
 from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, score_rolling, special_tokens, think_end
@@ -17,7 +18,15 @@ from multiform.models.torch.sampling import Generation, random_numbers, sampling
 from multiform.models.torch.tree import Tokens
 from multiform.prompts.chat import ChatTemplate
 from multiform.prompts.prompt import Messages
-from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response, RollingRequest
+from multiform.requests import (
+    STOP_AT_LABEL,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedTokenizerBase
@@ -191,7 +200,9 @@ class LocalModel(Model):
 
     def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
         """A request with its prompt, truncated at the left where that leaves no room for the completion."""
-        options = generation_options(request.gen_kwargs)
+        gen_kwargs = request.gen_kwargs
+        labels = gen_kwargs.pop(STOP_AT_LABEL, ())
+        options = generation_options(gen_kwargs)
         self._check_generation(request, options)
         if options.fills_context:  # a prompt that leaves too little room is truncated
             room = max(self.max_length - len(prompt) - options.reserved, self.max_length // 4, 1)
@@ -211,6 +222,8 @@ class LocalModel(Model):
             rng=random_numbers(request),
             num_beams=self._num_beams(options),
             think_end=self.think_end,
+            # A thought is removed from the text, and whether one comes is not known before its end.
+            leading_label=leading_label(labels) if labels and self.think_end is None else None,
         )
 
     def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:

@@ -170,6 +170,8 @@ class Model(ABC):
     scores: ClassVar[bool] = True
     #: Whether prompts are texts that it continues; a chat server makes messages of them, after which its answer begins.
     continues_texts: ClassVar[bool] = True
+    #: Whether it ends completions at the labels that a request names (`requests.STOP_AT_LABEL`).
+    stops_at_labels: ClassVar[bool] = False
     #: Whether outputs are stored where the user has not said so. A class says it for itself alone: its code decides
     #: its outputs, and a subclass may return others under the same `identity`.
     stored: ClassVar[bool] = False

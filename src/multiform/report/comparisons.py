@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from multiform.results.chart_spec import ChartAxis, ChartPanel, describe_chart, difference_end, metric_axis
+from multiform.results.charts import difference_panel, difference_rows
 from multiform.results.compare import compare_forms
 from multiform.results.form_comparison import FormatPopulation, FormComparison
 from multiform.results.pivot import named_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_all_runs, compare_wordings
+from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.estimates import Estimate
-from multiform.statistics.paired import Difference
 from multiform.statistics.spread import Spread
 from multiform.statistics.wordings import WordingPopulation
 
@@ -25,29 +27,52 @@ def task_entries(runs: Sequence[Results], labels: Sequence[str], shorts: Mapping
     """An entry for each task and group with several forms, and for each form that several runs have.
 
     `shorts` are the labels of the formats in charts. Forms of a run are compared with each other, once for each kind of
-    scoring; differences between runs are corrected for all forms, as `multiform compare` does.
+    scoring; differences between runs are corrected for all forms, as `multiform compare` does. Differences of one
+    family of metrics are drawn on the same axis.
     """
     rows = {id(comparison): row for results in runs for row, comparison in named_comparisons(results)}
-    within = [
-        _entry(
-            comparison,
-            run,
-            comparison.name,
-            [_format(name, shorts) for name in comparison.forms],
-            rows.get(id(comparison)),
-        )
-        | {"pairs": [_form_pair(pair, comparison, shorts) for pair in _largest(comparison)]}
-        for run, results in enumerate(runs)
-        for comparison in results.comparisons
-        if len(comparison.forms) > 1
-    ]
     changes = compare_all_runs(runs)
-    across = [
-        _entry(comparison, None, _short_name(name, shorts), models)
-        | _run_pairs([change for change in changes if change[2].name == name], labels)
-        for name, comparison, models in _compare_across_runs(runs, labels)
+    listed: list[tuple[dict[str, Any], FormComparison, list[dict[str, Any]]]] = []
+    for name, comparison, models in _compare_across_runs(runs, labels):
+        of_form = [change for change in changes if change[2].name == name]
+        entry = _entry(comparison, None, _short_name(name, shorts), models)
+        entry["compared"] = of_form[0][2].comparisons if of_form else 0
+        listed.append((entry, comparison, [_change_row(*change, labels) for change in of_form]))
+    for run, results in enumerate(runs):
+        for comparison in results.comparisons:
+            if len(comparison.forms) > 1:
+                formats = [_format(name, shorts) for name in comparison.forms]
+                entry = _entry(comparison, run, comparison.name, formats, rows.get(id(comparison)))
+                listed.append((entry, comparison, difference_rows(comparison, lambda name: _format(name, shorts))))
+    families = {id(comparison): _family(comparison) for _, comparison, _ in listed}
+    ends = {
+        family: difference_end(
+            (row for _, comparison, rows in listed if families[id(comparison)] == family for row in rows), "difference"
+        )
+        for family in set(families.values())
+    }
+    return [
+        {**entry, **_difference_chart(str(entry["task"]), rows, ends[families[id(comparison)]])}
+        for entry, comparison, rows in listed
     ]
-    return [*across, *within]
+
+
+def _family(comparison: FormComparison) -> str:
+    return "accuracy" if comparison.metric in RIGHT_OR_WRONG else comparison.metric
+
+
+def _difference_chart(name: str, rows: list[dict[str, Any]], end: float) -> dict[str, Any]:
+    """The chart of the largest differences, and how many more there are."""
+    largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
+    chart = describe_chart("differences", f"paired differences of {name}", [difference_panel(largest, end)])
+    return {"chart": chart.to_dict() if largest else None, "more": len(rows) - len(largest)}
+
+
+def _change_row(first: int, second: int, change: FormChange, labels: Sequence[str]) -> dict[str, Any]:
+    """A later run minus an earlier one; interval and p value hold for all comparisons of runs at once."""
+    low, high = change.simultaneous
+    row = {"pair": f"{labels[second]} − {labels[first]}", "difference": change.difference.value}
+    return {**row, "low": low, "high": high, "p": change.p_simultaneous}
 
 
 def wording_entries(runs: Sequence[Results], labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -110,7 +135,6 @@ def _entry(
         "clusters": comparison.clusters,
         "variance": None if comparison.variance is None or run is None else comparison.variance.shares,
         "compared": len(comparison.differences),
-        "more": max(0, len(comparison.differences) - _PAIRS),
         "spread": _spread(spread) if within and spread is not None else None,
         "forms": [
             {"name": form, "label": label, "tied": index in comparison.tied_with_best}
@@ -131,20 +155,30 @@ def _spread(spread: Spread) -> dict[str, float | None]:
 
 
 def _wordings(comparison: FormComparison, entry: FormatPopulation, names: Sequence[str]) -> dict[str, Any]:
-    """The score over the wordings of a format, the effects of their axes, and the estimate of each wording."""
-    population = entry.population
+    """The score over the wordings of a format, the effects of their axes, and the shrunken score of each wording."""
+    population, name = entry.population, f"{comparison.name}@{entry.label}"
+    scores = [
+        {"form": names[index], "raw": comparison.means[index].value, "score": score.value}
+        | {"low": score.low, "high": score.high}
+        for index, score in zip(entry.forms, population.shrunken, strict=True)
+    ]
+    shrunken = ChartPanel(
+        mark="interval", x=metric_axis(_family(comparison), scores), y=ChartAxis(field="form"), rows=scores, tick="raw"
+    )
+    rows = [
+        {"axis": f"{effect.axis}={effect.value}", "difference": effect.effect.value, "p": effect.p}
+        | {"low": effect.effect.low, "high": effect.effect.high}
+        for effect in entry.effects
+    ]
+    effects = difference_panel(rows, difference_end(rows, "difference"), field="axis")
     return {
         "label": entry.label,
         **_population_numbers(population),
-        "effects": [
-            {"label": f"{effect.axis}={effect.value}", "wordings": effect.wordings, "p": effect.p}
-            | _numbers(effect.effect)
-            for effect in entry.effects
-        ],
-        "forms": [
-            {"label": names[index], "raw": comparison.means[index].value} | _numbers(shrunken)
-            for index, shrunken in zip(entry.forms, population.shrunken, strict=True)
-        ],
+        "effect_p": min((effect.p for effect in entry.effects), default=None),
+        "effects": describe_chart("effects", f"effects of axes on {name}", [effects]).to_dict()
+        if entry.effects
+        else None,
+        "chart": describe_chart("wordings", f"shrunken scores of {name}", [shrunken]).to_dict(),
     }
 
 
@@ -161,33 +195,3 @@ def _population_numbers(population: WordingPopulation) -> dict[str, Any]:
 
 def _numbers(estimate: Estimate) -> dict[str, float | None]:
     return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
-
-
-def _largest(comparison: FormComparison) -> list[Difference]:
-    return sorted(comparison.differences, key=lambda pair: -abs(pair.estimate.value))[:_PAIRS]
-
-
-def _form_pair(pair: Difference, comparison: FormComparison, shorts: Mapping[str, str]) -> dict[str, Any]:
-    """The difference of two forms, the higher one minus the other, with interval and p value for all pairs at once."""
-    sign = 1 if pair.estimate.value >= 0 else -1
-    first, second = (_format(comparison.forms[index], shorts) for index in (pair.first, pair.second)[::sign])
-    low, high = sorted(sign * bound for bound in pair.simultaneous.interval)
-    difference = abs(pair.estimate.value)
-    label = f"{first} − {second}"
-    return {"label": label, "difference": difference, "low": low, "high": high, "p": pair.p_simultaneous}
-
-
-def _run_pairs(changes: Sequence[tuple[int, int, FormChange]], labels: Sequence[str]) -> dict[str, Any]:
-    """Later runs minus earlier ones; intervals and p values hold for all comparisons of runs at once."""
-    largest = sorted(changes, key=lambda entry: -abs(entry[2].difference.value))[:_PAIRS]
-    pairs = [
-        {
-            "label": f"{labels[second]} − {labels[first]}",
-            "difference": change.difference.value,
-            "low": change.simultaneous[0],
-            "high": change.simultaneous[1],
-            "p": change.p_simultaneous,
-        }
-        for first, second, change in largest
-    ]
-    return {"pairs": pairs, "compared": changes[0][2].comparisons if changes else 0}

@@ -13,6 +13,8 @@ from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.report.sample import UNREADABLE, flags_of, margin, pick, sample_score
 from multiform.report.turns import shared_length
+from multiform.results.chart_spec import describe_chart
+from multiform.results.charts import calibration_panel, position_panel
 from multiform.results.compare import (
     calibration_of,
     chance_level,
@@ -22,10 +24,8 @@ from multiform.results.compare import (
     scoring_of,
 )
 from multiform.results.pivot import p_words
-from multiform.results.samples import choices_and_labels
 from multiform.results.values import FormResult, GroupResult
 from multiform.statistics.estimates import ALPHA, Estimate
-from multiform.statistics.predictions import PositionBias
 
 #: Characters of a document that the list of documents shows.
 _HEAD = 110
@@ -100,8 +100,8 @@ def form_entry(
         "lengths": list(lengths),
         "margins": [margin(sample) for sample in samples],
         "unreadable": sum(bool(flag & UNREADABLE) for flag in flags),
-        "position": _position(samples, clusters_of(form, samples)),
-        "calibration": _calibration(samples, clusters_of(form, samples)),
+        "position": _position(form, samples),
+        "calibration": _calibration(form, samples),
     }
 
 
@@ -134,40 +134,30 @@ def _metric(key: str) -> str:
     return metric if scorer in ("none", "") else f"{metric} ({scorer})"
 
 
-def _position(samples: Sequence[ScoredSample], clusters: Sequence[str] | None) -> dict[str, Any] | None:
+def _position(form: FormResult, samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
+    """How often each position is picked and right, in words and as a chart; None for choices of different numbers."""
     if len({len(sample.sample.texts or sample.sample.choices) for sample in samples}) != 1:
         return None
-    bias = position_bias_of(samples, clusters)
+    bias = position_bias_of(samples, clusters_of(form, samples))
     if bias is None:
         return None
-    labels = choices_and_labels(samples[0].sample)[1] or [str(index + 1) for index in range(len(bias.positions))]
-    return {
-        "picked": [position.picked.value for position in bias.positions],
-        "gold": [position.gold.value for position in bias.positions],
-        "labels": labels[: len(bias.positions)],
-        "words": _position_words(bias, labels),
-    }
+    panel = position_panel(form, bias)
+    words = f"no position is shown to be picked more often than it is right ({p_words(bias.p)})"
+    if bias.p < ALPHA:
+        excess = 100 * bias.positions[bias.preferred].excess.value
+        label = panel.rows[bias.preferred]["position"]
+        words = f"position {label} is picked {excess:+.1f} points more often than it is right ({p_words(bias.p)})"
+    return {"words": words, "chart": describe_chart("position_bias", f"picks of {form.name}", [panel]).to_dict()}
 
 
-def _position_words(bias: PositionBias, labels: Sequence[str]) -> str:
-    if bias.p >= ALPHA:
-        return f"no position is shown to be picked more often than it is right ({p_words(bias.p)})"
-    excess = 100 * bias.positions[bias.preferred].excess.value
-    return (
-        f"position {labels[bias.preferred]} is picked {excess:+.1f} points more often than it is right "
-        f"({p_words(bias.p)})"
-    )
-
-
-def _calibration(samples: Sequence[ScoredSample], clusters: Sequence[str] | None) -> dict[str, Any] | None:
-    result = calibration_of(samples, clusters)
+def _calibration(form: FormResult, samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
+    result = calibration_of(samples, clusters_of(form, samples))
     if result is None:
         return None
     error = result.error
-    return {
-        "bins": [{"n": part.n, "confidence": part.confidence, "accuracy": part.accuracy} for part in result.bins],
-        "words": f"expected calibration error {error.value:.3f} ({error.low:.3f} to {error.high:.3f}), without noise",
-    }
+    words = f"expected calibration error {error.value:.3f} ({error.low:.3f} to {error.high:.3f}), without noise"
+    panel = calibration_panel(form, result)
+    return {"words": words, "chart": describe_chart("calibration", f"calibration of {form.name}", [panel]).to_dict()}
 
 
 def question_heads(questions: Sequence[str]) -> list[str]:

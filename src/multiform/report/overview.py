@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Any
 
 from multiform.errors import MultiformError
+from multiform.results.charts import has_score, overview_chart
 from multiform.results.compare import chance_level, metric_family
 from multiform.results.form_comparison import FormComparison
 from multiform.results.languages import language_spreads
 from multiform.results.notes import form_notes, result_notes
-from multiform.results.overview_chart import has_score, overview_chart
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_all_runs, compare_groups
@@ -129,26 +129,28 @@ def _facts(results: Results) -> list[dict[str, str]]:
         return facts
     clearest = min(comparisons, key=lambda comparison: _p(comparison))
     p = min(1.0, _p(clearest) * len(comparisons))
-    return [*facts, *_spread_facts(clearest, p, len(comparisons))]
+    pairs = sum(len(other.differences) for other in comparisons if other.name == clearest.name)
+    return [*facts, *_spread_facts(clearest, p, len(comparisons), pairs)]
 
 
 def _p(comparison: FormComparison) -> float:
     return 1.0 if comparison.spread is None else comparison.spread.p
 
 
-def _spread_facts(comparison: FormComparison, p: float, among: int) -> list[dict[str, str]]:
+def _spread_facts(comparison: FormComparison, p: float, among: int, pairs: int) -> list[dict[str, str]]:
+    """How far the best form is from the worst; `pairs` of the task's forms are compared with each other."""
     spread = comparison.spread
     assert spread is not None
     low, high = spread.spread.interval
     where = f"{comparison.name}, {comparison.scoring}" + (f", clearest of {among}" if among > 1 else "")
-    verdict = "finding" if p < ALPHA else "no finding"
+    noise, verdict = ("no", "a finding") if p < ALPHA else ("may be", "no finding")
     corrected = " after correction" if among > 1 else ""
-    detectable = detectable_difference(comparison.clusters, comparisons=max(1, len(comparison.differences)))
+    detectable = detectable_difference(comparison.clusters, comparisons=max(1, pairs))
     can = "none" if detectable.difference is None else f"{detectable.difference:.3f}"
     return [
         _fact("best − worst", f"{spread.spread.value:.3f}", f"{low:.3f} to {high:.3f} ({where})", key="spread"),
         _fact("by chance", f"{spread.by_chance:.3f}", "if all forms were equally good"),
-        _fact("is it noise?", verdict, f"{p_words(p)}{corrected}", key="verdict"),
+        _fact("is it noise?", noise, f"{verdict}: {p_words(p)}{corrected}", key="verdict"),
         _fact("detectable", can, f"smallest difference with {detectable.power:.0%} power"),
     ]
 

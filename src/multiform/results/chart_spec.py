@@ -41,8 +41,10 @@ class ChartPanel:
     y: ChartAxis
     rows: Sequence[Mapping[str, Any]]
     title: str | None = None
-    #: The column whose values have different colours, in the order of the palette.
+    #: The column whose values have different colours, and these values in the order of the palette; by default, the
+    #: order of the rows.
     color: str | None = None
+    domain: Sequence[str] | None = None
     #: The axis of the cells' colours.
     value: ChartAxis | None = None
     #: A column that is marked by a tick on the axis of numbers, such as what chance alone would show.

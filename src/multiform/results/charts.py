@@ -1,12 +1,14 @@
 """Charts: a function for each, which returns its description.
 
-`results/drawing.py` makes an Altair chart of any of them. A new chart is a function here, an entry of `CHARTS`, and a
-method of `Charts` there.
+`results/drawing.py` makes an Altair chart of any of them, and the page draws the same descriptions. A new chart
+is a function here, an entry of `CHARTS`, and a method of `Charts` there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -20,52 +22,105 @@ from multiform.results.compare import (
     position_bias_of,
     scoring_of,
 )
+from multiform.results.extraction import is_unread
 from multiform.results.form_comparison import FormComparison
-from multiform.results.pivot import shown_comparisons
-from multiform.results.values import FormResult, ResultsData
+from multiform.results.pivot import best_forms, shown_comparisons
+from multiform.results.samples import choices_and_labels
+from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.statistics.predictions import Calibration, PositionBias
 
 #: The most differences that are drawn.
 _PAIRS = 60
+#: What is scored, in the order of the palette.
+SCORINGS = ("ranked", "generated")
+
+
+def overview_chart(results: ResultsData) -> ChartSpec:
+    """Every score on one axis for each metric: a row for each form of a single task, else for each group and task."""
+    return describe_chart("overview", "scores with 95 % intervals", _score_panels(results))
 
 
 def scores_chart(results: ResultsData) -> ChartSpec:
     """The first score of every form with its 95 % interval, the best of each task first; the chance level as a line."""
-    families: dict[str, list[FormResult]] = {}
-    for form in scored_forms(results):
-        families.setdefault(family_of(form), []).append(form)
+    tasks = list(dict.fromkeys(form.task for form in results.forms))
     panels = []
-    for family, forms in families.items():
-        tasks = list(dict.fromkeys(form.task for form in forms))
-        sign = 1 if forms[0].higher_is_better.get(metric_name(forms[0]), True) else -1
-        forms.sort(key=lambda form: (tasks.index(form.task), -sign * form.estimates[form.primary].value))
-        rows = [
+    for panel in _score_panels(results):
+        sign = -1 if (panel.title or "").endswith("↑") else 1
+        rows = [row for row in panel.rows if row["kind"] == "form"]
+        rows.sort(key=lambda row: (tasks.index(row["task"]), sign * row["score"]))
+        if rows:
+            panels.append(replace(panel, y=ChartAxis(field="form"), rows=rows))
+    return describe_chart("scores", "scores with 95 % intervals", panels)
+
+
+def _score_panels(results: ResultsData) -> list[ChartPanel]:
+    """A panel for each family of metrics, with the scores of groups, then those of forms, the best first.
+
+    The rows of a task or group name the group that they belong to in `parent`; `missing` is the share of completions
+    without an extracted answer, and `best` says that a form cannot be told from the best one.
+    """
+    forms = scored_forms(results)
+    by_name = {form.name: form for form in forms}
+    groups = [group for group in results.groups if group.estimates and any(name in by_name for name in group.forms)]
+    single = len({form.task for form in forms}) == 1 and not groups
+    parents = {name: group.path for group in sorted(groups, key=lambda group: group.depth) for name in group.forms}
+    parents |= {inner: group.path for group in groups for inner in group.members if inner not in by_name}
+    best = {name for comparison in shown_comparisons(results) for name in best_forms(comparison)}
+    chances = {form.name: chance_level(form.samples) for form in forms if metric_family(form) == "accuracy"}
+    missing = {form.name: share for form in forms if (share := _missing_share(form)) is not None}
+    families: dict[str, list[dict[str, Any]]] = {}
+    entries: list[FormResult | GroupResult] = [*groups, *forms]
+    for entry in entries:
+        members = [entry] if isinstance(entry, FormResult) else [by_name[n] for n in entry.forms if n in by_name]
+        key, estimate = next(iter(entry.estimates.items()))
+        if not math.isfinite(estimate.value):
+            continue
+        metric, label = key.partition(",")[0], entry.name.partition("@")[2] or "as written"
+        shares = [missing[form.name] for form in members if form.name in missing]
+        task = entry.task if isinstance(entry, FormResult) else entry.path
+        family = family_of(members[0]) if metric_name(members[0]) == metric else metric
+        families.setdefault(family, []).append(
             {
-                "form": form.name,
-                "task": form.task,
-                "metric": _metric(form),
-                "scoring": scoring_of(form),
+                "row": label if single else task,
+                "form": entry.name,
+                "task": task,
+                "format": label,
+                "metric": direction_words(metric, entry.higher_is_better.get(metric, True)),
+                "scoring": scoring_of(members[0]),
                 "score": estimate.value,
                 "low": estimate.low,
                 "high": estimate.high,
-                "n": estimate.n,
+                "n": entry.n,
+                "missing": sum(shares) / len(shares) if shares else None,
+                "best": entry.name in best,
+                "chance": chances.get(entry.name),
+                "kind": "form" if isinstance(entry, FormResult) else "group",
+                "parent": parents.get(entry.name),
             }
-            for form in forms
-            for estimate in [form.estimates[form.primary]]
-        ]
-        chances = {chance_level(form.samples) for form in forms} if family == "accuracy" else set()
-        chance = chances.pop() if len(chances) == 1 else None
-        panels.append(
-            ChartPanel(
-                mark="interval",
-                title=direction_words(family, sign > 0),
-                x=metric_axis(family, rows),
-                y=ChartAxis(field="form"),
-                color="scoring",
-                rows=rows,
-                lines=None if chance is None else {"chance": chance},
-            )
         )
-    return describe_chart("scores", "scores with 95 % intervals", panels)
+    return [_score_panel(family, rows) for family, rows in families.items()]
+
+
+def _score_panel(family: str, rows: list[dict[str, Any]]) -> ChartPanel:
+    """The scores of one family of metrics; chance levels are a line where all forms have the same, else ticks."""
+    higher = not any(row["metric"].endswith("↓") for row in rows)
+    best: dict[str, float] = {}
+    for row in rows:
+        score = -row["score"] if higher else row["score"]
+        best[row["row"]] = min(score, best.get(row["row"], score))
+    rows.sort(key=lambda row: (row["kind"] == "form", best[row["row"]]))
+    chances = {row["chance"] for row in rows if row["chance"] is not None}
+    return ChartPanel(
+        mark="interval",
+        title=direction_words(family, higher),
+        x=metric_axis(family, rows),
+        y=ChartAxis(field="row", names=list(dict.fromkeys(row["row"] for row in rows))),
+        color="scoring",
+        domain=SCORINGS,
+        rows=rows,
+        lines={"chance": chances.pop()} if len(chances) == 1 else None,
+        tick="chance" if len(chances) > 1 else None,
+    )
 
 
 def spread_chart(results: ResultsData) -> ChartSpec:
@@ -127,22 +182,33 @@ def differences_chart(results: ResultsData) -> ChartSpec:
 
     The intervals hold for all pairs of a task at once, as the p values do.
     """
-    rows: list[dict[str, Any]] = [
-        {
-            "pair": f"{comparison.forms[pair.first]} − {comparison.forms[pair.second]}",
-            "task": comparison.name,
-            "difference": pair.estimate.value,
-            "low": pair.simultaneous.low,
-            "high": pair.simultaneous.high,
-            "p": pair.p_simultaneous,
-        }
-        for comparison in _comparisons(results)
-        for pair in comparison.differences
-    ]
+    rows = [row for comparison in _comparisons(results) for row in difference_rows(comparison)]
     largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
     drawn = [row for row in rows if row in largest]
     title = None if len(drawn) == len(rows) else f"the {len(drawn)} largest of {len(rows):,} differences"
-    return describe_chart("differences", "differences between forms", [_difference_panel(drawn, "pair", title)])
+    panel = difference_panel(drawn, difference_end(drawn, "difference"), title=title)
+    return describe_chart("differences", "differences between forms", [panel])
+
+
+def difference_rows(comparison: FormComparison, name: Callable[[str], str] = str) -> list[dict[str, Any]]:
+    """A row for each pair of forms, the higher score minus the other; `name` is how a form is called."""
+    rows = []
+    for pair in comparison.differences:
+        sign = 1 if pair.estimate.value >= 0 else -1
+        first, second = (name(comparison.forms[index]) for index in (pair.first, pair.second)[::sign])
+        low, high = sorted(sign * bound for bound in pair.simultaneous.interval)
+        row = {"pair": f"{first} − {second}", "task": comparison.name, "difference": abs(pair.estimate.value)}
+        rows.append({**row, "low": low, "high": high, "p": pair.p_simultaneous})
+    return rows
+
+
+def difference_panel(
+    rows: Sequence[Mapping[str, Any]], end: float, *, field: str = "pair", title: str | None = None
+) -> ChartPanel:
+    """Differences on an axis from -`end` to `end`; `field` is the column with their names."""
+    axis = ChartAxis(field="difference", title="difference", low=-end, high=end)
+    y = ChartAxis(field=field)
+    return ChartPanel(mark="interval", title=title, x=axis, y=y, rows=rows, lines={"no difference": 0.0})
 
 
 def flips_chart(results: ResultsData) -> ChartSpec:
@@ -165,30 +231,45 @@ def flips_chart(results: ResultsData) -> ChartSpec:
 
 def position_bias_chart(results: ResultsData) -> ChartSpec:
     """How often each position among the choices is picked (bars), and how often it is right (ticks)."""
-    panels = []
-    for form, bias in _measures(results, position_bias_of):
-        rows = [
-            {"position": index + 1, "picked": position.picked.value, "right": position.gold.value}
-            for index, position in enumerate(bias.positions)
-        ]
-        y = ChartAxis(field="picked", title="share of documents", low=0.0, high=1.0)
-        x = ChartAxis(field="position", title="position")
-        panels.append(ChartPanel(mark="bar", title=form.name, x=x, y=y, tick="right", rows=rows))
+    panels = [position_panel(form, bias) for form, bias in _measures(results, position_bias_of)]
     return describe_chart("position_bias", "how often each position is picked", panels, columns=4)
+
+
+def position_panel(form: FormResult, bias: PositionBias) -> ChartPanel:
+    """How often each position is picked and right under one form, by the labels of its choices."""
+    labels = choices_and_labels(form.samples[0].sample)[1]
+    rows = [
+        {
+            "position": labels[index] if index < len(labels) else str(index + 1),
+            "picked": position.picked.value,
+            "right": position.gold.value,
+        }
+        for index, position in enumerate(bias.positions)
+    ]
+    y = ChartAxis(field="picked", title="share of documents", low=0.0, high=1.0)
+    x = ChartAxis(field="position", title="position")
+    return ChartPanel(mark="bar", title=form.name, x=x, y=y, tick="right", rows=rows)
 
 
 def calibration_chart(results: ResultsData) -> ChartSpec:
     """How often the picked choice is right, by how sure the model is of it."""
-    rows = []
-    for form, result in _measures(results, calibration_of):
-        low, high = result.error.interval
-        name = f"{form.name} (ECE {result.error.value:.3f}, {low:.3f} to {high:.3f})"
-        for part in result.bins:
-            rows.append({"form": name, "confidence": part.confidence, "accuracy": part.accuracy, "n": part.n})
-    x, y = (ChartAxis(field=name, title=name, low=0.0, high=1.0) for name in ("confidence", "accuracy"))
-    return describe_chart(
-        "calibration", "accuracy by confidence", [ChartPanel(mark="line", x=x, y=y, color="form", rows=rows)]
-    )
+    panels = [calibration_panel(form, result) for form, result in _measures(results, calibration_of)]
+    rows = [row for panel in panels for row in panel.rows]
+    return describe_chart("calibration", "accuracy by confidence", [replace(panels[0], rows=rows)])
+
+
+def calibration_panel(form: FormResult, result: Calibration) -> ChartPanel:
+    """How often the picked choice of one form is right, in bins of its probability."""
+    low, high = result.error.interval
+    name = f"{form.name} (ECE {result.error.value:.3f}, {low:.3f} to {high:.3f})"
+    rows = [
+        {"form": name, "confidence": part.confidence, "accuracy": part.accuracy, "n": part.n}
+        for part in result.bins
+        if part.n
+    ]
+    x = ChartAxis(field="confidence", title="probability of the picked choice", low=0.0, high=1.0)
+    y = ChartAxis(field="accuracy", title="share that is right", low=0.0, high=1.0)
+    return ChartPanel(mark="line", x=x, y=y, color="form", rows=rows)
 
 
 #: The charts of a run by their names, also on the command line.
@@ -201,13 +282,6 @@ CHARTS: Mapping[str, Callable[[ResultsData], ChartSpec]] = {
     "position_bias": position_bias_chart,
     "calibration": calibration_chart,
 }
-
-
-def _difference_panel(rows: Sequence[Mapping[str, Any]], name: str, title: str | None) -> ChartPanel:
-    end = difference_end(rows, "difference")
-    axis = ChartAxis(field="difference", title="difference", low=-end, high=end)
-    y = ChartAxis(field=name)
-    return ChartPanel(mark="interval", title=title, x=axis, y=y, rows=rows, lines={"no difference": 0.0})
 
 
 def _document_scores(results: ResultsData) -> dict[str, dict[tuple[str, int], Any]]:
@@ -226,10 +300,24 @@ def _document_scores(results: ResultsData) -> dict[str, dict[tuple[str, int], An
 
 def scored_forms(results: ResultsData) -> list[FormResult]:
     """The forms with a score; an error where there are none."""
-    forms = [form for form in results.forms if form.estimates]
+    forms = [form for form in results.forms if has_score(form)]
     if not forms:
         raise DataError("there are no scores to draw", where="chart", hint="run without --predict_only")
     return forms
+
+
+def has_score(form: FormResult) -> bool:
+    """Whether a form has a score; what --predict_only writes instead of one is none."""
+    return bool(form.estimates) and metric_name(form) != "bypass" and math.isfinite(form.estimates[form.primary].value)
+
+
+def _missing_share(form: FormResult) -> float | None:
+    """The share of a form's completions that are wrong because no answer was extracted; None for ranked choices."""
+    metric, _, scorer = form.primary.partition(",")
+    samples = [sample for sample in form.samples if sample.scorer == scorer]
+    if not samples or scoring_of(form) != "generated" or metric_family(form) != "accuracy":
+        return None
+    return sum(not sample.values.get(metric) and is_unread(sample) for sample in samples) / len(samples)
 
 
 def _comparisons(results: ResultsData) -> list[FormComparison]:

@@ -129,9 +129,10 @@ def _encoding(alt: Any, axis: ChartAxis, channel: str, **options: Any) -> Any:
 def _color(alt: Any, panel: ChartPanel) -> dict[str, Any]:
     if panel.color is None:
         return {}
-    shown = list(dict.fromkeys(row[panel.color] for row in panel.rows))
-    scale = alt.Scale(domain=shown, range=[PALETTE[index % len(PALETTE)] for index in range(len(shown))])
-    legend = alt.Legend(labelLimit=0, title=None) if len(shown) > 1 else None
+    shown = panel.domain or list(dict.fromkeys(row[panel.color] for row in panel.rows))
+    scale = alt.Scale(domain=list(shown), range=[PALETTE[index % len(PALETTE)] for index in range(len(shown))])
+    several = len({row[panel.color] for row in panel.rows}) > 1
+    legend = alt.Legend(labelLimit=0, title=None) if several else None
     return {"color": alt.Color(f"{panel.color}:N", scale=scale, legend=legend)}
 
 
@@ -170,7 +171,7 @@ def _cells(alt: Any, panel: ChartPanel) -> Any:
 
 
 def _bars(alt: Any, panel: ChartPanel) -> Any:
-    base = _rows_chart(alt, panel).encode(x=alt.X(f"{panel.x.field}:O", title=panel.x.title))
+    base = _rows_chart(alt, panel).encode(x=alt.X(f"{panel.x.field}:O", title=panel.x.title, sort=None))
     bars = base.mark_bar(opacity=0.6, color=PALETTE[0]).encode(y=_encoding(alt, panel.y, "Y"))
     ticks = base.mark_tick(color="black", thickness=2).encode(y=f"{panel.tick}:Q")
     return (bars + ticks).properties(width=140, height=140)

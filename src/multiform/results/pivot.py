@@ -138,7 +138,7 @@ def _row(
     members: Sequence[FormResult | GroupResult], labels: Sequence[str], comparisons: Sequence[FormComparison]
 ) -> PivotRow:
     by_label = {_label(entry): entry for entry in members}
-    best = {name for comparison in comparisons for name in _best(comparison)}
+    best = {name for comparison in comparisons for name in best_forms(comparison)}
     scores, errors = [], []
     for label in labels:
         entry = by_label.get(label)
@@ -152,7 +152,7 @@ def _row(
     return PivotRow(name=_name(members[0]), n="/".join(counts), scores=scores, errors=errors, differences=differences)
 
 
-def _best(comparison: FormComparison) -> list[str]:
+def best_forms(comparison: FormComparison) -> list[str]:
     """The forms that cannot be told from the best; none where no form can."""
     tied = comparison.tied_with_best
     return [comparison.forms[index] for index in tied] if len(tied) < len(comparison.forms) else []

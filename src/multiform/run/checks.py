@@ -16,10 +16,8 @@ from multiform.results.export import prepare_output
 from multiform.run.loading import create_model
 from multiform.run.options import RunOptions
 from multiform.sandbox import chosen_sandbox
-from multiform.scoring.judges.asking import check_judges
-from multiform.scoring.judges.choice import JudgeChoice
+from multiform.scoring.judges import JudgeChoice, check_judges
 from multiform.scoring.metrics.base import HubMetric
-from multiform.scoring.metrics.text import check_package
 from multiform.scoring.scorers.ai_judge import AIJudge
 
 logger = logging.getLogger("multiform")
@@ -86,7 +84,7 @@ def check_consent(
     if unsafe:
         chosen_sandbox()  # so that a missing one is not noticed after the model has run
     for form in forms:
-        for metric in form.aggregator.metrics:
+        for metric in form.scorer.metrics:
             if isinstance(metric.fn, HubMetric):
                 if not confirmed:
                     raise metric.fn.refusal().relocate(form.where("metric_list"))
@@ -120,9 +118,9 @@ def check_output_types(forms: Sequence[Form]) -> None:
 def check_packages(forms: Sequence[Form]) -> None:
     """Refuse forms whose metrics need a package that is not installed."""
     for form in forms:
-        for metric in form.aggregator.metrics:
+        for metric in form.scorer.metrics:
             try:
-                check_package(metric)
+                metric.check_package()
             except UsageError as error:
                 raise error.at(form.where("metric_list") or form.name) from error
 
@@ -139,6 +137,7 @@ def check_model_fits(
     generating = [form for form in forms if form.generates]
     if gen_kwargs and not generating:
         logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
+    _check_stops(model, forms)
     if not generating:
         return
     if isinstance(model, str) and model in models:
@@ -150,6 +149,20 @@ def check_model_fits(
     greedy = any(form.generation_kwargs.get("do_sample") is False for form in generating)
     if gen_kwargs.get("temperature") and greedy:
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
+
+
+def _check_stops(model: Any, forms: Sequence[Form]) -> None:
+    """Refuse `stop_at_answer` with a model that cannot stop there, and warn if it changes nothing."""
+    if not any(form.settings.stop_at_answer for form in forms):
+        return
+    if not any(form.stops_at_answer for form in forms):
+        logger.warning("--stop_at_answer changes nothing: no form reads the label with which a completion begins")
+        return
+    factory = models.get(model).load() if isinstance(model, str) and model in models else model
+    if not getattr(factory, "stops_at_labels", False):
+        name = model if isinstance(model, str) else getattr(model, "name", type(model).__name__)
+        message = f"the model '{name}' cannot end a completion at a label"
+        raise UsageError(message, where="--stop_at_answer", hint="leave it out, or use --model hf")
 
 
 def _sent_arguments(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from multiform.errors import DataError, UsageError, nearest
 from multiform.forms import Form, Sample
 from multiform.lint import (
     Finding,
-    ReferenceChecks,
     TasksLint,
     corpus_findings,
     drop_silenced,
@@ -44,7 +43,6 @@ class DocumentChecking:
         self._forms = forms
         self._corpus = corpus
         self._lint = TasksLint(forms)
-        self._references = {form.name: ReferenceChecks(form) for form in forms}
         self._forms_of = Counter(form.task_name for form in forms)
         #: For each task and document that some forms have not seen yet, the first form that says what is right, with
         #: its sample, and how many forms are left.
@@ -55,8 +53,7 @@ class DocumentChecking:
         """Check a sample; raises a DataError where the run cannot be right."""
         self._check_cluster(form, sample)
         self._check_gold(form, sample)
-        self._lint.see(form, sample.doc_id, sample.doc)
-        self._references[form.name].see(sample)
+        self._lint.see(form, sample)
 
     def log_findings(self) -> None:
         """Log the findings about documents and settings, once."""
@@ -65,8 +62,8 @@ class DocumentChecking:
         self._has_logged = True
         findings = self._lint.findings()
         for form in self._forms:
-            findings += drop_silenced(form, self._references[form.name].findings())
-            findings += [each for each in drop_silenced(form, language_findings(form)) if each.level == "warning"]
+            mixed = [finding for finding in language_findings(form) if finding.level == "warning"]
+            findings += drop_silenced(form, mixed) if mixed else []
         log_findings(findings if self._corpus else [*findings, *corpus_findings(self._forms)])
 
     def _check_gold(self, form: Form, sample: Sample) -> None:

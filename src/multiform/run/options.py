@@ -36,7 +36,7 @@ from multiform.run.values import (
 )
 from multiform.sandbox import SANDBOXES, is_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.judges.choice import JudgeChoice
+from multiform.scoring.judges import JudgeChoice
 from multiform.tasks import Design, Group, PythonTask, TaskConfig
 from multiform.tasks.keys import generation_overrides
 
@@ -178,6 +178,12 @@ class RunOptions(BaseModel):
             several=True,
         ),
     ] = None
+    stop_at_answer: Annotated[
+        bool,
+        _prompt(
+            "end completions as soon as the label that is read from them is certain, as with @generate", recorded=True
+        ),
+    ] = False
     seeds: Annotated[
         Sequence[int | None],
         _prompt(
@@ -344,7 +350,8 @@ class RunOptions(BaseModel):
     ] = None
 
     use_cache: Annotated[
-        bool | str | Path | None, _store("the same, by lm-eval's name; a folder will do", values.STORE_FILE, short="-c")
+        bool | str | Path | None,
+        _store("as --cache_path, by lm-eval's name; or a folder", values.STORE_FILE, short="-c"),
     ] = None
     fresh: Annotated[bool, _store("run stored requests again, and replace their responses")] = False
     cache_requests: Annotated[

@@ -26,7 +26,7 @@ from multiform.run.limits import Spending, dollars, failure_summary
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
 from multiform.run.runner import RunLog, RunOutcome
 from multiform.run.store import Store
-from multiform.scoring.judges.asking import Judging
+from multiform.scoring.judges import Judging
 from multiform.tasks import Group
 from multiform.tasks.keys import plain
 
@@ -218,9 +218,9 @@ def form_result(
     would give.
     """
     scored, failed = outcome.scored[form.name], outcome.failed.get(form.name, ())
-    bounds = form.aggregator.bounds(scored, len(failed)) if failed else {}
+    bounds = form.scorer.bounds(scored, len(failed)) if failed else {}
     if failed and count:
-        wrong = form.aggregator.count_wrong([(doc.sample, doc.reason) for doc in failed], scored)
+        wrong = form.scorer.count_wrong([(doc.sample, doc.reason) for doc in failed], scored)
         scored = sorted([*scored, *wrong], key=lambda sample: sample.doc_id)
     estimates = form.estimates(scored, iterations)
     if contaminated is not None:

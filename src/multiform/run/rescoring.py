@@ -28,8 +28,7 @@ from multiform.run.runner import RunOutcome
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.judges.asking import Judging, judging_by
-from multiform.scoring.judges.choice import JudgeChoice
+from multiform.scoring.judges import JudgeChoice, Judging, judging_by
 from multiform.tasks import Group, TaskConfig, TaskManager
 from multiform.tasks.group import node_tasks
 
@@ -166,6 +165,7 @@ def _settings(recorded: RecordedRun, form: str) -> RunSettings:
         fewshot_as_multiturn=results.get("fewshot_as_multiturn"),
         system_instruction=results.get("system_instruction"),
         gen_kwargs=run.get("gen_kwargs") or {},
+        stop_at_answer=bool((run.get("arguments") or {}).get("stop_at_answer")),
         limit=run.get("limit"),
         samples=run.get("samples"),
     )

@@ -345,7 +345,7 @@ class _Run:
         started = time.monotonic()
         scores = []
         for form, samples in self._scored.so_far():
-            first = self._forms[form].aggregator.first_estimate(samples) if form in self._forms else None
+            first = self._forms[form].scorer.first_estimate(samples) if form in self._forms else None
             if first is not None:
                 metric, estimate = first
                 documents = self.documents[form]

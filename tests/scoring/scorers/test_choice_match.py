@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from multiform.labels import label_list
+from multiform.labels import label_list, leading_label
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers import scorers
-from multiform.scoring.scorers.choice_match import read_choice
+from multiform.scoring.scorers.choice_match import ChoiceMatch, read_choice
 
 LABELS = ["A", "B", "C", "D"]
 CHOICES = ["Berlin", "Paris", "Rome", "Madrid"]
@@ -509,3 +510,55 @@ def test_a_model_that_repeats_itself_is_read_in_no_time(piece, start):
     for primed in (True, False):
         read_choice(start + piece * 8000, LABELS, CHOICES, primed=primed)
     assert time.perf_counter() - started < 2.0
+
+
+# Completions that end as soon as the label is certain (`stop_at_answer`).
+
+PIECES = st.sampled_from(
+    [*" \n\t:*_.,;)]('\"/&-$’", *"ABCDIaby15", "Option ", "or ", "and ", "because", "is ", "not ", "Paris", "10",
+     "\n\n", "answer is ", "\\boxed{B}", "best answer is C.", "é", "、", "です", "（"]
+)  # fmt: skip
+TEXTS = st.lists(PIECES, max_size=8).map("".join)
+STATEMENTS = [(), ("答えは{answer}です",), ("A legjobb válasz: {answer}", "Erantzun onena {answer} da")]
+
+
+@pytest.mark.parametrize("labels", [LABELS, list("abcd"), label_list(12, "numbers"), label_list(10)])
+@given(
+    opening=st.sampled_from(["", " ", ": ", "\n", "**", " (", "“", "Option ", "*\n"]),
+    number=st.integers(0, 3),
+    rest=TEXTS,
+    after=TEXTS,
+    statements=st.sampled_from(STATEMENTS),
+)
+@settings(max_examples=400, suppress_health_check=[HealthCheck.filter_too_much])
+def test_no_text_after_a_certain_label_changes_what_is_read(
+    labels: list[str], opening: str, number: int, rest: str, after: str, statements: tuple[str, ...]
+) -> None:
+    before, pattern = opening + labels[number] + rest, leading_label(labels)
+    assert pattern is not None
+    certain = pattern.match(before)
+    assume(certain)
+    assert certain is not None
+    scorer = ChoiceMatch(pipeline=Pipeline("none", ()), metrics=[], statements=statements)
+    choices = [*CHOICES, *map(str, range(20, 30))][: len(labels)]
+
+    def read(text: str) -> str | None:
+        outcome = TextOutcome(prediction=text, references=("A",), labels=tuple(labels), primed="The best answer is")
+        return scorer.read_answer(replace(outcome, choices=tuple(choices)))
+
+    label = certain[0][-2:] if certain[0][-2:] in labels else certain[0][-1]
+    assert read(before) == read(before + after) == label
+    # A stop string may cut the text anywhere after the label.
+    assert all(read(before[:end]) == label for end in range(certain.end(), len(before)))
+
+
+@pytest.mark.parametrize("text", [" B. Paris", ": B. P", " B.\n", "**B**\n", "(B) is", " B: it", "Option B\n", " A\n"])
+def test_a_label_is_certain_once_what_follows_shows_that_it_stands_alone(text: str) -> None:
+    pattern = leading_label(LABELS)
+    assert pattern is not None
+    assert pattern.match(text)
+
+
+@pytest.mark.parametrize("labels", [["yes", "Yes"], ["not sure", "sure"], ["A", "B_"], label_list(8, "roman")])
+def test_no_label_is_certain_where_labels_are_not_short_words(labels: list[str]) -> None:
+    assert leading_label(labels) is None

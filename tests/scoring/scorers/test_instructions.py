@@ -12,10 +12,13 @@ from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers import scorers
-from multiform.scoring.scorers.instructions import Instructions, follows, rules
+from multiform.scoring.scorers.instructions import Instructions
+from multiform.scoring.scorers.rules import follows, rules
 from tests.conftest import ROOT
 
-ROWS = [ROOT.parent / "shared/data/google/IFEval/default/train.jsonl"]
+ROWS = [
+    ROOT.parent / f"shared/{name}/default/train.jsonl" for name in ("data/google/IFEval", "rows/allenai/IFBench_test")
+]
 
 #: A rule with its arguments, a response that follows it, and one that does not.
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
@@ -56,7 +59,7 @@ def test_every_rule_of_the_benchmark_is_known_with_its_arguments(path: Any) -> N
         row = json.loads(line)
         for name, arguments in zip(row["instruction_id_list"], row["kwargs"], strict=True):
             assert follows(name, "One. Two.", arguments, row["prompt"]) in (True, False)
-    assert len(rules) == 25
+    assert len(rules) == 25 + 58
 
 
 def scorer() -> Instructions:

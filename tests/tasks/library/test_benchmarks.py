@@ -73,7 +73,8 @@ def with_example(config: TaskConfig, folder: Path) -> TaskConfig:
     assert config.example is not None, "a benchmark without rows needs an example"
     path = folder / "rows.jsonl"
     path.write_text(f"{json.dumps(config.example)}\n" * 4, encoding="utf-8")
-    return config.replace(dataset_path=str(path), dataset_name=None, dataset_kwargs={}, num_fewshot=0)
+    config = config.replace(custom_dataset=None, num_fewshot=0)
+    return config.replace(dataset_path=str(path), dataset_name=None, dataset_kwargs={})
 
 
 def test_there_are_as_many_benchmarks_as_users_expect():

@@ -1,9 +1,9 @@
 // The leaderboard: models ranked over the chosen columns, with those that cannot be told apart, and how stable it is.
 
-/** @import { Board, BoardCell, HistorySpec } from "./types.d.ts" */
+/** @import { Board, BoardCell, Spec } from "./types.d.ts" */
 /** @import { TableState } from "./table.js" */
 
-import { historyChart } from "./charts.js";
+import { chart } from "./charts.js";
 import { element, plainLine } from "./dom.js";
 import { fixed, grouped, signed } from "./numbers.js";
 import { interval } from "./runs.js";
@@ -200,14 +200,7 @@ function stability(board) {
 
 /**
  * The scores of model families over their checkpoints or dates.
- * @param {HistorySpec[]} history
+ * @param {Spec[]} history
  */
 export const historySection = (history) =>
-  history.map((spec) =>
-    element(
-      "div",
-      { class: "panel" },
-      element("h3", {}, plainLine(spec.name)),
-      ...spec.panels.map((panel) => historyChart(spec, panel)),
-    ),
-  );
+  history.map((spec) => element("div", { class: "panel" }, element("h3", {}, plainLine(spec.name)), chart(spec)));

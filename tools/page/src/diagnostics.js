@@ -2,7 +2,7 @@
 
 /** @import { Report } from "./types.d.ts" */
 
-import { calibrationChart, positionChart } from "./charts.js";
+import { chart } from "./charts.js";
 import { element } from "./dom.js";
 import { listLabel } from "./labels.js";
 import { panelsOf } from "./scores.js";
@@ -29,7 +29,7 @@ export function biasSection(report) {
                       { class: "soft small" },
                       `Picked by position (bars) and right answers (lines): ${form.position.words}.`,
                     ),
-                    positionChart(form.position),
+                    chart(form.position.chart),
                   ]
                 : []),
               ...(form.calibration
@@ -40,7 +40,7 @@ export function biasSection(report) {
                       term("calibration", "Calibration"),
                       `: ${form.calibration?.words}.`,
                     ),
-                    calibrationChart(form.calibration),
+                    chart(form.calibration.chart),
                   ]
                 : []),
             ),

@@ -2,7 +2,7 @@
 
 /** @import { Comparison, Report } from "./types.d.ts" */
 
-import { intervalChart } from "./charts.js";
+import { chart } from "./charts.js";
 import { element } from "./dom.js";
 import { inRun } from "./labels.js";
 import { grouped, pText, signed } from "./numbers.js";
@@ -15,12 +15,12 @@ import { term } from "./terms.js";
 export function differencesSection(report) {
   const paths = new Set(report.groups.map((group) => group.path));
   const drawn = report.tasks
-    .filter((task) => task.pairs.length)
+    .filter((task) => task.chart)
     .sort((a, b) => Number(paths.has(b.task)) - Number(paths.has(a.task)));
   const panels = (tasks) =>
     panelsOf(
       tasks.map((task) => [
-        `${task.run === null ? `${task.task} · between runs` : inRun(report, task.task, task.run)}: largest ${signed(task.pairs[0].difference)}, ${task.pairs[0].p === null ? "" : pText(task.pairs[0].p)}`,
+        `${task.run === null ? `${task.task} · between runs` : inRun(report, task.task, task.run)}: largest ${largest(task)}`,
         () => differencesPanel(report, task),
       ]),
     );
@@ -39,6 +39,15 @@ export function differencesSection(report) {
         ]
       : []),
   ];
+}
+
+/**
+ * The largest difference of a task, in words.
+ * @param {Comparison} task
+ */
+function largest(task) {
+  const row = task.chart?.panels[0].rows[0];
+  return row ? `${signed(row.difference)}, ${pText(row.p ?? null)}` : "";
 }
 
 /**
@@ -74,24 +83,9 @@ function differencesPanel(report, task) {
         : [term("interval"), " and ", term("p")]),
       ".",
     ),
-    intervalChart(
-      task.pairs.map((pair) => ({
-        label: pair.label,
-        value: pair.difference,
-        low: pair.low,
-        high: pair.high,
-        note: pText(pair.p).replaceAll(" ", ""),
-      })),
-      { zero: true, format: signed, label: `paired differences of ${task.task}` },
-    ),
+    ...(task.chart ? [chart(task.chart)] : []),
     ...(task.more
-      ? [
-          element(
-            "p",
-            { class: "soft small" },
-            `The ${task.pairs.length} largest of ${task.pairs.length + task.more} differences.`,
-          ),
-        ]
+      ? [element("p", { class: "soft small" }, `The largest differences; ${task.more} more are smaller.`)]
       : []),
     ...(task.all === null
       ? []

@@ -1,6 +1,6 @@
 // The names of forms and runs, as short as each place needs them.
 
-/** @import { Dot, Form, Report } from "./types.d.ts" */
+/** @import { ChartRow, Form, Report } from "./types.d.ts" */
 
 /**
  * The name of a column of the matrix of samples: a format, and the run where there are several.
@@ -21,7 +21,7 @@ export const columnName = (report, form) => inColumn(report, form.short, form.ru
  * The name of a row of scores: that of its column among the samples, where the row is a single form's.
  * @param {Report} report
  * @param {number} run
- * @param {Dot} dot
+ * @param {ChartRow} dot
  */
 export const rowName = (report, run, dot) =>
   (dot.row === dot.format && report.forms.find((form) => form.run === run && form.name === dot.form)?.short) || dot.row;

@@ -4,7 +4,7 @@
 
 import { changesPanel } from "./changes.js";
 import { element, plainLine } from "./dom.js";
-import { plotPanel } from "./dots.js";
+import { plotPanel } from "./plot.js";
 import { flippingQuestions, wordingCost } from "./wording.js";
 
 /**

@@ -3,6 +3,7 @@
 /** @import { Panel, Spec } from "./types.d.ts" */
 
 import { shape } from "./dom.js";
+import { rowColor } from "./intervals.js";
 import { fixed } from "./numbers.js";
 import { scale, ticks } from "./scales.js";
 
@@ -17,13 +18,13 @@ const FONT = "font: 13px sans-serif";
  * @param {number} top
  */
 function panelShapes(spec, panel, top) {
-  const x = scale(panel.x.low, panel.x.high, NAMES + 12, NAMES + PLOT - 12);
+  const x = scale(Number(panel.x.low), Number(panel.x.high), NAMES + 12, NAMES + PLOT - 12);
   const bottom = top + ROW * (panel.rows.length + 1);
   const text = (words, at, y, anchor = "start", fill = "#1c1d1f") =>
     shape("text", { x: at, y: y + 5, "text-anchor": anchor, fill, style: FONT }, words);
   const line = (from, to, y1, y2, stroke, width, dash = "none") =>
     shape("line", { x1: from, x2: to, y1, y2, stroke, "stroke-width": width, "stroke-dasharray": dash });
-  const [values, digits] = ticks(panel.x.low, panel.x.high);
+  const [values, digits] = ticks(Number(panel.x.low), Number(panel.x.high));
   const grid = values.flatMap((value) => [
     line(x(value), x(value), top + ROW / 2, bottom, "#e3e4e6", 1),
     text(value.toFixed(digits), x(value), bottom + 14, "middle", "#565a61"),
@@ -33,7 +34,7 @@ function panelShapes(spec, panel, top) {
   );
   const rows = panel.rows.flatMap((row, index) => {
     const y = top + ROW * (index + 1);
-    const color = spec.palette[row.scoring === "generated" ? 1 : 0];
+    const color = rowColor(spec, panel, row);
     const interval = row.low === null || row.high === null ? "" : ` ${fixed(row.low)} to ${fixed(row.high)}`;
     const name = row.row === row.format ? row.row : `${row.row} · ${row.format}`;
     return [
@@ -43,7 +44,7 @@ function panelShapes(spec, panel, top) {
       text(`${fixed(row.score)}${interval}`, NAMES + PLOT, y),
     ];
   });
-  return [text(panel.title, 0, top), ...grid, ...lines, ...rows];
+  return [text(panel.title ?? "", 0, top), ...grid, ...lines, ...rows];
 }
 
 /**

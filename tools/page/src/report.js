@@ -9,7 +9,7 @@ import { byId, element } from "./dom.js";
 import { overviewSection } from "./overview.js";
 import { aboutRuns, provenanceSection } from "./provenance.js";
 import { SampleBrowser } from "./samples.js";
-import { scoresSection, taskScores } from "./scores.js";
+import { scoresSection, verdictsSection } from "./scores.js";
 import { buildTabs, followAddress, page } from "./tabs.js";
 import { wordingsSection } from "./wordings.js";
 
@@ -43,7 +43,7 @@ export function buildPage(report, source) {
       "diagnostics",
       "Diagnostics",
       [
-        ...section("verdicts", "Scores by task", taskScores(report)),
+        ...section("verdicts", "Is it noise?", verdictsSection(report)),
         ...section("bias", "Position and calibration", biasSection(report)),
       ],
     ],

@@ -1,22 +1,11 @@
-// Scores by task with what can be told from them, and all scores as a table.
+// What can be told from the scores of each task, and all scores as a table.
 
 /** @import { Comparison, Form, Report } from "./types.d.ts" */
 
-import { intervalChart } from "./charts.js";
 import { element, plainLine } from "./dom.js";
 import { formLabel, inRun } from "./labels.js";
 import { bounds, fixed, pText } from "./numbers.js";
-import { TERMS, glossary, tagged, term } from "./terms.js";
-
-/**
- * The comparison of the forms that a chart shows, in a run.
- * @param {Report} report
- * @param {Form} form
- */
-const comparisonOf = (report, form) =>
-  report.tasks.find(
-    (task) => task.run === form.run && task.scoring !== "any" && task.forms.some((entry) => entry.name === form.name),
-  );
+import { glossary, tagged, term } from "./terms.js";
 
 /**
  * Whether the spread of a task's forms is noise, which comes before everything else that is said of it.
@@ -51,23 +40,6 @@ export function verdict(task, name = "") {
 }
 
 /**
- * Verdicts across both kinds of scoring, on request.
- * @param {Report} report
- */
-function acrossKinds(report) {
-  const tasks = report.tasks.filter((task) => task.run !== null && task.spread && task.scoring === "any");
-  if (!tasks.length) return [];
-  return [
-    element(
-      "details",
-      { class: "across" },
-      element("summary", {}, "Ranked choices and generated answers compared with each other"),
-      ...tasks.map((task) => verdict(task, `${inRun(report, task.task, task.run)}: `)),
-    ),
-  ];
-}
-
-/**
  * @param {Report} report
  */
 export function scoresSection(report) {
@@ -96,82 +68,37 @@ export function panelsOf(entries, className = "grid wider") {
   ];
 }
 
+/** How many verdicts are open. */
+const OPEN = 12;
+
 /**
- * The scores of each task with what can be told from them, one chart for each kind of scoring.
+ * Whether the spread of each task and group is noise: groups first, then the clearest.
  * @param {Report} report
  */
-export function taskScores(report) {
-  const tasks = new Map();
-  for (const form of report.forms) {
-    const key = `${form.task} ${form.family ?? form.metric} ${form.scoring}`;
-    if (!tasks.has(key)) tasks.set(key, []);
-    tasks.get(key).push(form);
-  }
-  const formats = [...new Set(report.forms.map((form) => form.short))];
-  const byFormat = (a, b) => formats.indexOf(a.short) - formats.indexOf(b.short) || a.run - b.run;
-  /** @type {[string, () => Node][]} */
-  const charts = [...tasks.values()].map((forms) => [
-    `${forms[0].task}: ${forms[0].metric}, ${forms[0].scoring}`,
-    () =>
-      element(
-        "div",
-        { class: "panel" },
-        scoresHeading(report, forms),
-        ...comparisonsOf(report, forms).map((task) =>
-          verdict(task, task.run !== null && report.runs.length > 1 ? `${report.runs[task.run].short}: ` : ""),
-        ),
-        intervalChart(
-          forms.sort(byFormat).map((form) => scoreRow(report, form)),
-          { label: `scores of ${forms[0].task}` },
-        ),
-      ),
-  ]);
+export function verdictsSection(report) {
   const paths = new Set(report.groups.map((group) => group.path));
-  const of_groups = report.tasks.filter((task) => task.spread && task.scoring !== "any" && paths.has(task.task));
-  const groups = report.groups.length
-    ? [
-        element(
-          "div",
-          { class: "panel" },
-          element("h3", {}, "Groups"),
-          ...of_groups.map((task) => verdict(task, `${inRun(report, task.task, task.run)}: `)),
-          intervalChart(
-            report.groups.map((group) => ({
-              ...group,
-              label: inRun(report, `${"  ".repeat(group.depth)}${group.name}`, group.run),
-              note: group.metric,
-            })),
-            { label: "scores of groups" },
-          ),
-        ),
-      ]
-    : [];
-  return [...groups, ...panelsOf(charts), ...acrossKinds(report)];
+  const tasks = report.tasks
+    .filter((task) => task.run !== null && task.spread)
+    .sort((a, b) => Number(paths.has(b.task)) - Number(paths.has(a.task)) || Number(a.spread?.p) - Number(b.spread?.p));
+  const several = new Set(tasks.map(({ task }) => task)).size > 1 || report.runs.length > 1;
+  const lines = (kind) =>
+    tasks
+      .filter((task) => (task.scoring === "any") === kind)
+      .map((task) => verdict(task, several ? `${inRun(report, task.task, task.run)}: ` : ""));
+  const [within, across] = [lines(false), lines(true)];
+  const folded = (words, nodes) =>
+    nodes.length ? [element("details", { class: "across" }, element("summary", {}, words), ...nodes)] : [];
+  if (!within.length && !across.length) return [];
+  return [
+    element(
+      "div",
+      { class: "panel" },
+      ...within.slice(0, OPEN),
+      ...folded(`${within.length - OPEN} more`, within.slice(OPEN)),
+    ),
+    ...folded("Ranked choices and generated answers compared with each other", across),
+  ];
 }
-
-/**
- * The task, what is scored and how, and where less is better.
- * @param {Report} report
- * @param {Form[]} forms
- */
-function scoresHeading(report, forms) {
-  const metrics = [...new Set(forms.map((form) => form.metric))].join(", ");
-  const both = new Set(report.forms.filter((form) => form.task === forms[0].task).map((form) => form.scoring)).size > 1;
-  return element(
-    "h3",
-    {},
-    `${forms[0].task}: ${metrics} ${forms[0].higher === false ? "↓" : "↑"}`,
-    ...(both ? [" · ", term(forms[0].scoring)] : []),
-  );
-}
-
-/**
- * The comparisons of a chart's forms, one for each run that has several of them.
- * @param {Report} report
- * @param {Form[]} forms
- */
-const comparisonsOf = (report, forms) =>
-  [...new Set(forms.map((form) => comparisonOf(report, form)))].flatMap((task) => (task?.spread ? [task] : []));
 
 /**
  * @param {Form} form
@@ -180,29 +107,6 @@ const aboveChance = (form) =>
   form.chance === null || form.chance >= 1 || form.value === null
     ? ""
     : `${Math.round((100 * (form.value - form.chance)) / (1 - form.chance))} %`.replace("-", "−");
-
-/**
- * A form as a line of the chart: with a mark if it cannot be told from the best, and its chance level.
- * @param {Report} report
- * @param {Form} form
- */
-function scoreRow(report, form) {
-  const task = comparisonOf(report, form);
-  const marked = task?.forms.some((entry) => !entry.tied) && task.forms.find((entry) => entry.name === form.name)?.tied;
-  const above = aboveChance(form);
-  return {
-    ...form,
-    label: inRun(report, form.short, form.run),
-    mark: marked ? TERMS.tied : null,
-    note: `n=${form.n}`,
-    detail: above
-      ? /** @type {[string, string]} */ ([
-          "above",
-          above.startsWith("−") ? `${above.slice(1)} below chance` : `${above} above chance`,
-        ])
-      : null,
-  };
-}
 
 /**
  * What each variation changes: a column for each axis, and the name by which it can be run again.

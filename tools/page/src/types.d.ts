@@ -27,15 +27,10 @@ export interface Run {
   usage: string;
   notes: string[];
 }
-export interface Position {
-  picked: number[];
-  gold: number[];
-  labels: string[];
+/** A measure of a form in words, with its chart. */
+export interface Measure {
   words: string;
-}
-export interface Calibration {
-  bins: { n: number; confidence: number; accuracy: number }[];
-  words: string;
+  chart: Spec;
 }
 export interface Form extends Score {
   run: number;
@@ -62,8 +57,8 @@ export interface Form extends Score {
   lengths: number[];
   margins: (number | null)[];
   unreadable: number;
-  position: Position | null;
-  calibration: Calibration | null;
+  position: Measure | null;
+  calibration: Measure | null;
   first_block: number;
   block_size: number;
 }
@@ -74,13 +69,6 @@ export interface Group extends Score {
   depth: number;
   n: number;
 }
-export interface Pair {
-  label: string;
-  difference: number;
-  low: number | null;
-  high: number | null;
-  p: number | null;
-}
 export interface Population {
   number: number;
   mean: Measured;
@@ -89,15 +77,11 @@ export interface Population {
   predicted: Measured;
   reliability: number;
 }
-export interface Effect extends Measured {
-  label: string;
-  wordings: number;
-  p: number;
-}
 export interface Wordings extends Population {
   label: string;
-  effects: Effect[];
-  forms: (Measured & { label: string; raw: number })[];
+  effect_p: number | null;
+  effects: Spec | null;
+  chart: Spec;
 }
 export interface WordingChange extends Population {
   label: string;
@@ -123,7 +107,7 @@ export interface Comparison {
   none: number | null;
   flips: number | null;
   row: string | null;
-  pairs: Pair[];
+  chart: Spec | null;
 }
 export interface Change {
   first: number;
@@ -147,31 +131,26 @@ export interface Fact {
   words: string;
   key: string;
 }
-/** A row of a chart's panel. */
-export interface Dot {
-  row: string;
-  form: string;
-  format: string;
-  scoring: string;
-  score: number;
-  low: number | null;
-  high: number | null;
-  n: number;
-  missing: number | null;
-  parent: string | null;
+/** A row of a chart's panel: columns that the panel names, and what else is known of it. */
+export interface ChartRow {
+  [column: string]: any;
 }
 export interface Axis {
   field: string;
   title: string | null;
-  low: number;
-  high: number;
-  names: string[];
+  low: number | null;
+  high: number | null;
+  names: string[] | null;
 }
 export interface Panel {
-  title: string;
+  mark: "interval" | "bar" | "line";
+  title: string | null;
   x: Axis;
   y: Axis;
-  rows: Dot[];
+  rows: ChartRow[];
+  color: string | null;
+  domain: string[] | null;
+  tick: string | null;
   lines: Record<string, number> | null;
 }
 /** The description of a chart, as `ChartSpec` has it. */
@@ -311,17 +290,5 @@ export interface Board {
   }[];
   tau: { form: string; other: string; models: number; tau: number | null }[];
   summary: string | null;
-  history: HistorySpec[];
-}
-/** The scores of a family of models over its checkpoints or dates. */
-export interface HistorySpec {
-  name: string;
-  text: string;
-  palette: string[];
-  panels: {
-    title: string;
-    x: Axis;
-    y: Axis;
-    rows: { at: string; series: string; score: number; low: number | null; high: number | null; run: string }[];
-  }[];
+  history: Spec[];
 }

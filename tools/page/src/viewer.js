@@ -5,7 +5,7 @@
 import { boardSection, historySection } from "./board.js";
 import { SampleSource } from "./data.js";
 import { byId, element, keepFocus, plainLine } from "./dom.js";
-import { plotPanel } from "./dots.js";
+import { plotPanel } from "./plot.js";
 import { buildPage } from "./report.js";
 import { runsTable, silence, statePanels } from "./runs.js";
 import { newTableState } from "./table.js";

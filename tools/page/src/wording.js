@@ -6,7 +6,7 @@ import { WRONG } from "./data.js";
 import { element, plainLine } from "./dom.js";
 import { columnName, inColumn } from "./labels.js";
 import { grouped, share } from "./numbers.js";
-import { showSamples, showTab } from "./tabs.js";
+import { showDocument, showSamples } from "./tabs.js";
 
 /**
  * The forms of a run that are right or wrong, by the name of their column, with all documents that they judge.
@@ -205,10 +205,7 @@ export function flippingQuestions(report) {
         {
           type: "button",
           class: "plain question",
-          onclick: () => {
-            showTab("samples");
-            globalThis.browser?.openKey(entry.key);
-          },
+          onclick: () => showDocument(entry.key),
         },
         plainLine(report.heads[entry.task]?.[entry.doc] ?? entry.key),
       ),

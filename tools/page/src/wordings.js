@@ -1,8 +1,8 @@
 // The score over the wordings of a format.
 
-/** @import { Effect, Population, Report } from "./types.d.ts" */
+/** @import { Population, Report, Wordings } from "./types.d.ts" */
 
-import { intervalChart } from "./charts.js";
+import { chart } from "./charts.js";
 import { element } from "./dom.js";
 import { inRun } from "./labels.js";
 import { bounds, fixed, isFinding, pText, signed } from "./numbers.js";
@@ -38,12 +38,10 @@ function populationLines(entry, format, verb) {
 
 /**
  * The effects of the axes, open where one of them is shown to matter.
- * @param {string} name
- * @param {Effect[]} effects
+ * @param {Wordings} entry
  */
-function effectsChart(name, effects) {
-  if (!effects.length) return [];
-  const p = Math.min(...effects.map((effect) => effect.p));
+function effectsChart({ effects, effect_p: p }) {
+  if (!effects || p === null) return [];
   return [
     element(
       "details",
@@ -56,10 +54,7 @@ function effectsChart(name, effects) {
         term("effect", "effects of the axes"),
         `, smallest ${pText(p)} (corrected for all axes)`,
       ),
-      intervalChart(
-        effects.map((effect) => ({ ...effect, note: pText(effect.p).replaceAll(" ", "") })),
-        { zero: true, format: signed, label: `effects of axes on ${name}` },
-      ),
+      chart(effects),
     ),
   ];
 }
@@ -107,11 +102,8 @@ export function wordingsSection(report) {
             term("raw"),
             ".",
           ),
-          intervalChart(
-            entry.forms.map((form) => ({ ...form, note: `raw ${fixed(form.raw)}` })),
-            { label: `shrunken scores of ${task.task}@${entry.label}` },
-          ),
-          ...effectsChart(`${task.task}@${entry.label}`, entry.effects),
+          chart(entry.chart),
+          ...effectsChart(entry),
         ),
       ),
     );

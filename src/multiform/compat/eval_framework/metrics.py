@@ -23,7 +23,8 @@ from multiform.imports.libraries import normalize_answer, token_f1
 from multiform.scoring.metrics.base import build_metric
 from multiform.scoring.metrics.text import exact_match
 from multiform.scoring.outcome import TextOutcome
-from multiform.scoring.scorers.instructions import follows, loose_texts
+from multiform.scoring.scorers.instructions import loose_texts
+from multiform.scoring.scorers.rules import follows
 
 
 def calculate(metric: BaseMetric[Any], response: Completion | Loglikelihood) -> list[MetricResult]:

@@ -13,8 +13,7 @@ from multiform.fields import Doc, Field, FieldSpec, process_field
 from multiform.formats.base import FormatConfig
 from multiform.formats.compile import BoundTemplate, FieldMapping, bind_field, compile_format
 from multiform.formats.dialects import FormatDialect
-from multiform.labels import LABEL_KINDS, label_list
-from multiform.prompts.filters import choice_list
+from multiform.labels import LABEL_KINDS, choice_list, label_list
 from multiform.prompts.template import has_markup
 from multiform.registry import Registry
 

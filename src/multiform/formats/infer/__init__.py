@@ -20,8 +20,7 @@ from multiform.formats.infer.layout import (
     read_layout,
 )
 from multiform.formats.infer.parts import Text, Value, template_parts
-from multiform.labels import label_list
-from multiform.prompts.filters import choice_list
+from multiform.labels import choice_list, label_list
 from multiform.prompts.template import has_markup
 
 How = Literal["raw", "template", "documents"]

@@ -15,8 +15,7 @@ from typing import Any
 from multiform.errors import DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.infer import words
-from multiform.labels import index_among, label_list
-from multiform.prompts.filters import choice_list, parse_literal_list
+from multiform.labels import choice_list, index_among, label_list, parse_literal_list
 
 _LABELLED = re.compile(
     r"(?:^|(?<=\n)|(?<=[ \t]))[ \t]*[\[(]?(?P<label>\w{1,4}|[①-⑩])(?:[\])][.:]?|[.:)：．、])[ \t]*", re.MULTILINE

@@ -52,6 +52,7 @@ class HFModel(LocalModel):
     """
 
     stored = True
+    stops_at_labels = True
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import copy
 import hashlib
 import math
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -21,7 +22,7 @@ from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel,
 from multiform.errors import UsageError
 from multiform.models.arguments import GenerationOptions
 from multiform.models.torch.device import device_of
-from multiform.requests import Completion, FailedRequest, GenerationRequest, split_thought
+from multiform.requests import STOP_AT_LABEL, Completion, FailedRequest, GenerationRequest, split_thought
 
 #: Settings that logits processors carry out, with the values that change nothing.
 PROCESSED: dict[str, tuple[Any, ...]] = {
@@ -161,7 +162,8 @@ def sampling(options: GenerationOptions, config: GenerationConfig | None) -> Sam
 
 def random_numbers(request: GenerationRequest) -> random.Random:
     """Random numbers that depend on the request alone, so neither on batching nor on order."""
-    content = repr((request.context, request.options, request.sample))
+    options = tuple(pair for pair in request.options if pair[0] != STOP_AT_LABEL)
+    content = repr((request.context, options, request.sample))
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()
     return random.Random(int.from_bytes(digest[:8]))
 
@@ -196,9 +198,9 @@ class Generation:
 
     `index` is the position of its request, `limit` the most tokens that are generated, `stops` the strings
     at which it ends, `think_end` the string or token up to which its thought is removed, and `rng` its own random
-    numbers. The first `prefix` tokens of the prompt are shared with other sequences. `processors` are made when
-    the first token is chosen, where the model's generation config asks for any. It has `failed` where the largest
-    logit was NaN or infinite, so that no token could be chosen.
+    numbers. It also ends once its text matches `leading_label`. The first `prefix` tokens of the prompt are shared
+    with other sequences. `processors` are made when the first token is chosen, where the model's generation config
+    asks for any. It has `failed` where the largest logit was NaN or infinite, so that no token could be chosen.
     """
 
     index: int
@@ -209,6 +211,7 @@ class Generation:
     rng: random.Random
     num_beams: int = 1
     think_end: str | int | None = None
+    leading_label: re.Pattern[str] | None = None
     prefix: int = 0
     tokens: list[int] = field(default_factory=list)
     processors: LogitsProcessorList | None = None
@@ -232,7 +235,7 @@ class Generation:
     def append(self, token: int, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]) -> None:
         """Add the next token; the sequence is finished at an end token, a stop string or its limit."""
         self.tokens.append(token)
-        stopped = token in end_tokens or self._has_stop(tokenizer)
+        stopped = token in end_tokens or self._has_stop(tokenizer) or self._has_label(tokenizer)
         self.at_limit = len(self.tokens) >= self.limit and not stopped
         self.finished = self.at_limit or stopped or self.failed
 
@@ -277,6 +280,18 @@ class Generation:
             return False
         tail = str(tokenizer.decode(self.tokens[-self.stop_window :]))
         return any(stop in tail for stop in self.stops)
+
+    def _has_label(self, tokenizer: PreTrainedTokenizerBase) -> bool:
+        """Whether the text begins with a label for certain; a stop string that may be beginning could still cut it."""
+        if self.leading_label is None:
+            return False
+        text = str(tokenizer.decode(self.tokens, skip_special_tokens=True))
+        match = self.leading_label.match(text)
+        if match is None:
+            if "\n" in text.lstrip(": \t\n"):  # the first line is complete, and has none
+                self.leading_label = None
+            return False
+        return not any(stop.startswith(text[start:]) for stop in self.stops for start in range(match.end()))
 
 
 def end_tokens(config: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

@@ -13,9 +13,9 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib.util import find_spec
 
-from multiform.deadline import MAX_SECONDS, TimeLimitError, within
 from multiform.errors import ConfigError, UsageError, shorten
 from multiform.labels import plain_characters, split_solution
+from multiform.limits import MAX_SECONDS, TimeLimitError, within
 from multiform.scoring.filters import DEFAULT_PATTERN, INVALID, find_match
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, check_statements, compile_pattern, register_scorer

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc
 from multiform.registry import Registry
-from multiform.scoring.aggregations import Aggregation, ItemKind, item_kind
+from multiform.scoring.aggregations import ItemKind
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import Metric
 from multiform.scoring.metrics.choice import best
@@ -54,6 +54,9 @@ class Scorer:
     #: Whether all documents are scored together, after the last response; true for a class with `score_instances`.
     deferred: ClassVar[bool] = False
 
+    #: Whether a completion that continues a statement of the prompt is read by the label with which it begins.
+    reads_leading_label: ClassVar[bool] = False
+
     pipeline: Pipeline
     metrics: Sequence[Metric]
     #: The filtered responses of each document, by the document's index.
@@ -67,6 +70,7 @@ class Scorer:
         super().__init_subclass__(**kwargs)
         if "score_instances" in cls.__dict__ and "deferred" not in cls.__dict__:
             cls.deferred = True
+        cls.reads_leading_label = vars(cls).get("reads_leading_label", False)
 
     @property
     def needs_references(self) -> bool:
@@ -224,18 +228,17 @@ def compile_pattern(pattern: str, name: str) -> re.Pattern[str]:
         raise ConfigError(message, where=f"scorer.kwargs.{name}", hint="test the pattern") from error
 
 
-def reduce_task_values(
-    scorer: Scorer, values: Mapping[str, Any], aggregation_of: Callable[[str], Aggregation]
-) -> dict[str, Any]:
+def reduce_task_values(scorer: Scorer, values: Mapping[str, Any], kinds: Mapping[str, ItemKind]) -> dict[str, Any]:
     """The values that `process_results` returned, with the values of repeats reduced to one.
 
-    A task's own aggregation gets a list as it is, unless the metric has a reduction. A registered aggregation takes
-    one number, or one pair, for each document, so that a list of these holds repeats.
+    `kinds` says what the aggregation of each takes. A task's own aggregation gets a list as it is, unless the metric
+    has a reduction. A registered aggregation takes one number, or one pair, for each document, so that a list of these
+    holds repeats.
     """
     reduced: dict[str, Any] = {}
     for key, value in values.items():
         metric = scorer.metric_named(str(key))
-        repeats = _repeats(value, item_kind(aggregation_of(str(key))), metric)
+        repeats = _repeats(value, kinds[str(key)], metric)
         if repeats is None:
             reduced[str(key)] = value
         elif not repeats:
@@ -258,13 +261,13 @@ def _holds_pairs(value: list[Any]) -> bool:
     return all(isinstance(item, list | tuple) and len(item) == 2 for item in value)
 
 
-def check_values(values: Mapping[str, Any], scorer: Scorer, aggregation_of: Callable[[str], Aggregation]) -> None:
+def check_values(values: Mapping[str, Any], scorer: Scorer, kinds: Mapping[str, ItemKind]) -> None:
     """Raise a DataError for a value that the aggregation of its metric cannot use.
 
     Text under a name that is not a metric, such as a judge's response, is only written to the samples.
     """
     for key, value in values.items():
-        if item_kind(aggregation_of(key)) != "number" or _is_number(value):
+        if kinds[key] != "number" or _is_number(value):
             continue
         if scorer.metric_named(key) is None and is_note(value):
             continue

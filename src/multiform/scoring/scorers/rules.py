@@ -1,0 +1,263 @@
+"""Rules that a program can check of a response, such as "use no commas", and those of IFEval (arXiv:2311.07911)."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from multiform.errors import DataError, UsageError, nearest, shorten
+from multiform.limits import MAX_SECONDS, within
+from multiform.registry import Registry
+
+#: Takes the response and the rule's arguments by name; `prompt` is the prompt, if a rule has such an argument.
+Rule = Callable[..., bool]
+
+rules: Registry[Rule] = Registry("rule")
+register_rule = rules.register
+
+
+def follows(name: str, text: str, arguments: Mapping[str, Any] | None = None, prompt: str = "") -> bool:
+    """Whether a response follows a rule; arguments that are null are not given, and an empty response follows none.
+
+    >>> follows("punctuation:no_comma", "No, never."), follows("keywords:existence", "Ada", {"keywords": ["ada"]})
+    (False, True)
+    """
+    if name not in rules:
+        raise DataError(f"unknown rule '{name}'", hint=nearest(name, list(rules), listed="rules"))
+    rule = rules.get(name)
+    parameters = list(inspect.signature(rule).parameters)[1:]
+    given = {key: _whole(value) for key, value in (arguments or {}).items() if value is not None}
+    if "prompt" in parameters:
+        given["prompt"] = prompt
+    wanted = [key for key in parameters if key not in given]
+    unknown = [key for key in given if key not in parameters]
+    if wanted or unknown:
+        problem = f"has no argument '{unknown[0]}'" if unknown else f"needs the argument '{wanted[0]}'"
+        raise DataError(f"rule '{name}' {problem}", hint="check the column of arguments")
+    with within(MAX_SECONDS):
+        return bool(text.strip()) and rule(text, **given)
+
+
+def _whole(value: Any) -> Any:
+    """Numbers that tables have turned into floats as integers again."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+#: Where a sentence may end: a mark, with closing quotes and brackets, before white space.
+_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s+|$)")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?i:mr|mrs|ms|dr|prof|st|sr|jr|vs|e\.g|i\.e|cf|fig|vol|inc|ltd|gen|col|rev|hon|approx|ph\.d)|"
+    r"\.[a-z]|(?:^|[\s(])[A-Z])\.$"
+)
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text: they end at a mark, unless it ends an abbreviation, or a small letter follows
+    a quote or an ellipsis.
+
+    >>> split_sentences('Dr. Who left at 3.30 p.m. sharp. "Really?" he said. Yes!')
+    ['Dr. Who left at 3.30 p.m. sharp.', '"Really?" he said.', 'Yes!']
+    """
+    sentences, start = [], 0
+    for match in _END.finditer(text):
+        following = text[match.end() :].lstrip()
+        abbreviated = match[0] == "." and _ABBREVIATION.search(text[start : match.end()])
+        goes_on = following[:1].islower() and match[0][-1] not in ".!?"
+        if (abbreviated and following) or goes_on:
+            continue
+        sentences.append(text[start : match.end()].strip())
+        start = match.end()
+    return [sentence for sentence in (*sentences, text[start:].strip()) if sentence]
+
+
+def count_words(text: str) -> int:
+    """The number of runs of letters, digits and underscores."""
+    return len(re.findall(r"\w+", text))
+
+
+def tokens(text: str) -> list[str]:
+    """Words and marks, each by itself; words keep their hyphens and points inside, and lose the endings "'s" and "n't".
+
+    >>> tokens("It's the U.S.-made well-known thing.")
+    ['It', "'s", 'the', 'U.S.-made', 'well-known', 'thing', '.']
+    """
+    return re.findall(r"'(?:s|re|ve|ll|d|m)\b|n't\b|\w+?(?=n't\b)|\w+(?:[-.]+\w+)*|[^\w\s]", text)
+
+
+def detect_language(text: str) -> str | None:
+    """The code of the language that a text is in; None if it has no letters to tell it by."""
+    try:
+        import langdetect
+    except ImportError as error:
+        message = "rules about the language of a response need langdetect"
+        raise UsageError(message, hint="pip install 'multiform[metrics]'") from error
+    langdetect.DetectorFactory.seed = 0
+    try:
+        return str(langdetect.detect(text))
+    except langdetect.LangDetectException:
+        return None
+
+
+def is_english(text: str) -> bool:
+    """Whether a text is in English, or in no language."""
+    return detect_language(text) in ("en", None)
+
+
+def _compares(count: int, relation: str, limit: int) -> bool:
+    if relation not in ("less than", "at least"):
+        raise DataError(f"unknown relation {shorten(relation)}", hint="write 'less than' or 'at least'")
+    return count < limit if relation == "less than" else count >= limit
+
+
+@register_rule("keywords:existence")
+def has_keywords(text: str, keywords: Sequence[str]) -> bool:
+    return all(re.search(keyword, text, re.IGNORECASE) for keyword in keywords)
+
+
+@register_rule("keywords:frequency")
+def repeats_keyword(text: str, keyword: str, frequency: int, relation: str) -> bool:
+    return _compares(len(re.findall(keyword.strip(), text, re.IGNORECASE)), relation, frequency)
+
+
+@register_rule("keywords:forbidden_words")
+def avoids_words(text: str, forbidden_words: Sequence[str]) -> bool:
+    return not any(re.search(rf"\b{word}\b", text, re.IGNORECASE) for word in forbidden_words)
+
+
+@register_rule("keywords:letter_frequency")
+def repeats_letter(text: str, letter: str, let_frequency: int, let_relation: str) -> bool:
+    return _compares(text.lower().count(letter.lower()), let_relation, let_frequency)
+
+
+@register_rule("language:response_language")
+def is_in_language(text: str, language: str) -> bool:
+    return detect_language(text) in (language, None)
+
+
+@register_rule("length_constraints:number_sentences")
+def has_sentences(text: str, num_sentences: int, relation: str) -> bool:
+    return _compares(len(split_sentences(text)), relation, num_sentences)
+
+
+@register_rule("length_constraints:number_words")
+def has_words(text: str, num_words: int, relation: str) -> bool:
+    return _compares(count_words(text), relation, num_words)
+
+
+@register_rule("length_constraints:number_paragraphs")
+def has_paragraphs(text: str, num_paragraphs: int) -> bool:
+    """Paragraphs are separated by ``***``; those at the ends may be empty."""
+    parts = re.split(r"\s?\*\*\*\s?", text)
+    if not all(part.strip() for part in parts[1:-1]):
+        return False
+    return sum(bool(part.strip()) for part in parts) == num_paragraphs
+
+
+@register_rule("length_constraints:nth_paragraph_first_word")
+def begins_paragraph(text: str, num_paragraphs: int, nth_paragraph: int, first_word: str) -> bool:
+    """Paragraphs are separated by blank lines."""
+    parts = text.split("\n\n")
+    filled = sum(bool(part.strip()) for part in parts)
+    if filled != num_paragraphs or nth_paragraph > filled or not parts[nth_paragraph - 1].strip():
+        return False
+    opening = parts[nth_paragraph - 1].split()[0].lstrip("'").lstrip('"')
+    return re.split(r"[.,?!'\"]", opening)[0].lower() == first_word.lower()
+
+
+@register_rule("detectable_content:number_placeholders")
+def has_placeholders(text: str, num_placeholders: int) -> bool:
+    return len(re.findall(r"\[.*?\]", text)) >= num_placeholders
+
+
+@register_rule("detectable_content:postscript")
+def has_postscript(text: str, postscript_marker: str) -> bool:
+    patterns = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
+    return bool(re.search(patterns.get(postscript_marker, postscript_marker.lower()), text.lower()))
+
+
+@register_rule("detectable_format:number_bullet_lists")
+def has_bullets(text: str, num_bullets: int) -> bool:
+    return len(re.findall(r"^\s*(?:\*[^*]|-)", text, re.MULTILINE)) == num_bullets
+
+
+@register_rule("detectable_format:constrained_response")
+def is_an_option(text: str) -> bool:
+    return any(f"My answer is {answer}." in text for answer in ("yes", "no", "maybe"))
+
+
+@register_rule("detectable_format:number_highlighted_sections")
+def has_highlights(text: str, num_highlights: int) -> bool:
+    """Sections in one pair of asterisks, and those in two pairs."""
+    single = [part for part in re.findall(r"\*([^\n*]*)\*", text) if part.strip()]
+    double = [part for part in re.findall(r"\*\*([^\n*]*)\*\*", text) if part.strip()]
+    return len(single) + len(double) >= num_highlights
+
+
+@register_rule("detectable_format:multiple_sections")
+def has_sections(text: str, section_spliter: str, num_sections: int) -> bool:
+    return len(re.findall(rf"{section_spliter}\s?\d+", text)) >= num_sections
+
+
+@register_rule("detectable_format:json_format")
+def is_json(text: str) -> bool:
+    body = re.sub(r"^```(?:json|Json|JSON)?", "", text.strip()).removesuffix("```")
+    try:
+        json.loads(body.strip())
+    except ValueError:
+        return False
+    return True
+
+
+@register_rule("detectable_format:title")
+def has_title(text: str) -> bool:
+    """A title in double angle brackets."""
+    return any(title.lstrip("<").rstrip(">").strip() for title in re.findall(r"<<[^\n]+>>", text))
+
+
+@register_rule("combination:two_responses")
+def has_two_responses(text: str) -> bool:
+    """Two different responses, separated by six asterisks."""
+    parts = [part.strip() for part in text.split("******")]
+    if not all(parts[1:-1]):
+        return False
+    filled = [part for part in parts if part]
+    return len(filled) == 2 and filled[0] != filled[1]
+
+
+@register_rule("combination:repeat_prompt")
+def repeats_prompt(text: str, prompt_to_repeat: str) -> bool:
+    return text.strip().lower().startswith(prompt_to_repeat.strip().lower())
+
+
+@register_rule("startend:end_checker")
+def ends_with(text: str, end_phrase: str) -> bool:
+    return text.strip().strip('"').lower().endswith(end_phrase.strip().lower())
+
+
+@register_rule("startend:quotation")
+def is_quoted(text: str) -> bool:
+    stripped = text.strip()
+    return len(stripped) > 1 and stripped[0] == stripped[-1] == '"'
+
+
+@register_rule("change_case:capital_word_frequency")
+def has_capital_words(text: str, capital_frequency: int, capital_relation: str) -> bool:
+    return _compares(sum(token.isupper() for token in tokens(text)), capital_relation, capital_frequency)
+
+
+@register_rule("change_case:english_capital")
+def is_upper(text: str) -> bool:
+    return text.isupper() and is_english(text)
+
+
+@register_rule("change_case:english_lowercase")
+def is_lower(text: str) -> bool:
+    return text.islower() and is_english(text)
+
+
+@register_rule("punctuation:no_comma")
+def avoids_commas(text: str) -> bool:
+    return "," not in text
