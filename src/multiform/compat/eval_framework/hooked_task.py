@@ -315,7 +315,7 @@ def _prompt_of(config: TaskConfig) -> HookedPrompt:
 def _accept_shots(config: TaskConfig, num_fewshot: int) -> int:
     """The number of few-shot examples that the constructor of the class accepts; it may refuse or change it."""
     kind, name = type(_prompt_of(config).task), config.form_name
-    with running(f"{kind.__name__}(num_fewshot={num_fewshot})", kind=ConfigError, where=name):
+    with running(f"{kind.__name__}(num_fewshot={num_fewshot})", raises=ConfigError, where=name):
         number = kind(num_fewshot=num_fewshot).num_fewshot or 0
     if number != num_fewshot:
         logger.warning("%s: %s makes num_fewshot=%d of %d", name, kind.__name__, number, num_fewshot)

@@ -84,7 +84,7 @@ class Task(OurTask):
         """The task of a file; its class gets the file's keys where its constructor takes them."""
         place = config.where("class")
         with (
-            running(f"{cls.__name__}()", kind=ConfigError, where=place, hint=OWN_CODE),
+            running(f"{cls.__name__}()", raises=ConfigError, where=place, hint=OWN_CODE),
             build_from(config, dataset_mirror),
         ):
             task = cls(config=dict(config.stated.class_keys)) if _takes_config(cls) else cls()
