@@ -72,7 +72,7 @@ def show(options: argparse.Namespace) -> None:
                 print_tokens(encoder, sample)
             elif doc_id in indexes:
                 _print_sample(form, sample, as_json=options.json)
-                if form.renderer.kind.has_stages and not options.json:
+                if form.renderer.output_kind.has_stages and not options.json:
                     _print_next_stages(form, sample, template)
 
 

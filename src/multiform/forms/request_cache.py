@@ -49,7 +49,7 @@ class RequestCache:
         prompts then depend on.
         """
         config, settings = form.config, form.settings
-        if code := [*_foreign(classes), *_code_keys(config.to_dict(keep_callable=True))]:
+        if code := [*_foreign(classes), *code_keys(config.to_dict(keep_callable=True))]:
             message = "the prompts are not cached, as they depend on code that may read anything"
             logger.warning("%s: %s (%s)", config.form_name, message, ", ".join(dict.fromkeys(code)))
             return None
@@ -112,18 +112,18 @@ def requests_folder() -> Path:
 
 def _foreign(classes: Sequence[type]) -> list[str]:
     """The names of classes that are not Multiform's, among these and their bases."""
-    bases = [kind for cls in classes for kind in cls.__mro__ if kind is not object]
-    return [kind.__name__ for kind in bases if not kind.__module__.startswith(("multiform.", "abc", "typing"))]
+    bases = [base for cls in classes for base in cls.__mro__ if base is not object]
+    return [base.__name__ for base in bases if not base.__module__.startswith(("multiform.", "abc", "typing"))]
 
 
-def _code_keys(config: Any, key: str = "") -> list[str]:
+def code_keys(config: Any, key: str = "") -> list[str]:
     """The keys of a configuration that have code which takes part in rendering."""
     if callable(config):
         return [key]
     if isinstance(config, Mapping):
-        return [name for inner, value in config.items() if inner not in _SCORING for name in _code_keys(value, inner)]
+        return [name for inner, value in config.items() if inner not in _SCORING for name in code_keys(value, inner)]
     if isinstance(config, list | tuple):
-        return [name for value in config for name in _code_keys(value, key)]
+        return [name for value in config for name in code_keys(value, key)]
     return []
 
 

@@ -49,6 +49,8 @@ class AllDocuments:
     options: RunOptions
 
     def run(self, runner: Runner, documents: Documents, progress: Progress) -> RunOutcome:
+        if (ranges := runner.ranges(documents)) is not None:
+            return runner.run_ranges(documents, ranges, progress, self.options.policy)
         return runner.run(
             documents.chunks(),
             progress,
