@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import string
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice, product
 from typing import Any, Literal
 
@@ -188,6 +189,34 @@ def gold_label(
     '2'
     """
     return _pick(gold_index(answer, choices, labels, base), label_list(len(choices), labels))
+
+
+def choice_list(choices: Any) -> Any:
+    """Choices as a list: the values of a mapping, or the items of a list that is spelled out as text."""
+    if isinstance(choices, Mapping):
+        return list(choices.values())
+    listed = parse_literal_list(choices) if isinstance(choices, str) else choices
+    if listed is None:
+        raise DataError(f"expected a list of choices, got {shorten(choices)}", hint="check doc_to_choice")
+    return listed
+
+
+def parse_literal_list(text: str) -> list[Any] | None:
+    """The list that a rendered template spells out, or None when it is not one.
+
+    >>> parse_literal_list("['a', 'b']")
+    ['a', 'b']
+    >>> parse_literal_list("a, b") is None
+    True
+    """
+    stripped = text.strip()
+    if not (stripped.startswith("[") and stripped.endswith("]")):
+        return None
+    try:
+        value = ast.literal_eval(stripped)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
 
 
 def digit_answers(answer: Any) -> list[str]:

@@ -30,19 +30,14 @@ def built(task, folder):
     return task.build_all_requests(cache_requests=True, cache_folder=folder)
 
 
-def cut(text):
-    return "".join(text.splitlines(keepends=True)[:3])
-
-
 DAMAGED = {
-    "cut after a line": cut,
+    "cut after a line": lambda text: text.partition("\n")[0],
     "cut within a line": lambda text: text[:-20],
     "empty": lambda text: "",
     "without its header": lambda text: text.partition("\n")[2],
     "another word": lambda text: text.replace("Question 3", "Question 7"),
-    "another count": lambda text: text.replace('"count": 5', '"count": 4'),
     "a line twice": lambda text: text + text.splitlines()[-1] + "\n",
-    "another key": lambda text: text.replace('"key": "', '"key": "0'),
+    "another key": lambda text: f"0{text}",
     "not JSON": lambda text: "{" * 5000,
     "not text": lambda text: "\x00\ud800",
 }

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.errors import ConfigError, DataError, MultiformError
-from multiform.prompts.filters import parse_literal_list
+from multiform.labels import parse_literal_list
 from multiform.prompts.template import compile_template, has_markup, literal_text, render
 
 DOC = {

@@ -89,7 +89,7 @@ def die(connection, identity, rows):
     commits.append(rows)
     if len(commits) < 3:
         return insert(connection, identity, rows)
-    connection.execute("INSERT OR REPLACE INTO answers VALUES (1, ?, ?, 1, NULL)", rows[0])
+    connection.execute("INSERT OR REPLACE INTO answers VALUES (1, ?, ?, 1, NULL)", rows[0][:2])
     os.kill(os.getpid(), signal.SIGKILL)
 store._insert = die
 """,

@@ -17,7 +17,7 @@ from multiform.models.dummy import DummyModel
 from multiform.models.model import Usage, Workload
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Response
 from multiform.run.progress import PlainProgress, Silent, TerminalProgress, chosen_progress
-from multiform.run.status import RunningScore, RunStatus, score_lines
+from multiform.run.status import RunningScore, RunStatus, request_size, score_lines
 from multiform.statistics.estimates import Estimate
 
 
@@ -106,7 +106,7 @@ def test_the_time_left_is_by_tokens_and_not_by_requests() -> None:
     # 90 of 100 requests are answered, in ten seconds; nothing is known about the speed of decoding.
     clock.now, meter.usage = 10, Usage(prefill=500, prefill_seconds=10, unshared=3600)
     for request in requests[:90]:
-        status.count(request)
+        status.count(1, request_size(request))
     left = status.time_left
     assert left is not None
     assert (left.seconds, left.bound) == (10, "at least")
@@ -133,7 +133,7 @@ def test_the_time_left_is_by_the_length_of_requests_where_tokens_are_not_counted
     requests = [LoglikelihoodRequest("a" * 99, "b"), LoglikelihoodRequest("a" * 899, "b")]
     status = RunStatus(requests, clock=clock)
     clock.now = 2
-    status.count(requests[0])
+    status.count(1, request_size(requests[0]))
     assert status.time_left is not None
     assert status.time_left.seconds == 18
     assert status.share == 0.1

@@ -26,9 +26,9 @@ def measure(setting: Setting) -> Iterator[Row]:
     from multiform.forms import Task
     from multiform.models.dummy import DummyModel
     from multiform.requests import LoglikelihoodRequest
-    from multiform.run.documents import PendingSample
     from multiform.run.executors import units
     from multiform.run.executors.pool import subtrees
+    from multiform.run.pending import PendingSample
     from multiform.run.progress import Silent
     from multiform.run.runner import Runner
     from multiform.run.store import Store

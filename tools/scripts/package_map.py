@@ -49,7 +49,7 @@ PURPOSE = {
     "registry": "one registry class for everything that has a name",
     "hashing": "short hashes",
     "statistics": "estimates, paired tests, spread, search and stopping",
-    "deadline": "limits of time for templates and regular expressions",
+    "limits": "what templates and regular expressions may cost",
     "terminal": "control characters made visible",
     "stopping": "how Ctrl-C and SIGTERM end a run",
     "errors": "the tree of exceptions",

@@ -46,18 +46,13 @@ def _subparsers(top: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParse
 
 def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
     """What completes the values of a flag; None leaves it to files."""
-    if action.metavar == "T[@F]":
-        return complete_tasks
-    match action.dest:
-        case "model":
-            return _complete_models
-        case "topic":
-            return lambda **_: find_pages()
-        case "kind":
-            return lambda **_: str(action.help).split(", ")
-        case "shell":
-            return lambda **_: SHELLS
-    return None
+    completers: dict[str, Callable[..., Iterable[str]]] = {
+        "model": _complete_models,
+        "topic": lambda **_: find_pages(),
+        "kind": lambda **_: str(action.help).split(", "),
+        "shell": lambda **_: SHELLS,
+    }
+    return complete_tasks if action.metavar == "T[@F]" else completers.get(action.dest)
 
 
 def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, **others: object) -> list[str]:

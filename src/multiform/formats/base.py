@@ -29,9 +29,22 @@ _OUTPUT_TYPES: dict[str, OutputType] = {
     "gold": "loglikelihood",
     "generation": "generate_until",
 }
+#: Fields that have another value where choices have no labels: their default and that value.
+Replacements = Mapping[str, tuple[Any, Any]]
+
 _TEXTS = ("question_prefix", "question_suffix", "choices_prefix", "choice_format", "choice_delimiter",
           "section_separator", "target_delimiter", "fewshot_delimiter")  # fmt: skip
 _OPTIONAL_TEXTS = ("instruction", "answer_instruction", "answer_prompt", "gen_prefix")
+#: What the value of a field must be, and the same in words.
+_TYPES: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(_TEXTS, (str, "a string")),
+    **dict.fromkeys(_OPTIONAL_TEXTS, (str | None, "a string or null")),
+    "variations": (Mapping | None, "a mapping of axes"),
+    "show_choices": (bool | None, "true, false or null"),
+    "scorer": (str | Mapping | None, "a scorer's name or a mapping"),
+    "generation_kwargs": (Mapping | None, "a mapping"),
+}
+_PLACES = ("examples", "start", "question")
 
 
 def _is_complete(cls: type[FormatConfig]) -> bool:
@@ -70,7 +83,7 @@ class FormatConfig:
     format_name: ClassVar[str] = ""
     #: The limit of tokens if neither the task nor `generation_kwargs` sets one.
     default_max_gen_toks: ClassVar[int | Literal["context"]] = 256
-    #: The kind of model that the format is meant for: "base" continues texts, "chat" follows instructions.
+    #: The models that the format is meant for: "base" continues texts, "chat" follows instructions.
     meant_for: ClassVar[Literal["base", "chat", "any"]] = "any"
     #: Whether ``@all`` has the format.
     in_all: ClassVar[bool] = True
@@ -133,17 +146,14 @@ class FormatConfig:
             formats.register(name)(cls)
 
     def __post_init__(self) -> None:
-        for name in _TEXTS:
-            self._check(isinstance(getattr(self, name), str), name, "a string")
-        for name in _OPTIONAL_TEXTS:
-            self._check(isinstance(getattr(self, name), str | None), name, "a string or null")
+        replacements = self._unlabelled() if self.choice_labels is None else {}
+        for name, (default, value) in replacements.items():
+            if getattr(self, name) == default:
+                object.__setattr__(self, name, value)
+        for name, (types, expected) in _TYPES.items():
+            self._check(isinstance(getattr(self, name), types), name, expected)
         self._check(self.scored in get_args(Scored), "scored", f"one of {', '.join(get_args(Scored))}")
-        places = ("examples", "start", "question")
-        self._check(self.instruction_at in places, "instruction_at", f"one of {', '.join(places)}")
-        self._check(isinstance(self.variations, Mapping | None), "variations", "a mapping of axes")
-        self._check(isinstance(self.show_choices, bool | None), "show_choices", "true, false or null")
-        self._check(isinstance(self.scorer, str | Mapping | None), "scorer", "a scorer's name or a mapping")
-        self._check(isinstance(self.generation_kwargs, Mapping | None), "generation_kwargs", "a mapping")
+        self._check(self.instruction_at in _PLACES, "instruction_at", f"one of {', '.join(_PLACES)}")
         self._check(self.answer_as in ("label", "text", None), "answer_as", "label, text or null")
         for name in _OPTIONAL_TEXTS:
             self._check_template(name)
@@ -155,6 +165,10 @@ class FormatConfig:
             self._check(isinstance(metrics, list | tuple), "metric_list", "a list of metrics")
             named = [{"metric": m} if isinstance(m, str) else m for m in metrics]
             object.__setattr__(self, "metric_list", tuple(named))
+
+    def _unlabelled(self) -> Replacements:
+        """The fields that have another value where choices have no labels."""
+        return {}
 
     def _check_template(self, name: str) -> None:
         text = getattr(self, name)
@@ -246,17 +260,17 @@ class FormatConfig:
             raise ConfigError(
                 f"unknown format '{name}'", hint=nearest(name, [*formats, *dialect_names], listed="formats")
             )
-        kind: Any = formats.get(name)
-        if isinstance(kind, type) and not _is_complete(kind):
-            message = f"format '{name}' cannot be used: {kind.__name__} is not a complete dataclass"
+        entry: Any = formats.get(name)
+        if isinstance(entry, type) and not _is_complete(entry):
+            message = f"format '{name}' cannot be used: {entry.__name__} is not a complete dataclass"
             raise ConfigError(message, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
-        base = None if isinstance(kind, type) else kind()
-        known = {field.name for field in fields(kind if base is None else base)}
+        base = None if isinstance(entry, type) else entry()
+        known = {field.name for field in fields(entry if base is None else base)}
         for key in overrides:
             if key not in known:
                 message = f"unknown key '{key}' in format '{name}'"
                 raise ConfigError(message, where=str(key), hint=nearest(str(key), known))
-        format: FormatConfig = kind(**overrides) if base is None else replace(base, **overrides)
+        format: FormatConfig = entry(**overrides) if base is None else replace(base, **overrides)
         return format
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from multiform.errors import ConfigError
-from multiform.formats.base import FormatConfig, Scored
+from multiform.formats.base import FormatConfig, Replacements, Scored
 from multiform.labels import LabelSpec
 from multiform.prompts.template import has_markup
 
@@ -30,10 +30,8 @@ class MCQAFormat(FormatConfig):
     choice_labels: LabelSpec | None = "letters"
     scored: Scored = "labels"
 
-    def __post_init__(self) -> None:
-        if self.choice_labels is None and self.scored == "labels":
-            object.__setattr__(self, "scored", "texts")
-        super().__post_init__()
+    def _unlabelled(self) -> Replacements:
+        return {"scored": ("labels", "texts")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,18 +102,12 @@ class GenerateFormat(FormatConfig):
     scored: Scored = "generation"
     scorer: str | Mapping[str, Any] | None = "choice_match"
 
-    def __post_init__(self) -> None:
-        if self.choice_labels is None:
-            _replace_default(self, "instruction", CHOOSE, CHOOSE_TEXT if self.show_choices else FIND_TEXT)
-            _replace_default(self, "answer_prompt", END_WITH_LABEL, END_WITH_TEXT)
-            _replace_default(self, "scorer", "choice_match", "final_answer")
-        super().__post_init__()
-
-
-def _replace_default(format: FormatConfig, name: str, default: str, value: str) -> None:
-    """Set a field that has its default value to another one, while a format is made."""
-    if getattr(format, name) == default:
-        object.__setattr__(format, name, value)
+    def _unlabelled(self) -> Replacements:
+        return {
+            "instruction": (CHOOSE, CHOOSE_TEXT if self.show_choices else FIND_TEXT),
+            "answer_prompt": (END_WITH_LABEL, END_WITH_TEXT),
+            "scorer": ("choice_match", "final_answer"),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,14 +186,15 @@ class MCQCOTFormat(COTGenFormat):
     answer_prompt: str = END_WITH_LABEL
     scorer: str | Mapping[str, Any] | None = "choice_match"
 
-    def __post_init__(self) -> None:
-        if self.choice_labels is None:  # the model is asked for the text of the answer, as by `cot`
-            asked = COTGenFormat.answer_prompt.replace("response to the problem", "answer to the question")
-            reason = "Given the following question, reason step by step to find the final answer.\n"
-            _replace_default(self, "instruction", _REASON_TO_CHOOSE, reason)
-            _replace_default(self, "answer_prompt", END_WITH_LABEL, asked)
-            _replace_default(self, "scorer", "choice_match", "final_answer")
-        super().__post_init__()
+    def _unlabelled(self) -> Replacements:
+        """The model is asked for the text of the answer, as by `cot`."""
+        asked = COTGenFormat.answer_prompt.replace("response to the problem", "answer to the question")
+        reason = "Given the following question, reason step by step to find the final answer.\n"
+        return {
+            "instruction": (_REASON_TO_CHOOSE, reason),
+            "answer_prompt": (END_WITH_LABEL, asked),
+            "scorer": ("choice_match", "final_answer"),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,10 +220,11 @@ class ThinkFormat(MCQCOTFormat):
     #: What stands between the thought and what is scored.
     after_thought: str = "The best answer is"
 
+    def _unlabelled(self) -> Replacements:
+        after = ("The best answer is", "The final answer is")
+        return {**super()._unlabelled(), "scored": ("labels", "texts"), "after_thought": after}
+
     def __post_init__(self) -> None:
-        if self.choice_labels is None:
-            _replace_default(self, "scored", "labels", "texts")
-            _replace_default(self, "after_thought", "The best answer is", "The final answer is")
         super().__post_init__()
         if self.scored not in ("labels", "texts"):
             message = f"after a thought, labels or texts are scored, not {self.scored}"

@@ -13,8 +13,15 @@ from multiform.formats.compile import CompiledFormat
 from multiform.formats.infer.document import problem
 from multiform.formats.variation import move_gold
 from multiform.forms.spec import FieldSet
-from multiform.labels import digit_answers, digit_base, gold_index, label_list, whole_number
-from multiform.prompts.filters import choice_list, parse_literal_list
+from multiform.labels import (
+    choice_list,
+    digit_answers,
+    digit_base,
+    gold_index,
+    label_list,
+    parse_literal_list,
+    whole_number,
+)
 from multiform.prompts.template import has_markup
 from multiform.tasks import TaskConfig
 

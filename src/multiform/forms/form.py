@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from multiform.calls import accepted_arguments
 from multiform.errors import ConfigError, DataError, MultiformError, UsageError, locating, nearest, running
 from multiform.fields import Doc
-from multiform.forms.aggregator import FormAggregator
 from multiform.forms.conversations import ConversationKind
 from multiform.forms.output_kinds import OUTPUT_KINDS, OutputKind
 from multiform.forms.renderer import Renderer
@@ -69,7 +68,8 @@ class Form(FormSpec):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run; no file is read."""
-        check_fewshot(self)
+        if self.num_fewshot or self.fewshot.sampler != "default":
+            check_fewshot(self)
         self._check_choice_order()
         _ = self.renderer, self.scorer
 
@@ -83,6 +83,12 @@ class Form(FormSpec):
         if code:
             message = f"the order of choices cannot change under code of the task ({code[0]})"
             raise ConfigError(message, where=self.name, hint="leave the order out, or run the task without the code")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A form without hooks is a value: the process that gets it reads the dataset itself."""
+        if self.hooks or self.task is not None:
+            raise TypeError(f"'{self.name}' has code of its class, and stays in its process")
+        return Form, (self.config, self.settings, {}, self.mirror)
 
     def under(self, settings: RunSettings) -> Form:
         """The same form with the settings of a run; this one stays as it is. Its hooks are those of a task with it."""
@@ -201,12 +207,12 @@ class Form(FormSpec):
     @cached_property
     def _drawn_samples(self) -> list[int] | None:
         """The indexes of a random sample of documents; None if the run takes the first ones, or all."""
-        limit, (kind, _, column) = self.settings.limit, self.settings.sample.partition(":")
-        if limit is None or kind == "first":
+        limit, (method, _, column) = self.settings.limit, self.settings.sample.partition(":")
+        if limit is None or method == "first":
             return None
         docs = self.eval_docs
         number = min(len(docs), math.ceil(len(docs) * limit) if limit < 1 else int(limit))
-        strata = self._strata(column, docs) if kind == "stratified" else None
+        strata = self._strata(column, docs) if method == "stratified" else None
         return draw_documents(range(len(docs)), number, strata=strata, seed=self.settings.sample_seed)
 
     def _strata(self, column: str, docs: Docs) -> list[str]:
@@ -234,7 +240,7 @@ class Form(FormSpec):
     # Samples.
 
     @cached_property
-    def _kind(self) -> OutputKind:
+    def _output_kind(self) -> OutputKind:
         """How requests are built and responses read, by output type, format and turns."""
         config = self.config
         if config.doc_to_turns is None:
@@ -253,7 +259,7 @@ class Form(FormSpec):
     def renderer(self) -> Renderer:
         """Makes samples of documents."""
         eval_docs, fewshot_docs = lambda: self.eval_docs, self.fewshot_docs
-        return Renderer(self, self._kind, eval_docs=eval_docs, fewshot_docs=fewshot_docs, mirror=self.mirror)
+        return Renderer(self, self._output_kind, eval_docs=eval_docs, fewshot_docs=fewshot_docs, mirror=self.mirror)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered: its prompt, gold answer and requests."""
@@ -268,7 +274,7 @@ class Form(FormSpec):
         `outputs` are the responses to its instances, in their order. A pure function: a run may ask again at any time.
         """
         with locating(f"doc {sample.doc_id}"):
-            requests = self._kind.next_requests(sample, outputs, chat_template)
+            requests = self._output_kind.next_requests(sample, outputs, chat_template)
         if not requests:
             return None
         first = len(sample.instances)
@@ -286,7 +292,7 @@ class Form(FormSpec):
     ) -> list[Instance]:
         """The requests of documents, from the request cache in `cache_folder` if it has them."""
         cache = None
-        if cache_folder is not None and not self.renderer.media.kinds:  # images and sounds are not for a file of text
+        if cache_folder is not None and not self.has_media:  # images and sounds are not for a file of text
             shots = self.fewshot_docs() if self.num_fewshot else []
             code = [type(self.renderer.examples.sampler)] if self.num_fewshot else []
             classes = code if self.task is None else [type(self.task), *code]
@@ -308,13 +314,8 @@ class Form(FormSpec):
 
     @cached_property
     def scorer(self) -> FormScorer:
-        """Scores samples."""
-        return FormScorer(self, self._kind, self.aggregator)
-
-    @cached_property
-    def aggregator(self) -> FormAggregator:
-        """Aggregates the values of samples."""
-        return FormAggregator(self)
+        """Scores samples, and aggregates their values."""
+        return FormScorer(self, self._output_kind)
 
     def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
         """Filter and score a sample, once for each scorer that does not wait for all of them."""
@@ -326,7 +327,7 @@ class Form(FormSpec):
     ) -> dict[str, Estimate]:
         """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
         estimates: dict[str, Estimate]
-        estimates = self.hooks.get("estimates", self.aggregator.estimates)(list(scored), bootstrap_iters)
+        estimates = self.hooks.get("estimates", self.scorer.estimates)(list(scored), bootstrap_iters)
         return estimates
 
     @property
@@ -335,4 +336,4 @@ class Form(FormSpec):
         if "higher_is_better" in self.hooks:
             directions: dict[str, bool] = self.hooks["higher_is_better"]()
             return directions
-        return self.aggregator.directions
+        return self.scorer.directions

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from multiform.errors import ConfigError, DataError, MultiformError, nearest
 from multiform.fields import Doc
 from multiform.forms.doc_fields import FieldReader
-from multiform.prompts.filters import parse_literal_list
+from multiform.labels import parse_literal_list
 from multiform.prompts.media import MARKS, Kind, Media
 from multiform.prompts.prompt import Prompt, Turn, plain_text
 from multiform.prompts.template import has_markup

@@ -140,7 +140,7 @@ class Renderer:
     def __init__(
         self,
         form: FormSpec,
-        kind: OutputKind,
+        output_kind: OutputKind,
         *,
         eval_docs: Callable[[], Docs],
         fewshot_docs: Callable[[], Docs],
@@ -148,23 +148,39 @@ class Renderer:
     ) -> None:
         self.form = form
         #: How requests are built and responses scored, by output type.
-        self.kind = kind
+        self.output_kind = output_kind
         self.hooks = form.hooks
         self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
         self._fewshot_overrides = {
             name: self.hooks[f"fewshot_{name}"] for name in _FIELDS if f"fewshot_{name}" in self.hooks
         }
         self.reader = FieldReader(form.config, eval_docs)
-        self.media = MediaReader(form.config, self.reader, mirror=mirror, overrides=self.hooks)
-        self.examples = FewshotExamples(
-            form, pool=fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).answer
-        )
+        self._mirror = mirror
+        self._fewshot_docs = fewshot_docs
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.problems: list[DataError] = []
         self._eval_docs = eval_docs
-        self.hook_prompts = HookPrompts(form, self.media)
+        if form.has_media:
+            _ = self.media  # which refuses a task that has no prompts for them
         self._delimiters = Delimiters(form.config.target_delimiter, form.config.fewshot_delimiter)
         self._options = self._prompt_options(None)
+
+    @cached_property
+    def media(self) -> MediaReader:
+        """Reads the images and audio clips of documents."""
+        return MediaReader(self.form.config, self.reader, mirror=self._mirror, overrides=self.hooks)
+
+    @cached_property
+    def examples(self) -> FewshotExamples:
+        """Draws and renders few-shot examples."""
+        return FewshotExamples(
+            self.form, pool=self._fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).answer
+        )
+
+    @cached_property
+    def hook_prompts(self) -> HookPrompts:
+        """The prompts as the form's hooks have them."""
+        return HookPrompts(self.form, self.media)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered. Errors name the document."""
@@ -179,7 +195,7 @@ class Renderer:
             instances = self._requests(doc_id, fields, self._options, conversation)
             sample = Sample(doc_id=doc_id, doc=doc, conversation=conversation, instances=tuple(instances), **answer_key)
             if instances and "construct_requests" in self.hooks and self.form.compares:
-                self.kind.check_requests(sample)
+                self.output_kind.check_requests(sample)
             return sample
 
     def with_requests(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
@@ -192,15 +208,15 @@ class Renderer:
 
     def _conversation(self, fields: DocFields, *, rendered: bool) -> Conversation | None:
         """The conversation of a document that has several turns; if `rendered`, with what stands before it."""
-        if not isinstance(self.kind, ConversationKind):
+        if not isinstance(self.output_kind, ConversationKind):
             return None
         if not rendered:
-            [question] = self.kind.inputs(fields)
-            return self.kind.conversation(fields, [Turn("user", question), *read_turns(fields, self.reader)])
+            [question] = self.output_kind.inputs(fields)
+            return self.output_kind.conversation(fields, [Turn("user", question), *read_turns(fields, self.reader)])
         [turns] = self.turns(fields, self.form.num_fewshot, self.form.settings.system_instruction, "")
-        self.media.check_turns(turns)
+        self._check_marks(turns)
         *opening, first = turns
-        return self.kind.conversation(fields, [first, *read_turns(fields, self.reader)], opening)
+        return self.output_kind.conversation(fields, [first, *read_turns(fields, self.reader)], opening)
 
     def _prompt_options(self, chat_template: ChatTemplate | None) -> PromptOptions:
         settings = self.form.settings
@@ -213,7 +229,7 @@ class Renderer:
 
     def _answer_key(self, fields: DocFields) -> dict[str, Any]:
         """What is right, as fields of a `Sample`."""
-        answer_key = {**self.kind.answer_key(fields)}
+        answer_key = {**self.output_kind.answer_key(fields)}
         if not self.form.compares or fields.several_inputs:
             return answer_key
         right = fields.right_choices
@@ -269,7 +285,7 @@ class Renderer:
             return Prompt("")
         prompts = []
         for turns in self.turns(fields, num_fewshot, options.system_instruction, gen_prefix):
-            self.media.check_turns(turns)
+            self._check_marks(turns)
             prompts.append(render_turns(turns, options))
         return prompts if fields.several_inputs else prompts[0]
 
@@ -280,20 +296,28 @@ class Renderer:
         doc, delimiters = fields.doc, self._delimiters
         description = self.reader.text(self.form.config.description, doc, "description")
         opening = system_turns(system_instruction, description, delimiters)
-        shots = self.examples.messages(doc, num_fewshot)
+        shots = self.examples.messages(doc, num_fewshot) if num_fewshot else []
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
         opening += prepend_instruction(instruction, shots)
-        questions = [question.removeprefix(instruction) for question in self.kind.inputs(fields)]
-        placed = [self.media.place(Prompt(question), doc) for question in questions]
+        questions = [question.removeprefix(instruction) for question in self.output_kind.inputs(fields)]
+        placed = [self._place(question, doc) for question in questions]
         return [opening + query_turns(question, gen_prefix, delimiters) for question in placed]
+
+    def _place(self, question: str, doc: Doc) -> Prompt:
+        """The question with the images and audio clips of its document."""
+        return self.media.place(Prompt(question), doc) if self.form.has_media else Prompt(question)
+
+    def _check_marks(self, turns: Sequence[Turn]) -> None:
+        if self.form.has_media:
+            self.media.check_turns(turns)
 
     def _shot(self, doc: Doc) -> list[Turn]:
         """A few-shot example: a document with its answer."""
         config, fields = self.form.fewshot, self._shot_fields(doc)
         delimiters = Delimiters(config.target_delimiter or "", config.fewshot_delimiter or "")
-        question, answer = self.kind.solved_example(fields)
+        question, answer = self.output_kind.solved_example(fields)
         answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
-        return shot_turns(self.media.place(Prompt(question), doc), answer, fields.gen_prefix, delimiters)
+        return shot_turns(self._place(question, doc), answer, fields.gen_prefix, delimiters)
 
     def _shot_answer(self, fields: DocFields, answer: str) -> str:
         """The answer of an example as its format asks for it, after its rationale if both have one."""
@@ -338,7 +362,7 @@ class Renderer:
         self, fields: DocFields, context: Context, options: PromptOptions, *, doc_id: int, metadata: Any = None
     ) -> list[Instance]:
         """The requests of a document with this context, as instances of the document."""
-        requests = self.kind.requests(fields, context, options)
+        requests = self.output_kind.requests(fields, context, options)
         return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]
 
     def _note_problem(self, doc_id: int, problem: DataError) -> None:

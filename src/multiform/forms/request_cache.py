@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,11 @@ from multiform.errors import reason
 from multiform.forms.spec import FormSpec
 from multiform.hashing import full_hash, sha256, source_hash
 from multiform.paths import cache_root, replace_file
-from multiform.prompts.prompt import Prompt
 from multiform.requests import GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
 
 logger = logging.getLogger("multiform")
 
-#: Increased when the layout of the files changes; files of other versions are rendered again.
-_VERSION = 3
-#: The code of Multiform itself, which renders.
+#: The code of Multiform itself, which renders and writes the files.
 _PACKAGE = Path(__file__).parents[1]
 #: Keys whose code does not render; of those that give documents, the results are part of the key.
 _SCORING = frozenset(
@@ -52,7 +49,7 @@ class RequestCache:
         prompts then depend on.
         """
         config, settings = form.config, form.settings
-        if code := [*_foreign(classes), *_code_keys(config.to_dict(keep_callable=True))]:
+        if code := [*_foreign(classes), *code_keys(config.to_dict(keep_callable=True))]:
             message = "the prompts are not cached, as they depend on code that may read anything"
             logger.warning("%s: %s (%s)", config.form_name, message, ", ".join(dict.fromkeys(code)))
             return None
@@ -67,10 +64,9 @@ class RequestCache:
         """The requests, or None if there are none; if the file is damaged, a warning says so."""
         try:
             header, _, body = self.path.read_text(encoding="utf-8").partition("\n")
-            lines = body.splitlines()
-            if header == self._header(lines):
-                return [_instance(json.loads(line)) for line in lines]
-            logger.warning("%s is incomplete, or of another version or task: the prompts are rendered again", self.path)
+            if header == self._header(body):
+                return [_instance(*record) for record in json.loads(body)]
+            logger.warning("%s is incomplete, or of another task: the prompts are rendered again", self.path)
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -80,22 +76,20 @@ class RequestCache:
     def write(self, instances: Sequence[Instance]) -> None:
         """Write the file; a failure is a warning."""
         try:
-            lines = [json.dumps(_record(instance), ensure_ascii=True) for instance in instances]
+            body = json.dumps(list(map(_record, instances)))
         except TypeError:  # metadata that a file of text cannot hold
             return
-        if [_instance(json.loads(line)).request for line in lines] != [instance.request for instance in instances]:
+        if [_instance(*record).request for record in json.loads(body)] != [one.request for one in instances]:
             return  # arguments that such a file changes, such as the numbers of logit_bias
         try:
             with replace_file(self.path) as file:
-                file.write_text("\n".join([self._header(lines), *lines, ""]), encoding="utf-8")
+                file.write_text(f"{self._header(body)}\n{body}", encoding="utf-8")
         except OSError as error:
             logger.warning("the prompts are not cached: %s: %s", self.path.parent, error.strerror or error)
 
-    def _header(self, lines: Sequence[str]) -> str:
-        """The first line of the file: all that it depends on, how many requests there are, and a checksum of them."""
-        return json.dumps(
-            {"requests": _VERSION, "key": self.key, "count": len(lines), "sha256": sha256("\n".join(lines))}
-        )
+    def _header(self, body: str) -> str:
+        """The first line of the file: all that it depends on, and a checksum of the requests."""
+        return f"{self.key} {sha256(body)}"
 
 
 def delete_requests() -> int:
@@ -118,50 +112,39 @@ def requests_folder() -> Path:
 
 def _foreign(classes: Sequence[type]) -> list[str]:
     """The names of classes that are not Multiform's, among these and their bases."""
-    bases = [kind for cls in classes for kind in cls.__mro__ if kind is not object]
-    return [kind.__name__ for kind in bases if not kind.__module__.startswith(("multiform.", "abc", "typing"))]
+    bases = [base for cls in classes for base in cls.__mro__ if base is not object]
+    return [base.__name__ for base in bases if not base.__module__.startswith(("multiform.", "abc", "typing"))]
 
 
-def _code_keys(config: Any, key: str = "") -> list[str]:
+def code_keys(config: Any, key: str = "") -> list[str]:
     """The keys of a configuration that have code which takes part in rendering."""
     if callable(config):
         return [key]
     if isinstance(config, Mapping):
-        return [name for inner, value in config.items() if inner not in _SCORING for name in _code_keys(value, inner)]
+        return [name for inner, value in config.items() if inner not in _SCORING for name in code_keys(value, inner)]
     if isinstance(config, list | tuple):
-        return [name for value in config for name in _code_keys(value, key)]
+        return [name for value in config for name in code_keys(value, key)]
     return []
 
 
-def _record(instance: Instance) -> dict[str, Any]:
-    request, values = instance.request, {}
-    # Requests with media are not cached; see build_all_requests.
-    if isinstance(request, GenerationRequest):
-        chat = request.prompt.is_chat
-        values = {"context": request.context, "sample": request.sample, "chat": chat, "gen_kwargs": request.gen_kwargs}
-    elif isinstance(request, LoglikelihoodRequest):
-        chat = request.prompt.is_chat
-        values = {"context": request.context, "continuation": request.continuation, "chat": chat}
-    else:
-        values = {"text": request.text}
-    return {
-        "doc_id": instance.doc_id,
-        "idx": instance.idx,
-        "metadata": instance.metadata,
-        "kind": type(request).__name__,
-        "request": values,
-    }
+#: How requests are made of the arguments that a file has; those with media are not cached.
+_REQUESTS: dict[str, Callable[..., Request]] = {
+    "LoglikelihoodRequest": LoglikelihoodRequest,
+    "GenerationRequest": GenerationRequest.of,
+    "RollingRequest": RollingRequest,
+}
 
 
-def _instance(record: dict[str, Any]) -> Instance:
-    request = _request(record["kind"], record["request"])
-    return Instance(record["doc_id"], record["idx"], request, record["metadata"])
+def _record(instance: Instance) -> list[Any]:
+    match instance.request:
+        case GenerationRequest() as request:
+            arguments: list[Any] = [request.prompt.content, request.gen_kwargs, request.sample]
+        case LoglikelihoodRequest() as request:
+            arguments = [request.prompt.content, request.continuation]
+        case RollingRequest() as request:
+            arguments = [request.text]
+    return [instance.doc_id, instance.idx, instance.metadata, type(instance.request).__name__, arguments]
 
 
-def _request(kind: str, values: dict[str, Any]) -> Request:
-    if kind == "RollingRequest":
-        return RollingRequest(values["text"])
-    prompt = Prompt.of(json.loads(values["context"]) if values["chat"] else values["context"])
-    if kind == "GenerationRequest":
-        return GenerationRequest.of(prompt, values["gen_kwargs"], values["sample"])
-    return LoglikelihoodRequest(prompt, values["continuation"])
+def _instance(doc_id: int, idx: int, metadata: Any, request_type: str, arguments: list[Any]) -> Instance:
+    return Instance(doc_id, idx, _REQUESTS[request_type](*arguments), metadata)

@@ -181,7 +181,7 @@ class FewshotExamples:
         if "sampler" not in self.form.hooks:
             return self.configured_sampler
         place = self.form.config.where("class")
-        with running("sampler", kind=ConfigError, where=place, hint="read it to debug it"):
+        with running("sampler", raises=ConfigError, where=place, hint="read it to debug it"):
             sampler = self.form.hooks["sampler"]()
         if not isinstance(sampler, Sampler):
             message = f"sampler is {shorten(sampler)}, not a multiform.Sampler"
@@ -203,7 +203,7 @@ class FewshotExamples:
     def _running_sampler(self) -> running:
         name, place = self.form.fewshot.sampler, self.form.config.where("fewshot_config", "sampler")
         return running(
-            f"sampler '{name}'", kind=ConfigError, where=place, hint="see multiform docs fewshot for what it gets"
+            f"sampler '{name}'", raises=ConfigError, where=place, hint="see multiform docs fewshot for what it gets"
         )
 
     def messages(self, doc: Doc, number: int) -> list[Turn]:
@@ -216,12 +216,22 @@ class FewshotExamples:
         """The documents of the form's few-shot examples."""
         return [dict(self.sampler.pool[index]) for index in self.draw(doc, number)] if number else []
 
+    def skip(self, doc: Callable[[], Doc], number: int) -> None:
+        """Draw the examples of a document that another process renders, so that those after it are the same."""
+        if number:
+            with self._running_sampler:
+                self.sampler.sample(number, exclude=doc() if self._excludes else None)
+
+    @property
+    def _excludes(self) -> bool:
+        """Whether a document is left out of its own draw, as in lm-eval 0.4.13; see docs/fewshot.md."""
+        return self.form.fewshot.split == self.form.config.test_split
+
     def draw(self, doc: Doc, number: int) -> list[int]:
         """The indexes of examples for a document; each call goes on with the sampler's random numbers."""
         config, seed = self.form.config, self.form.fewshot_seed
         try:
-            # lm-eval 0.4.13 leaves the document out only if these two are equal; see docs/fewshot.md.
-            excluded = doc if self.form.fewshot.split == config.test_split else None
+            excluded = doc if self._excludes else None
             with self._running_sampler:
                 drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)
                 replacements = self.sampler.replace(drawn, doc, seed=seed)
@@ -268,16 +278,16 @@ def check_fewshot(form: FormSpec) -> None:
     name, place = form.fewshot.sampler, form.config.where("fewshot_config", "sampler")
     if name not in samplers:
         raise ConfigError(f"unknown sampler '{name}'", where=place, hint=nearest(name, samplers, listed="samplers"))
-    kind: Any = samplers.get(name)
-    if not isinstance(kind, type) or not issubclass(kind, Sampler):
-        message = f"sampler '{name}' is {name_of(kind)}, which is not a subclass of Sampler"
+    sampler_class: Any = samplers.get(name)
+    if not isinstance(sampler_class, type) or not issubclass(sampler_class, Sampler):
+        message = f"sampler '{name}' is {name_of(sampler_class)}, which is not a subclass of Sampler"
         raise ConfigError(message, where=place, hint="register a class: class Mine(Sampler)")
     problems = {
-        "__init__": mismatch(kind.__init__, None, [], seed=0, label_of=repr),
-        "sample": mismatch(kind.sample, None, 1, exclude=None),
+        "__init__": mismatch(sampler_class.__init__, None, [], seed=0, label_of=repr),
+        "sample": mismatch(sampler_class.sample, None, 1, exclude=None),
     }
     for method, problem in problems.items():
         if problem is not None:
-            message = f"sampler '{name}': {kind.__name__}.{method} cannot be called: {problem}"
+            message = f"sampler '{name}': {sampler_class.__name__}.{method} cannot be called: {problem}"
             hint = "write it as __init__(self, pool, *, seed, label_of) and sample(self, n, *, exclude=None)"
             raise ConfigError(message, where=place, hint=hint)

@@ -1,37 +1,57 @@
-"""FormScorer: from the responses to a form's samples to the values of each metric."""
+"""FormScorer: from the responses to a form's samples to the values of each metric, and to the scores of the form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from multiform.calls import mismatch, name_of
-from multiform.errors import ConfigError, DataError, locating, running
-from multiform.forms.aggregator import FormAggregator, Values, locating_scores
+from multiform.errors import ConfigError, DataError, MultiformError, locating, running, shorten
 from multiform.forms.conversations import merge_turns, turn_doc
 from multiform.forms.output_kinds import OutputKind
 from multiform.forms.sample import Responses, Sample, ScoredSample, Step
 from multiform.forms.scoring import build_scoring, check_reductions
 from multiform.forms.spec import FormSpec
 from multiform.requests import Completion, LLOutput, Output
+from multiform.scoring.aggregations import (
+    Aggregation,
+    ItemKind,
+    aggregate_values,
+    item_kind,
+    mean,
+    plain_aggregation,
+)
+from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers import ReadingScorer, Scorer
-from multiform.scoring.scorers.base import check_values, reduce_task_values
+from multiform.scoring.scorers.base import check_values, is_note, reduce_task_values
+from multiform.statistics.estimates import Estimate
+
+logger = logging.getLogger("multiform")
+
+Values = Mapping[str, Any]
 
 
 class FormScorer:
-    """Filters the responses to the samples of a form, and scores them.
+    """Filters the responses to the samples of a form, scores them, and aggregates the values of documents.
 
-    A task's own `process_results` comes first; if it returns None, the metrics of the scorers are computed.
+    A task's own `process_results` comes first; if it returns None, the metrics of the scorers are computed. Values are
+    aggregated by the task's own `aggregation`, by the metric of their name, or as their mean.
     """
 
-    def __init__(self, form: FormSpec, kind: OutputKind, aggregator: FormAggregator) -> None:
+    def __init__(self, form: FormSpec, output_kind: OutputKind) -> None:
         self.form = form
         self.hooks = form.hooks
         self.scorers = form.scoring.scorers
-        self.kind = kind
-        self._aggregator = aggregator
+        self._output_kind = output_kind
+        #: The scorers of documents for which `process_results` returns None, by name; there are none before.
+        self._fallback: dict[str, Scorer] = {}
+        self._warned: set[str] = set()
         self._check_process_results()
 
     def check(self) -> list[ConfigError]:
@@ -104,7 +124,7 @@ class FormScorer:
             if values is None:
                 values = self._compute(scorer, self._turns(scorer, sample, outputs, results))
             if "values" not in self.hooks:
-                check_values(values, scorer, lambda key: self._aggregator.aggregation(scorer, key))
+                check_values(values, scorer, self._item_kinds(scorer, values))
         prediction = self._prediction(scorer, sample, outputs, results)
         if isinstance(scorer, ReadingScorer):
             steps.append(Step(name=f"scorer {type(scorer).__name__}", value=prediction))
@@ -155,19 +175,19 @@ class FormScorer:
     ) -> list[Any]:
         """What the filters leave of a sample's outputs; each of their steps is added to `steps`."""
         pipeline = scorer.pipeline
-        if steps is not None:
+        if steps is not None and pipeline.steps:
             pipeline = pipeline.recording(lambda name, value: steps.append(Step(name=f"filter {name}", value=value)))
         if "filtered" in self.hooks:
             filtered: list[Any] = self.hooks["filtered"](pipeline, sample, outputs)
             return filtered
-        return self.kind.filter_outputs(pipeline, sample.doc, outputs)
+        return self._output_kind.filter_outputs(pipeline, sample.doc, outputs)
 
     def _turns(
         self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]
     ) -> list[list[Outcome]]:
         """The outcomes of each turn; one list of them, where it is no conversation."""
         all_repeats = all(metric.whole for metric in self._computing_scorer(scorer).metrics)
-        return self.kind.turn_outcomes(sample, outputs, results, all_repeats=all_repeats)
+        return self._output_kind.turn_outcomes(sample, outputs, results, all_repeats=all_repeats)
 
     def _task_values(self, scorer: Scorer, sample: Sample, results: Sequence[Any]) -> Values | None:
         """What `process_results` gives for a document; None if it leaves the document to the metrics.
@@ -190,22 +210,166 @@ class FormScorer:
         if "values" in self.hooks:
             scores: Values = self.hooks["values"](values)
             return scores
-        return reduce_task_values(scorer, values, lambda key: self._aggregator.aggregation(scorer, key))
+        return reduce_task_values(scorer, values, self._item_kinds(scorer, values))
 
     def _computing_scorer(self, scorer: Scorer) -> Scorer:
         """The scorer that computes metrics; of a task with `process_results`, one that does not wait for its values."""
         if not self.form.scores_itself:
             return scorer
-        fallback = self._aggregator.fallback
-        if not fallback:
+        if not self._fallback:
             try:
                 scoring = build_scoring(self.form.config)
             except ConfigError as error:
                 message = f"process_results returned None, and the metrics cannot be computed instead: {error.what}"
                 hint = "return the values of every document, or name metrics that are registered"
                 raise DataError(message, where=error.where, hint=hint) from error
-            fallback |= {computing.name: computing for computing in scoring.scorers}
-        return fallback[scorer.name]
+            self._fallback |= {computing.name: computing for computing in scoring.scorers}
+        return self._fallback[scorer.name]
+
+    # Scores of the form.
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """All metrics that the form has scores of."""
+        scorers = [*self.scorers, *self._fallback.values()]
+        return list({metric.name: metric for scorer in scorers for metric in scorer.metrics}.values())
+
+    @property
+    def directions(self) -> dict[str, bool]:
+        """Whether higher is better, by the name of each metric and of each value that a metric has named itself."""
+        named = {name: metric for scorer in self.scorers for name, metric in scorer.value_metrics.items()}
+        metrics = {**{metric.name: metric for metric in self.metrics}, **named}
+        return {name: metric.higher_is_better for name, metric in metrics.items()}
+
+    def aggregation(self, scorer: Scorer, key: str) -> Aggregation:
+        """What aggregates the values of a key: the task's own method, the metric of that name, or the mean."""
+        if key in self._own_aggregations:
+            return self._own_aggregations[key]
+        if not self.form.scores_itself:
+            return (scorer.metric(key) or value_metric(key)).aggregation
+        metric = scorer.metric_named(key)
+        if metric is None and scorer.name in self._fallback:
+            computing = self._fallback[scorer.name]
+            only = computing.metric(key)  # a function may give several numbers, each under a name of its own
+            metric = computing.metric_named(key) or (only if only is not None and only.whole else None)
+        return (metric or value_metric(key)).aggregation
+
+    def _item_kinds(self, scorer: Scorer, values: Values) -> dict[str, ItemKind]:
+        """What the aggregation of each value takes."""
+        return {str(key): item_kind(self.aggregation(scorer, str(key))) for key in values}
+
+    @cached_property
+    def _own_aggregations(self) -> dict[str, Aggregation]:
+        """The functions of an `aggregation` method that a subclass brings along."""
+        if "aggregation" not in self.form.hooks:
+            return {}
+        place = self.form.config.where("class")
+        with running("aggregation()", where=place, hint="call it to debug it"):
+            functions: Any = self.form.hooks["aggregation"]()
+        if not isinstance(functions, Mapping) or not all(callable(function) for function in functions.values()):
+            message = f"aggregation() returned {shorten(functions)}, not a mapping of functions"
+            raise DataError(message, where=place or self.form.name, hint='return e.g. {"acc": statistics.mean}')
+        return {str(key): plain_aggregation(function) for key, function in functions.items()}
+
+    def estimates(self, samples: Iterable[ScoredSample], bootstrap_iters: int) -> dict[str, Estimate]:
+        """All scores with their uncertainty, keyed ``metric,scorer``."""
+        by_scorer: dict[str, list[ScoredSample]] = {scorer.name: [] for scorer in self.scorers}
+        for sample in samples:
+            by_scorer[sample.scorer].append(sample)
+        estimates: dict[str, Estimate] = {}
+        for scorer in self.scorers:
+            docs = by_scorer[scorer.name]
+            keys = dict.fromkeys(key for doc in docs for key in doc.values)
+            for key in keys:
+                items = [doc.values[key] for doc in docs if key in doc.values]
+                if self._is_note(scorer, key, items):
+                    continue
+                if len(items) < len(docs):
+                    self._warn_partial(key, len(items), len(docs))
+                with locating_scores(self.form):
+                    aggregation = self.aggregation(scorer, key)
+                    estimates[f"{key},{scorer.name}"] = aggregate_values(aggregation, items, bootstrap_iters, key)
+            if docs and self.form.scores_itself:
+                self._warn_missing(scorer, set(keys))
+        return estimates
+
+    def first_estimate(self, samples: Sequence[ScoredSample]) -> tuple[str, Estimate] | None:
+        """The metric and the score that tables show first, of some of the documents; None if there is none.
+
+        Nothing is bootstrapped, so that scores which need that have no interval.
+        """
+        for scorer in self.scorers:
+            docs = [sample.values for sample in samples if sample.scorer == scorer.name]
+            for key in dict.fromkeys(key for doc in docs for key in doc):
+                items = [doc[key] for doc in docs if key in doc]
+                if key == "bypass" or self._is_note(scorer, key, items):
+                    continue
+                try:
+                    return key, aggregate_values(self.aggregation(scorer, key), items, 0, key)
+                except MultiformError:  # such as one that takes all documents; at the end of a run it is told
+                    return None
+        return None
+
+    def count_wrong(self, failed: Sequence[tuple[Sample, str]], scored: Sequence[ScoredSample]) -> list[ScoredSample]:
+        """Documents whose requests failed, and why, with the worst value of each metric that has one.
+
+        These are the means of values from 0 to 1 over the other documents, which are `scored`.
+        """
+        worst = {key: float(not better) for key, better in self._unit_means(scored)}
+        return [
+            ScoredSample(
+                sample=sample,
+                outputs=(),
+                scorer=scorer.name,
+                filtered=(),
+                values={key: value for (name, key), value in worst.items() if name == scorer.name},
+                failure=reason,
+            )
+            for scorer in self.scorers
+            for sample, reason in failed
+        ]
+
+    def bounds(self, scored: Sequence[ScoredSample], failed: int) -> dict[str, tuple[float, float]]:
+        """The lowest and highest score that each mean of values from 0 to 1 can have, whatever failed documents get."""
+        bounds = {}
+        for (name, key), _ in self._unit_means(scored):
+            values = [float(doc.values[key]) for doc in scored if doc.scorer == name and key in doc.values]
+            total, n = math.fsum(values), len(values) + failed
+            bounds[f"{key},{name}"] = (total / n, (total + failed) / n)
+        return bounds
+
+    def _unit_means(self, scored: Sequence[ScoredSample]) -> Iterator[tuple[tuple[str, str], bool]]:
+        """The scorer and key of each score that is a mean of values from 0 to 1, and whether higher is better."""
+        for scorer in self.scorers:
+            docs = [doc.values for doc in scored if doc.scorer == scorer.name]
+            for key in dict.fromkeys(key for doc in docs for key in doc):
+                values = [doc[key] for doc in docs if key in doc]
+                rated = all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)
+                metric = scorer.metric_named(key)
+                if rated and self.aggregation(scorer, key) is mean:
+                    yield (scorer.name, key), metric is None or metric.higher_is_better
+
+    def _is_note(self, scorer: Scorer, key: str, items: Sequence[Any]) -> bool:
+        """Whether values are text beside the scores, such as what a judge wrote: for the samples alone."""
+        unnamed = key not in self._own_aggregations and scorer.metric_named(key) is None
+        return unnamed and all(is_note(item) for item in items)
+
+    def _warn_partial(self, key: str, number: int, total: int) -> None:
+        """Say once that a metric leaves documents out."""
+        if key not in self._warned:
+            self._warned.add(key)
+            message = "%s: '%s' is over %d of %d documents, as the others have no value of that name"
+            logger.warning(message, self.form.name, key, number, total)
+
+    def _warn_missing(self, scorer: Scorer, keys: set[str]) -> None:
+        """Say once that a metric of the task's list has no score."""
+        specs = [spec["metric"] for spec in self.form.config.metric_list]
+        listed = {name_of(metric) if callable(metric) else metric for metric in specs}
+        known = {metric.name for key in keys if (metric := scorer.metric_named(key)) is not None}
+        for name in sorted(listed - known - keys - self._warned):
+            self._warned.add(name)
+            message = "%s: metric '%s' has no score, as process_results gave no document a value of that name"
+            logger.warning(message, self.form.config.where("metric_list"), name)
 
 
 def keep_filtered(scorers: Sequence[Scorer], responses: Responses, by_scorer: Mapping[str, list[Any]]) -> None:
@@ -238,3 +402,23 @@ def _in_order(results: Sequence[Any], permutation: Sequence[int] | None) -> Sequ
     number = len(permutation)
     positions = sorted(range(number), key=permutation.__getitem__)
     return [results[start + position] for start in range(0, len(results), number) for position in positions]
+
+
+def scores_with_errors(estimates: Mapping[str, Estimate]) -> dict[str, float]:
+    """The scores, keyed ``metric,scorer``, with their standard errors, as lm-eval names them."""
+    scores: dict[str, float] = {}
+    for key, estimate in estimates.items():
+        metric, _, scorer = key.partition(",")
+        scores[key] = estimate.value
+        if estimate.stderr is not None:
+            scores[f"{metric}_stderr,{scorer}"] = estimate.stderr
+    return scores
+
+
+@contextmanager
+def locating_scores(form: FormSpec) -> Iterator[None]:
+    """Say where filters, metrics and scorers were written, which they do not know themselves."""
+    try:
+        yield
+    except (DataError, ConfigError) as error:
+        raise error.or_at(form.where_stated("filter_list", "metric_list", "scorer")) from error

@@ -57,7 +57,6 @@ REFUSED = {
     "doc_to_prefix": "give gen_prefix, or override fewshot_context",
     "apply_filters": "give filter_list with a filter of your own, or override process_results",
     "process_instances": "override process_results",
-    "responses": "override process_results",
     "aggregate": "override aggregation, which gives a function for each metric",
     **dict.fromkeys(("get_config", "set_config", "dump_config", "override_metric"), _SETTING),
     "name": "set task in the configuration",
@@ -227,6 +226,12 @@ class FormSpec:
         return build_scoring(self.config, own_results=self.scores_itself, metric=self.settings.metric)
 
     @property
+    def has_media(self) -> bool:
+        """Whether its prompts have images or audio clips."""
+        fields = ("doc_to_image", "doc_to_audio")
+        return any(getattr(self.config, field) is not None or field in self.hooks for field in fields)
+
+    @property
     def stops_at_answer(self) -> bool:
         """Whether completions end at the label with which they begin: nothing after it would change the scores."""
         if not self.settings.stop_at_answer or self.output_type != "generate_until" or not self.compares:
@@ -321,12 +326,12 @@ def _specs(config: TaskConfig | FewshotConfig) -> tuple[Any, Any, Any, Any]:
 
 def collect_hooks(task: object, base: type, *, where: str | None) -> dict[str, Callable[..., Any]]:
     """The methods of a task that override those of `base`; a ConfigError for one that a run does not call."""
-    kind = type(task)
-    for name, definer in overridden_methods(kind, base, REFUSED).items():
+    task_class = type(task)
+    for name, definer in overridden_methods(task_class, base, REFUSED).items():
         if not definer.__module__.startswith("multiform."):
-            message = f"{kind.__name__} overrides {name}, which a run does not call"
+            message = f"{task_class.__name__} overrides {name}, which a run does not call"
             raise ConfigError(message, where=where, hint=REFUSED[name])
-    return {name: _method(task, name) for name in overridden_methods(kind, base, CALLED)}
+    return {name: _method(task, name) for name in overridden_methods(task_class, base, CALLED)}
 
 
 def _method(task: object, name: str) -> Callable[..., Any]:

@@ -13,16 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from multiform.errors import ConfigError
+from multiform.errors import ConfigError, UsageError
 from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
 from multiform.forms import output_kinds as lengths
-from multiform.forms.aggregator import scores_with_errors
 from multiform.forms.form import Form
 from multiform.forms.request_cache import requests_folder
 from multiform.forms.sample import Responses, Sample, ScoredSample, grouped_responses
 from multiform.forms.samplers import Sampler
-from multiform.forms.scorer import keep_filtered, keep_scored
+from multiform.forms.scorer import keep_filtered, keep_scored, scores_with_errors
 from multiform.forms.spec import FIELD_HOOKS, RunSettings, collect_hooks
 from multiform.prompts.prompt import ChatTemplate, PromptOptions, is_messages
 from multiform.requests import Instance, Output
@@ -111,6 +110,7 @@ class Task:
             loaded=None if form is None else form.source,
         )
         self.OUTPUT_TYPE = config.output_type
+        self._scored: list[ScoredSample] = []
 
     @classmethod
     def _base(cls) -> type[Task]:
@@ -412,9 +412,9 @@ class Task:
         """Filter and score a sample, once for each scorer that does not wait for all of them."""
         return self.form.scorer.score(sample, outputs)
 
-    def responses(self) -> list[Responses]:
-        """What a model returned for `instances`, whose `resps` hold it, document by document."""
-        return grouped_responses(self._instances, where=self.name)
+    def _sample_responses(self) -> list[tuple[Sample, Responses]]:
+        """The documents of `instances`, whose `resps` hold what a model returned."""
+        return [(self._sample(group), group) for group in grouped_responses(self._instances, where=self.name)]
 
     def _sample(self, responses: Responses) -> Sample:
         doc_id = responses.doc_id
@@ -428,51 +428,48 @@ class Task:
         """
         if responses is not None:
             return self.form.scorer.filter_outputs(self._sample(responses), responses.outputs)
-        for group in self.responses():
-            by_scorer = self.form.scorer.filter_outputs(self._sample(group), group.outputs)
-            keep_filtered(self.form.scoring.scorers, group, by_scorer)
+        for sample, group in self._sample_responses():
+            keep_filtered(self.form.scoring.scorers, group, self.form.scorer.filter_outputs(sample, group.outputs))
         return None
 
     def process_instances(self, responses: Responses | None = None) -> list[ScoredSample]:
         """Filter and score one document, once for each scorer that does not wait for all documents.
 
-        Without an argument, all documents of `instances`, by all scorers, which keep the values for `aggregate`.
+        Without an argument, all documents of `instances`, by all scorers, which keep the values.
         """
         if responses is not None:
             return self.score(self._sample(responses), responses.outputs)
-        samples = [(self._sample(group), group.outputs) for group in self.responses()]
-        scored = [result for sample, outputs in samples for result in self.score(sample, outputs)]
-        scored += self.form.scorer.score_together(samples)
-        keep_scored(self.form.scoring.scorers, scored)
-        return scored
+        samples = [(sample, group.outputs) for sample, group in self._sample_responses()]
+        self._scored = [result for sample, outputs in samples for result in self.score(sample, outputs)]
+        self._scored += self.form.scorer.score_together(samples)
+        keep_scored(self.form.scoring.scorers, self._scored)
+        return self._scored
 
     def aggregate(
         self, scored: Iterable[ScoredSample] | None = None, bootstrap_iters: int = DEFAULT_ITERATIONS
     ) -> tuple[dict[str, float], int]:
         """All scores, keyed ``metric,scorer``, with standard errors, and the number of documents.
 
-        Without samples, of those that `process_instances()` scored and the scorers keep.
+        Without samples, of those that `process_instances()` scored.
         """
-        if scored is None:
-            estimates, number = self.form.aggregator.kept_estimates(bootstrap_iters)
-        else:
-            samples = list(scored)
-            estimates, number = self.estimates(samples, bootstrap_iters), len({sample.doc_id for sample in samples})
-        return scores_with_errors(estimates), number
+        samples = self._scored if scored is None else list(scored)
+        if scored is None and not samples:
+            raise UsageError("no document is scored yet", where=self.name, hint="call process_instances() first")
+        return scores_with_errors(self.estimates(samples, bootstrap_iters)), len({each.doc_id for each in samples})
 
     def estimates(
         self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
     ) -> dict[str, Estimate]:
         """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
-        return self.form.aggregator.estimates(list(scored), bootstrap_iters)
+        return self.form.scorer.estimates(list(scored), bootstrap_iters)
 
     def aggregation(self) -> dict[str, Callable[[Sequence[Any]], float]]:
         """The function that aggregates each metric."""
-        return {metric.name: metric.aggregate() for metric in self.form.aggregator.metrics}
+        return {metric.name: metric.aggregate() for metric in self.form.scorer.metrics}
 
     def higher_is_better(self) -> dict[str, bool]:
         """Whether higher is better in each metric, and in the values that scored documents have by other names."""
-        return self.form.aggregator.directions
+        return self.form.scorer.directions
 
 
 class MultipleChoiceTask(Task):

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
+from multiform.labels import choice_list
 from multiform.lint.findings import Finding, Level
-from multiform.prompts.filters import choice_list
 from multiform.prompts.template import compile_template, has_markup
 
 

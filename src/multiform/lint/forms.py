@@ -91,7 +91,7 @@ def _fields(form: Form) -> DocumentFields:
         context=raw.context,
         turns=config.doc_to_turns,
         where=form.where,
-        has_media=bool(form.renderer.media.kinds),
+        has_media=form.has_media,
         needs_answer=form.output_type != "generate_until" or not form.compares or form.needs_references,
     )
 
@@ -207,12 +207,15 @@ def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
 
 def language_findings(form: Form) -> list[Finding]:
     """Whether English words of a format stand around questions, or beside its own words, in another language."""
-    native, format = task_language(form.metadata), form.format
+    format, stated = form.format, form.metadata.get("language")
     if format is None:
         return []
     if format.language not in (None, ENGLISH):
         return _instruction_language_findings(form, format, local_words(format.language))
-    if format.language is not None or native in (None, ENGLISH):
+    if format.language is not None or stated in (None, ENGLISH):
+        return []
+    native = task_language(form.metadata)
+    if native is None or native == ENGLISH:
         return []
     try:
         local = localize(format, local_words(native))

@@ -176,7 +176,7 @@ def _scores_nothing(form: Form, shot: Shot) -> bool:
 def pool_hits(prompts: Prompts) -> Iterator[Hit]:
     """Evaluated documents that are also among those which few-shot examples are drawn from."""
     form = prompts.form
-    if not form.num_fewshot or form.renderer.media.kinds or form.output_type == "loglikelihood_rolling":
+    if not form.num_fewshot or form.has_media or form.output_type == "loglikelihood_rolling":
         return
     renderer, place, hint = form.renderer, form.where("fewshot_split"), "remove them from the few-shot split"
     what = "evaluated documents are also in the split of few-shot examples"

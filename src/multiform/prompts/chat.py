@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from multiform.deadline import TimeLimitError, survives
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.prompts.limits import TooMuchError, render_bounded
-from multiform.prompts.sandbox import is_metered, meter
+from multiform.limits import TimeLimitError, TooMuchError, survives
+from multiform.prompts.template import is_metered, meter, render_bounded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -13,8 +13,17 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from multiform.errors import DataError, shorten
-from multiform.labels import gold_index, gold_label, gold_text, index_among, join_words, label_list
-from multiform.prompts.limits import spend
+from multiform.labels import (
+    choice_list,
+    gold_index,
+    gold_label,
+    gold_text,
+    index_among,
+    join_words,
+    label_list,
+    parse_literal_list,
+)
+from multiform.limits import spend
 
 
 def _findall(text: str, pattern: str) -> list[str]:
@@ -64,34 +73,6 @@ def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> in
     if labels is not None:
         return list(map(str, labels)).index(text)
     return int(text) - 1 if text.isdigit() else ord(text.upper()) - ord("A")
-
-
-def choice_list(choices: Any) -> Any:
-    """Choices as a list: the values of a mapping, or the items of a list that is spelled out as text."""
-    if isinstance(choices, Mapping):
-        return list(choices.values())
-    listed = parse_literal_list(choices) if isinstance(choices, str) else choices
-    if listed is None:
-        raise DataError(f"expected a list of choices, got {shorten(choices)}", hint="check doc_to_choice")
-    return listed
-
-
-def parse_literal_list(text: str) -> list[Any] | None:
-    """The list that a rendered template spells out, or None when it is not one.
-
-    >>> parse_literal_list("['a', 'b']")
-    ['a', 'b']
-    >>> parse_literal_list("a, b") is None
-    True
-    """
-    stripped = text.strip()
-    if not (stripped.startswith("[") and stripped.endswith("]")):
-        return None
-    try:
-        value = ast.literal_eval(stripped)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return value if isinstance(value, list) else None
 
 
 def _literal(text: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiform.results.labels import CALIBRATED, calibration
 from multiform.results.values import FormResult, ResultsData
-from multiform.scoring.judges.asking import JudgeUsage
+from multiform.scoring.judges import JudgeUsage
 from multiform.statistics.estimates import Estimate, mean_estimate
 
 #: The share of preferences that the answer shown first gets if order does not matter.

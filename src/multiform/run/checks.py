@@ -16,10 +16,8 @@ from multiform.results.export import prepare_output
 from multiform.run.loading import create_model
 from multiform.run.options import RunOptions
 from multiform.sandbox import chosen_sandbox
-from multiform.scoring.judges.asking import check_judges
-from multiform.scoring.judges.choice import JudgeChoice
+from multiform.scoring.judges import JudgeChoice, check_judges
 from multiform.scoring.metrics.base import HubMetric
-from multiform.scoring.metrics.text import check_package
 from multiform.scoring.scorers.ai_judge import AIJudge
 
 logger = logging.getLogger("multiform")
@@ -86,7 +84,7 @@ def check_consent(
     if unsafe:
         chosen_sandbox()  # so that a missing one is not noticed after the model has run
     for form in forms:
-        for metric in form.aggregator.metrics:
+        for metric in form.scorer.metrics:
             if isinstance(metric.fn, HubMetric):
                 if not confirmed:
                     raise metric.fn.refusal().relocate(form.where("metric_list"))
@@ -120,9 +118,9 @@ def check_output_types(forms: Sequence[Form]) -> None:
 def check_packages(forms: Sequence[Form]) -> None:
     """Refuse forms whose metrics need a package that is not installed."""
     for form in forms:
-        for metric in form.aggregator.metrics:
+        for metric in form.scorer.metrics:
             try:
-                check_package(metric)
+                metric.check_package()
             except UsageError as error:
                 raise error.at(form.where("metric_list") or form.name) from error
 

@@ -32,39 +32,19 @@ _NGRAM = 13
 _WORD = re.compile(r"\w+")
 
 
-class DocumentChecking:
-    """Checks samples one by one: forms of a task must agree about what is right, and clusters need their column.
+class AnswerChecks:
+    """Checks samples one by one: forms of a task must agree about what is right, and clusters need their column."""
 
-    Lint findings about the documents are logged when all have been seen; with a `corpus`, those about a missing one
-    are left out.
-    """
-
-    def __init__(self, forms: Sequence[Form], *, corpus: bool) -> None:
-        self._forms = forms
-        self._corpus = corpus
-        self._lint = TasksLint(forms)
+    def __init__(self, forms: Sequence[Form]) -> None:
         self._forms_of = Counter(form.task_name for form in forms)
         #: For each task and document that some forms have not seen yet, the first form that says what is right, with
         #: its sample, and how many forms are left.
         self._first: dict[tuple[str, int], tuple[tuple[Form, Sample] | None, int]] = {}
-        self._has_logged = False
 
-    def see(self, form: Form, sample: Sample) -> None:
+    def check(self, form: Form, sample: Sample) -> None:
         """Check a sample; raises a DataError where the run cannot be right."""
         self._check_cluster(form, sample)
         self._check_gold(form, sample)
-        self._lint.see(form, sample)
-
-    def log_findings(self) -> None:
-        """Log the findings about documents and settings, once."""
-        if self._has_logged:
-            return
-        self._has_logged = True
-        findings = self._lint.findings()
-        for form in self._forms:
-            mixed = [finding for finding in language_findings(form) if finding.level == "warning"]
-            findings += drop_silenced(form, mixed) if mixed else []
-        log_findings(findings if self._corpus else [*findings, *corpus_findings(self._forms)])
 
     def _check_gold(self, form: Form, sample: Sample) -> None:
         """Refuse a run in which two forms of a task disagree about the right choice of a document."""
@@ -94,6 +74,37 @@ class DocumentChecking:
                 where=form.where("metadata", "cluster") or form.name,
                 hint=nearest(str(column), sample.doc, listed="columns"),
             )
+
+
+class DocumentChecking:
+    """Checks samples one by one, as `AnswerChecks` does, and what lint says about them.
+
+    Lint findings about the documents are logged when all have been seen; with a `corpus`, those about a missing one
+    are left out.
+    """
+
+    def __init__(self, forms: Sequence[Form], *, corpus: bool) -> None:
+        self._forms = forms
+        self._corpus = corpus
+        self._lint = TasksLint(forms)
+        self._answers = AnswerChecks(forms)
+        self._has_logged = False
+
+    def see(self, form: Form, sample: Sample) -> None:
+        """Check a sample; raises a DataError where the run cannot be right."""
+        self._answers.check(form, sample)
+        self._lint.see(form, sample)
+
+    def log_findings(self) -> None:
+        """Log the findings about documents and settings, once."""
+        if self._has_logged:
+            return
+        self._has_logged = True
+        findings = self._lint.findings()
+        for form in self._forms:
+            mixed = [finding for finding in language_findings(form) if finding.level == "warning"]
+            findings += drop_silenced(form, mixed) if mixed else []
+        log_findings(findings if self._corpus else [*findings, *corpus_findings(self._forms)])
 
 
 def _choice_words(sample: Sample) -> str:

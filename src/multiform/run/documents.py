@@ -11,9 +11,9 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -22,10 +22,12 @@ from multiform.forms.request_cache import delete_requests, requests_folder
 from multiform.models import Model
 from multiform.models.model import Workload
 from multiform.prompts.prompt import ChatTemplate
-from multiform.requests import FailedRequest, Instance, Output, Request
+from multiform.requests import Instance
 from multiform.run.document_checks import DocumentChecking, detectable_differences, first_prompts
+from multiform.run.executors.ranges import DocRef, doc_ranges, stays_with_driver
 from multiform.run.limits import cost_words, workload_words
 from multiform.run.options import RunOptions
+from multiform.run.pending import PendingSample
 from multiform.run.progress import Progress
 from multiform.run.spool import IN_MEMORY, Spool, size_of
 from multiform.run.store import Store
@@ -45,16 +47,6 @@ _PREVIEW = 4
 #: of one form before those of the next.
 _AHEAD_SHARE, _AHEAD_SECONDS = 0.05, 0.005
 _SIDE_BY_SIDE = 64
-
-
-@dataclass(slots=True)
-class PendingSample:
-    """A sample that waits for responses: `waiting` is the number of its distinct requests that have none yet."""
-
-    form: Form
-    sample: Sample
-    waiting: int = 0
-    outputs: dict[Request, Output | FailedRequest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +94,39 @@ class Documents:
         del first
         yield from self._stream
 
+    @property
+    def uses_chat_template(self) -> bool:
+        return self._template is not None
+
+    def ranges(self, workers: Callable[[], int]) -> Iterator[list[DocRef]] | None:
+        """All documents in ranges for workers, which render them; None where some have to be rendered here.
+
+        The first chunk, which is rendered already, says how many requests documents have.
+        """
+        if self._caching is not None:
+            return None
+        for form in self.forms:
+            with _random_state_kept():
+                reason = stays_with_driver(form)
+            if reason is not None:
+                logger.info("%s: the driver renders its documents, and not the workers: %s", form.name, reason)
+                return None
+        tasks = [
+            {form.name: self.counts[form.name] for form in forms if form.name in self.counts}
+            for forms in by_task(self.forms)
+        ]
+        return doc_ranges(tasks, lambda form: self._sizes[form].requests, workers)
+
+    def sample(self, ref: DocRef) -> Sample:
+        """The sample of a document, rendered once more."""
+        form = _copy(next(form for form in self.forms if form.name == ref.form))
+        return next(islice(_samples(form, self._template), ref.position, None))
+
+    def end_ranges(self) -> None:
+        """All documents have been run by workers: say what those that were seen here show."""
+        self._ahead.end()
+        self._checking.log_findings()
+
     def render_all(self) -> RenderedSamples:
         """All samples, to be taken in any order."""
         samples = RenderedSamples()
@@ -128,7 +153,7 @@ class Documents:
             missing = [request for request in requests if request not in known and hash(request) not in asked]
             cached.update(map(hash, known))
             asked.update(map(hash, missing))
-            later += sum(entry.form.renderer.kind.has_stages for entry in chunk)
+            later += sum(entry.form.renderer.output_kind.has_stages for entry in chunk)
             if missing and in_one:
                 cost = model.plan(missing)
             elif missing:
@@ -197,7 +222,7 @@ class Documents:
         return entries
 
     def _stream_of(self, form: Form) -> Iterator[Sample]:
-        if self._caching is None or form.renderer.kind.has_stages:  # later stages need more than the first requests
+        if self._caching is None or form.renderer.output_kind.has_stages:  # later stages need more than these
             return _samples(form, self._template)
         requests = _cached_requests(form, self._template, self._caching)
         return (form.renderer.with_requests(doc_id, doc, requests.get(doc_id, [])) for doc_id, doc in form.docs())
@@ -248,6 +273,11 @@ class _SampleSize:
         self._samples += 1
         self._requests += len(sample.instances)
         self._characters += size_of(sample)
+
+    @property
+    def requests(self) -> float:
+        """The requests of a sample."""
+        return self._requests / self._samples if self._samples else 4.0
 
     @property
     def weight(self) -> float:

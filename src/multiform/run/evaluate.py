@@ -24,7 +24,7 @@ from multiform.run.schedule import make_schedule
 from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
-from multiform.scoring.judges.asking import Judging, judging_by
+from multiform.scoring.judges import Judging, judging_by
 from multiform.tasks.functions import import_plugins
 
 P = ParamSpec("P")

@@ -15,7 +15,7 @@ import logging
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -65,13 +65,14 @@ class Journal:
             self._try(self._open_files)
         self._write_state("running")
 
-    def on_response(self, failed: bool) -> None:
-        self._requests["failed" if failed else "answered"] += 1
+    def on_responses(self, number: int, failed: int) -> None:
+        self._requests["answered"] += number
+        self._requests["failed"] += failed
         if time.monotonic() - self._written > _PAUSE:
             self._write_state("running")
 
-    def on_score(self, form: str, samples: Sequence[ScoredSample]) -> None:
-        self._forms[form]["scored"] += 1
+    def on_scores(self, form: str, documents: int, samples: Iterable[ScoredSample]) -> None:
+        self._forms[form]["scored"] += documents
         if self._samples is not None:
             lines = [json_line({"form": form, **sample_line(sample)}) + "\n" for sample in samples]
             self._try(partial(self._samples.writelines, lines))

@@ -36,7 +36,7 @@ from multiform.run.values import (
 )
 from multiform.sandbox import SANDBOXES, is_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.judges.choice import JudgeChoice
+from multiform.scoring.judges import JudgeChoice
 from multiform.tasks import Design, Group, PythonTask, TaskConfig
 from multiform.tasks.keys import generation_overrides
 

@@ -28,8 +28,7 @@ from multiform.run.runner import RunOutcome
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.judges.asking import Judging, judging_by
-from multiform.scoring.judges.choice import JudgeChoice
+from multiform.scoring.judges import JudgeChoice, Judging, judging_by
 from multiform.tasks import Group, TaskConfig, TaskManager
 
 logger = logging.getLogger("multiform")

@@ -6,27 +6,28 @@ import logging
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date
-from itertools import chain
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from multiform.errors import ModelError, MultiformError
 from multiform.forms import Form, Sample, ScoredSample
 from multiform.models import Model
 from multiform.models.model import Usage, Workload
-from multiform.requests import FailedRequest, Instance, Output, Request
+from multiform.requests import FailedRequest, Output, Request
 from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
-from multiform.run.documents import PendingSample
-from multiform.run.executors import Executor, LocalExecutor, Unit, responses, units
+from multiform.run.documents import Documents
+from multiform.run.executors import Executor, LocalExecutor
+from multiform.run.executors.ranges import DocBatch, DocRef, RangeExecutor
 from multiform.run.limits import ErrorPolicy, Spending, workload_words
+from multiform.run.pending import PendingSample, PendingSamples
 from multiform.run.progress import Progress, WatchingProgress
-from multiform.run.spool import ScoredSamples
-from multiform.run.status import RunningScore, RunStatus
+from multiform.run.spool import ScoredSamples, load_block
+from multiform.run.status import RunningScore, RunStatus, request_size
 from multiform.run.store import CachedResponses, Store
-from multiform.stopping import request_stop, stop_requested, stoppable
+from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
 
@@ -67,11 +68,11 @@ class RunLog(Protocol):
     def begin(self, requests: int, cached: int) -> None:
         """A chunk of the run begins: the number of its distinct requests, and how many of them are cached."""
 
-    def on_response(self, failed: bool) -> None:
-        """The model has responded to a request, or it has failed."""
+    def on_responses(self, number: int, failed: int) -> None:
+        """The model has responded to so many requests, and so many others have failed."""
 
-    def on_score(self, form: str, samples: Sequence[ScoredSample]) -> None:
-        """A document of a form is scored, once by each scorer."""
+    def on_scores(self, form: str, documents: int, samples: Iterable[ScoredSample]) -> None:
+        """Documents of a form are scored, each once by each scorer."""
 
     def on_failure(self, form: str, doc: FailedDoc) -> None:
         """A document of a form has no scores."""
@@ -101,36 +102,91 @@ class Runner:
         *,
         documents: Mapping[str, int],
         policy: ErrorPolicy = _DEFAULT_POLICY,
-        meanwhile: Callable[[], None] | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> RunOutcome:
         """Run the samples of all chunks, and score them; a chunk is taken when the executor is done with those before.
 
         `documents` is the number of each form's, and `meanwhile` is called after each response.
         """
         run = _Run(self, documents, progress, policy)
+        executor = self.executor or LocalExecutor(self.model)
+        pending = PendingSamples(self.model, executor, self.store, run, fresh=self.fresh)
+
+        def receive() -> None:
+            for request, response in pending.run(chunks):
+                run.count(1, request_size(request), failed=int(isinstance(response, FailedRequest)))
+                if pending.mistake is None:
+                    try:
+                        meanwhile()
+                    except MultiformError as error:
+                        pending.end(error)
+                run.stop_at_limits()
+
+        return self._outcome(run, receive, lambda: pending.mistake)
+
+    def ranges(self, documents: Documents) -> Iterator[list[DocRef]] | None:
+        """The documents in ranges for the workers of the executor; None where this process has to render them."""
+        executor = self.executor
+        cannot_stop = self.model.batch and self.spending is not None and self.spending.limit is not None
+        if not isinstance(executor, RangeExecutor) or cannot_stop:
+            return None
+        return documents.ranges(lambda: executor.worker_count)
+
+    def run_ranges(
+        self, documents: Documents, ranges: Iterable[Sequence[DocRef]], progress: Progress, policy: ErrorPolicy
+    ) -> RunOutcome:
+        """Run ranges of documents on the workers of the executor, which render, look up, run and score them."""
+        assert isinstance(self.executor, RangeExecutor)
+        executor = self.executor
+        run = _Run(self, documents.counts, progress, policy)
+        run.forms.update((form.name, form) for form in documents.forms)
+        mistakes: list[MultiformError] = []
+
+        def receive() -> None:
+            with nullcontext() if self.store is None else self.store.recording(self.model.identity) as recording:
+                for batch in executor.run_ranges(
+                    documents.forms, ranges, chat=documents.uses_chat_template, store=None if self.fresh else self.store
+                ):
+                    if recording is not None:
+                        recording.add_rows(batch.rows)
+                    for ref, reason, retried in batch.given_up:
+                        failed = FailedDoc(sample=documents.sample(ref), reason=reason, retried=retried)
+                        batch.failed.append((ref.form, failed))
+                    run.take(batch)
+                    mistakes.extend(batch.mistakes)
+                    if not mistakes:
+                        try:
+                            documents.check_ahead()
+                        except MultiformError as error:
+                            mistakes.append(error)
+                    if mistakes:
+                        request_stop()
+                    run.stop_at_limits()
+            documents.end_ranges()
+
+        return self._outcome(run, receive, lambda: mistakes[0] if mistakes else None)
+
+    def _outcome(
+        self, run: _Run, receive: Callable[[], None], mistake: Callable[[], MultiformError | None]
+    ) -> RunOutcome:
+        """The outcome of a run whose responses `receive` takes; a mistake in a task is raised."""
         self.model.begin_run(fresh=self.fresh, flush=self.store.flush if self.store else lambda: True)
-        feed = run.units(chunks)
         try:
             with stoppable() as stop:
-                while (first := next(feed, None)) is not None:
-                    units_left = chain([first], feed)
-                    stream = responses(run.executor, units_left, identity=self.model.identity, store=self.store)
-                    with closing(stream):  # responses are stored before anything else happens
-                        run.receive(stream, meanwhile)
-                    feed = run.units(())  # what follows from the last responses
+                receive()
         except ModelError as error:
             return run.outcome("failed", error=error)
         finally:
             if run.status is not None:
                 run.update_scores()  # the last ones are shown
-                progress.end()
-        if run.mistake is not None:
-            raise run.mistake
+                run.progress.end()
+        if (shown := mistake()) is not None:
+            raise shown
         if stop.number is not None and run.unfinished:
             return run.outcome("stopped", signal=stop.number)
         if run.is_too_expensive and run.unfinished:
             return run.outcome("stopped")
-        failed = run.failures and policy.on_error == "stop"
+        failed = run.failures and run.policy.on_error == "stop"
         return run.outcome("failed" if failed or run.has_too_many_failures else "complete")
 
 
@@ -146,26 +202,20 @@ def _workload(model: Model, requests: Sequence[Request]) -> Workload | None:
 
 
 class _Run:
-    """The samples of a run, each scored when its last response comes, and forgotten."""
+    """What has come of a run so far: counts, scored samples and failed documents; displays and logs are told."""
 
     def __init__(self, runner: Runner, documents: Mapping[str, int], progress: Progress, policy: ErrorPolicy) -> None:
         self.runner = runner
-        self.executor = runner.executor or LocalExecutor(runner.model)
         self.progress = progress
         self._watching = progress if isinstance(progress, WatchingProgress) else None
         self.policy = policy
         self.documents = documents
         self.total = sum(documents.values())
-        #: A mistake in a task that a document showed, which ends the run.
-        self.mistake: MultiformError | None = None
         #: How many documents have failed so far.
         self.failures = 0
         #: The progress of the run, once the model is needed.
         self.status: RunStatus | None = None
-        self._forms: dict[str, Form] = {}
-        #: The samples that need the response, for each request that has none yet; and those that are still to be run.
-        self._waiting: dict[Request, list[PendingSample]] = {}
-        self._new: list[Request] = []
+        self.forms: dict[str, Form] = {}
         self._requests = _DistinctRequests()
         self._rendered = self._finished = 0
         self._scored = ScoredSamples(documents)
@@ -173,8 +223,12 @@ class _Run:
         #: Samples of scorers that need all of them at once.
         self._together: dict[str, list[tuple[Sample, tuple[Output, ...]]]] = {form: [] for form in documents}
         self._running = {form: _RunningMean() for form in documents}
-        self._retried_before = self.executor.retry_count
+        self._retried_before = self._retried
         self._scores_due = 0.0
+
+    @property
+    def _retried(self) -> int:
+        return 0 if self.runner.executor is None else self.runner.executor.retry_count
 
     @property
     def unfinished(self) -> bool:
@@ -189,128 +243,116 @@ class _Run:
     def has_too_many_failures(self) -> bool:
         return self.policy.is_exceeded(self.failures, self.total)
 
-    def units(self, chunks: Iterable[Sequence[PendingSample]]) -> Iterator[Unit]:
-        """The requests of the chunks that have no response yet, and those that follow from responses so far.
-
-        A mistake in a document ends them, and the run.
-        """
-        try:
-            for chunk in chain(chunks, [()]):
-                while not stop_requested() and (requests := self._add(chunk)):
-                    chunk = ()
-                    if missing := self._look_up(requests):
-                        if self.runner.spending is not None:
-                            self.runner.spending.check(missing)
-                        self._begin(missing)
-                        yield from units(missing)
-                if stop_requested():
-                    return
-        except MultiformError as error:
-            self.mistake = error
+    def stop_at_limits(self) -> None:
+        """After too many failures or too high a cost, no further request is started."""
+        if self.has_too_many_failures or self.is_too_expensive:
             request_stop()
 
-    def _add(self, chunk: Sequence[PendingSample]) -> Sequence[Request]:
-        """Take the samples of a chunk; returns what nobody has asked for yet, with what follows from responses."""
+    def count(self, number: int, size: int, *, failed: int) -> None:
+        """The model has responded to requests, `failed` of which have failed; `size` is their length."""
+        if self.status is not None:
+            self.status.count(number, size)
+        for _ in range(number):
+            self.progress.on_response()
+        for log in self.runner.logs:
+            log.on_responses(number - failed, failed)
+        if self._watching is not None and time.monotonic() >= self._scores_due:
+            self.update_scores()
+
+    def take(self, batch: DocBatch) -> None:
+        """Take what a worker has done with documents of its range."""
+        self._rendered += batch.rendered
+        self._finished += len(batch.finished) + len(batch.given_up)
+        if batch.asked or batch.cached:
+            self._say_cached(len(batch.cached), len(batch.cached) + len(batch.asked), batch.oldest)
+            self._requests.add(batch.asked, batch.cached)
+        if batch.asked:
+            self._begin(len(batch.asked), batch.size_asked, None)
+        for form, failed in batch.failed:
+            self._add_failure(form, failed)
+        for form, block in batch.blocks.items():
+            self._scored.add_block(form, block)
+            metric, values = block.columns.first_values()
+            self._running[form].add(form, metric, values, self.progress)
+        for form, data in batch.together.items():
+            self._together[form] += load_block(data)
+        for form, documents in batch.scored.items():
+            for log in self.runner.logs:
+                log.on_scores(form, documents, batch.blocks.get(form, ()))
+        self.count(batch.responses, batch.size_done, failed=batch.failed_requests)
+
+    # The samples that this process runs, as `PendingSamples` reports them.
+
+    def on_chunk(self, entries: Sequence[PendingSample]) -> None:
         self._scored.write_out()
-        for entry in chunk:
-            self._forms[entry.form.name] = entry.form
+        for entry in entries:
+            self.forms[entry.form.name] = entry.form
             self._rendered += 1
             self._finished += not entry.sample.instances  # a task may leave documents out
-            self._await(entry, entry.sample.instances)
-        requests, self._new = self._new, []
-        return requests
 
-    def _await(self, entry: PendingSample, instances: Sequence[Instance]) -> None:
-        """Have a sample wait for the responses to some of its requests that it does not have."""
-        for request in dict.fromkeys(instance.request for instance in instances):
-            if request in entry.outputs:
-                continue
-            if request not in self._waiting:
-                self._new.append(request)
-            self._waiting.setdefault(request, []).append(entry)
-            entry.waiting += 1
+    def on_look_up(self, cached: CachedResponses, missing: Sequence[Request]) -> None:
+        self._say_cached(len(cached), len(cached) + len(missing), cached.oldest)
+        self._requests.add(map(hash, missing), map(hash, cached))
 
-    def _look_up(self, requests: Sequence[Request]) -> list[Request]:
-        """Take the responses that the store has; returns the requests that the model has to run."""
+    def _say_cached(self, cached: int, requests: int, oldest: int | None) -> None:
         store = self.runner.store
-        cached = CachedResponses()
-        if store and not self.runner.fresh:
-            cached = store.known(self.runner.model.identity, requests)
         if cached and store and not self._requests.cached:
-            since = "" if cached.oldest is None else f", the oldest from {date.fromtimestamp(cached.oldest)}"
+            since = "" if oldest is None else f", the oldest from {date.fromtimestamp(oldest)}"
             first = "" if self._rendered == self.total else "the first "
-            message = f"{len(cached)} of {first}{len(requests)} responses are cached in {store.path}{since}"
-            self.progress.message(message)
+            self.progress.message(f"{cached} of {first}{requests} responses are cached in {store.path}{since}")
         for log in self.runner.logs:
-            log.begin(len(requests), len(cached))
-        missing = [request for request in requests if request not in cached]
-        self._requests.add(missing, cached)
-        for request, output in cached.items():
-            self._record(request, output)
-        return missing
+            log.begin(requests, cached)
 
-    def _begin(self, missing: Sequence[Request]) -> None:
-        """Begin to run missing requests; where a display watches, plan them first."""
-        model, workload = self.runner.model, None
-        share = self._rendered / self.total
+    def on_begin(self, missing: Sequence[Request]) -> None:
+        if self.runner.spending is not None:
+            self.runner.spending.check(missing)
+        workload = None
         if self._watching is not None:
             if self.status is None:
                 self.progress.message("planning")
-            workload = _workload(model, missing)
+            workload = _workload(self.runner.model, missing)
+        self._begin(len(missing), sum(map(request_size, missing)), workload)
+
+    def _begin(self, requests: int, size: int, workload: Workload | None) -> None:
+        """Begin to run requests of this total length; where a display watches, they are planned."""
+        share = self._rendered / self.total
         if self.status is not None:
-            self.status.add(missing, cached=self._requests.cached, workload=workload, share=share)
+            self.status.add(requests, size, cached=self._requests.cached, workload=workload, share=share)
             return
         if workload is not None:
             self.progress.message(f"plan: {workload_words(workload)}")
         if share < 1:
             message = "documents are rendered as the run goes on, and the number of requests is an estimate"
             self.progress.message(message)
-        self.status = RunStatus((), usage=model.usage)
-        self.status.add(missing, cached=self._requests.cached, workload=workload, share=share)
+        self.status = RunStatus(usage=self.runner.model.usage)
+        self.status.add(requests, size, cached=self._requests.cached, workload=workload, share=share)
         self.progress.begin(self.status.requests, self.total)
         if self._watching is not None:
             self.update_scores()
             self._watching.watch(self.status)
 
-    def receive(
-        self, stream: Iterator[tuple[Request, Output | FailedRequest]], meanwhile: Callable[[], None] | None
-    ) -> None:
-        """Score responses as they arrive.
+    def on_failure(self, entry: PendingSample, failed: FailedDoc) -> None:
+        self._finished += 1
+        self._add_failure(entry.form.name, failed)
 
-        After a mistake in a task, which a document showed, too many failures or too high a cost, no further request is
-        started, and those in flight are still stored.
-        """
-        for request, response in stream:
-            self._count(request)
-            if self.mistake is not None:
-                continue
-            try:
-                for log in self.runner.logs:
-                    log.on_response(isinstance(response, FailedRequest))
-                self._record(request, response)
-                if meanwhile is not None:
-                    meanwhile()
-            except MultiformError as error:
-                self.mistake = error
-                request_stop()
-            if self.has_too_many_failures or self.is_too_expensive:
-                request_stop()
-            if self._watching is not None and time.monotonic() >= self._scores_due:
-                self.update_scores()
+    def _add_failure(self, form: str, failed: FailedDoc) -> None:
+        self._failed[form].append(failed)
+        self.failures += 1
+        if self.failures <= _LOGGED_FAILURES:
+            logger.warning("%s: doc %d failed: %s", form, failed.doc_id, failed.reason)
+        for log in self.runner.logs:
+            log.on_failure(form, failed)
 
-    def _count(self, request: Request) -> None:
-        """The model has responded to a request."""
-        if self.status is not None:
-            self.status.count(request)
-        self.progress.on_response()
-
-    def _record(self, request: Request, response: Output | FailedRequest) -> None:
-        """Take the response to a request, and score the samples for which it was the last one."""
-        for entry in self._waiting.pop(request):
-            entry.outputs[request] = response
-            entry.waiting -= 1
-            if entry.waiting == 0:
-                self._finish(entry)
+    def on_score(self, entry: PendingSample, scored: Sequence[ScoredSample], outputs: tuple[Output, ...]) -> None:
+        form = entry.form.name
+        self._finished += 1
+        self._scored.add(form, scored)
+        if any(scorer.deferred for scorer in entry.form.scorer.scorers):
+            self._together[form].append((entry.sample, outputs))
+        for metric, value in list(scored[0].values.items())[:1] if scored else ():
+            self._running[form].add(form, metric, [value], self.progress)
+        for log in self.runner.logs:
+            log.on_scores(form, 1, scored)
 
     def outcome(
         self,
@@ -321,7 +363,7 @@ class _Run:
     ) -> RunOutcome:
         """The outcome so far; scorers that need all samples at once score those of a complete run."""
         if state == "complete":
-            for name, form in self._forms.items():
+            for name, form in self.forms.items():
                 samples = sorted(self._together[name], key=lambda pair: pair[0].doc_id)
                 self._scored.add(name, form.scorer.score_together(samples))
         requests, cached = self._requests.count()
@@ -334,7 +376,7 @@ class _Run:
             error=error,
             requests=requests,
             cached=cached,
-            retried=self.executor.retry_count - self._retried_before,
+            retried=self._retried - self._retried_before,
             usage=None if self.status is None else self.status.usage,
         )
 
@@ -345,7 +387,7 @@ class _Run:
         started = time.monotonic()
         scores = []
         for form, samples in self._scored.so_far():
-            first = self._forms[form].aggregator.first_estimate(samples) if form in self._forms else None
+            first = self.forms[form].scorer.first_estimate(samples) if form in self.forms else None
             if first is not None:
                 metric, estimate = first
                 documents = self.documents[form]
@@ -353,37 +395,6 @@ class _Run:
         self.status.scores = scores
         spent = time.monotonic() - started
         self._scores_due = started + max(_SCORES_PAUSE, 20 * spent)
-
-    def _finish(self, entry: PendingSample) -> None:
-        """Score a sample that has all its responses, have it wait for further ones, or record that it failed."""
-        form, outputs = entry.form.name, [entry.outputs[instance.request] for instance in entry.sample.instances]
-        failed = FailedDoc.of(entry.sample, outputs)
-        if failed is not None:
-            self._finished += 1
-            self._failed[form].append(failed)
-            self.failures += 1
-            if self.failures <= _LOGGED_FAILURES:
-                logger.warning("%s: doc %d failed: %s", form, failed.doc_id, failed.reason)
-            for log in self.runner.logs:
-                log.on_failure(form, failed)
-            return
-        known = tuple(output for output in outputs if not isinstance(output, FailedRequest))
-        following = entry.form.continue_sample(entry.sample, known, self.runner.model.apply_chat_template)
-        if following is not None:
-            added = following.instances[len(entry.sample.instances) :]
-            entry.sample = following
-            self._await(entry, added)
-            if entry.waiting == 0:
-                self._finish(entry)
-            return
-        self._finished += 1
-        scored = entry.form.score(entry.sample, known)
-        self._scored.add(form, scored)
-        if any(scorer.deferred for scorer in entry.form.scorer.scorers):
-            self._together[form].append((entry.sample, known))
-        self._running[form].show(form, scored, self.progress)
-        for log in self.runner.logs:
-            log.on_score(form, scored)
 
 
 class _DistinctRequests:
@@ -398,10 +409,11 @@ class _DistinctRequests:
         """How many responses came from the store so far."""
         return len(self._cached)
 
-    def add(self, missing: Iterable[Request], cached: Iterable[Request]) -> None:
+    def add(self, missing: Iterable[int], cached: Iterable[int]) -> None:
+        """Add requests by their hashes."""
         self._chunks += 1
-        self._asked.extend(map(hash, missing))
-        self._cached.extend(map(hash, cached))
+        self._asked.extend(missing)
+        self._cached.extend(cached)
 
     def count(self) -> tuple[int, int]:
         """The distinct requests, and those of them that were cached when the run began."""
@@ -425,10 +437,9 @@ class _RunningMean:
     total: float = 0.0
     n: int = 0
 
-    def show(self, form: str, scored: Sequence[ScoredSample], progress: Progress) -> None:
-        metric, value = next(iter(scored[0].values.items()), ("", None)) if scored else ("", None)
-        if not isinstance(value, int | float):  # such as the parts of a ratio
-            return
-        self.total += float(value)
-        self.n += 1
-        progress.on_score(form, metric, self.total / self.n, self.n)
+    def add(self, form: str, metric: str, values: Iterable[Any], progress: Progress) -> None:
+        numbers = [float(value) for value in values if isinstance(value, int | float)]  # others are parts of a ratio
+        self.total += sum(numbers)
+        self.n += len(numbers)
+        if numbers:
+            progress.on_score(form, metric, self.total / self.n, self.n)

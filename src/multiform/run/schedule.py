@@ -49,6 +49,8 @@ class AllDocuments:
     options: RunOptions
 
     def run(self, runner: Runner, documents: Documents, progress: Progress) -> RunOutcome:
+        if (ranges := runner.ranges(documents)) is not None:
+            return runner.run_ranges(documents, ranges, progress, self.options.policy)
         return runner.run(
             documents.chunks(),
             progress,
@@ -114,7 +116,7 @@ def _check_budget(form_sets: Sequence[FormSet], budget: int | None) -> None:
 
 def _check_means(form: Form) -> None:
     """Refuse a first metric that is no mean over documents, such as BLEU or perplexity."""
-    first = next(iter(form.aggregator.metrics), None)
+    first = next(iter(form.scorer.metrics), None)
     if first is not None and item_kind(first.aggregation) == "pair":
         message = f"the first metric of '{form.name}' ({first.name}) is no mean over documents"
         raise UsageError(

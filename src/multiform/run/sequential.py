@@ -16,8 +16,9 @@ from multiform.forms import Form, ScoredSample
 from multiform.models.model import Usage
 from multiform.results.groups import FormStop, TaskStops
 from multiform.results.values import FailedDoc
-from multiform.run.documents import PendingSample, RenderedSamples
+from multiform.run.documents import RenderedSamples
 from multiform.run.limits import ErrorPolicy
+from multiform.run.pending import PendingSample
 from multiform.run.progress import Progress, Silent, WatchingProgress
 from multiform.run.runner import Runner, RunOutcome
 from multiform.run.spool import ScoredSamples

@@ -48,7 +48,7 @@ class RunStatus:
 
     def __init__(
         self,
-        requests: Sequence[Request],
+        requests: Sequence[Request] = (),
         *,
         cached: int = 0,
         workload: Workload | None = None,
@@ -59,22 +59,22 @@ class RunStatus:
         self.scores: Sequence[RunningScore] = ()
         self._added = self._size_added = self._size_done = 0
         self._workload = Workload()
-        self.add(requests, cached=cached, workload=workload)
+        self.add(len(requests), sum(map(request_size, requests)), cached=cached, workload=workload)
         self._usage = usage
         self._before = usage() or Usage()
         self._clock = clock
         self._started = clock()
 
     def add(
-        self, requests: Sequence[Request], *, cached: int = 0, workload: Workload | None = None, share: float = 1.0
+        self, requests: int, size: int, *, cached: int = 0, workload: Workload | None = None, share: float = 1.0
     ) -> None:
-        """Requests of another chunk are to be run; those so far are about a `share` of all. `cached` is of all so far.
+        """Requests of this total length are to be run; those so far are about a `share` of all.
 
-        The number of all requests, and what they take, is an estimate until the share is 1.
+        `cached` is of all so far. The number of all requests, and what they take, is an estimate until the share is 1.
         """
         self.cached = cached
-        self._added += len(requests)
-        self._size_added += sum(map(_size, requests))
+        self._added += requests
+        self._size_added += size
         self.requests, self._size = round(self._added / share), round(self._size_added / share)
         if workload is None:
             self.workload = None
@@ -82,10 +82,10 @@ class RunStatus:
             self._workload = self._workload + workload
             self.workload = self._workload.scale(1 / share)
 
-    def count(self, request: Request) -> None:
-        """A request has its response."""
-        self.completed += 1
-        self._size_done += _size(request)
+    def count(self, responses: int, size: int) -> None:
+        """Requests of this total length have their responses."""
+        self.completed += responses
+        self._size_done += size
 
     @property
     def elapsed_seconds(self) -> float:
@@ -179,7 +179,7 @@ def _decode_left(workload: Workload, usage: Usage) -> float:
     return max(float(unfinished), mean * workload.completions - usage.decode) if unfinished > 0 else 0.0
 
 
-def _size(request: Request) -> int:
+def request_size(request: Request) -> int:
     """The length of a request, in characters."""
     if isinstance(request, LoglikelihoodRequest):
         return len(request.context) + len(request.continuation)

@@ -72,6 +72,9 @@ DEFAULT_ITERATIONS = 100_000
 #: Metrics of whole corpora are too slow for more.
 SLOW_ITERATIONS = 100
 
+#: Scores of all texts together, by sacrebleu.
+CORPUS = ("bleu", "chrf", "chrf++", "ter")
+
 aggregations: Registry[Aggregation] = Registry("aggregation")
 
 
@@ -299,7 +302,7 @@ def _corpus(name: str) -> Callable[[Sequence[Any]], float]:
 aggregations.register("median")(_with_bootstrap(_median))
 aggregations.register("f1")(_with_bootstrap(_f1))
 aggregations.register("matthews_corrcoef")(_with_bootstrap(_matthews))
-for _name in ("bleu", "chrf", "chrf++", "ter"):
+for _name in CORPUS:
     aggregations.register(_name)(_with_bootstrap(_corpus(_name), cap=SLOW_ITERATIONS))
 
 _ITEM_KINDS: dict[Aggregation, ItemKind] = {
@@ -309,7 +312,7 @@ _ITEM_KINDS: dict[Aggregation, ItemKind] = {
             aggregations.get,
             (
                 *("weighted_perplexity", "bits_per_byte", "ratio", "brier_score", "f1", "matthews_corrcoef"),
-                *("bleu", "chrf", "chrf++", "ter"),
+                *CORPUS,
             ),
         ),
         "pair",

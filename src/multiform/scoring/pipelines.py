@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from multiform.calls import mismatch, name_of
-from multiform.deadline import MAX_SECONDS, TimeLimitError, within
 from multiform.errors import ConfigError, DataError, MultiformError, nearest, reason, shorten
 from multiform.fields import Doc
+from multiform.limits import MAX_SECONDS, TimeLimitError, within
 from multiform.registry import Registry
 
 

@@ -26,6 +26,9 @@ from multiform.tasks.source import FilePosition, Source
 _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULTILINE)
 
 
+#: What the names of modules begin with that are files of tasks.
+_TASK_MODULE = "_multiform_task_"
+
 _refused: ContextVar[bool] = ContextVar("code_refused", default=False)
 _scoring_kept: ContextVar[bool] = ContextVar("unusable_scoring_kept", default=False)
 #: Keys of a task that only scores depend on.
@@ -104,6 +107,23 @@ class FunctionRef:
         return f"!function {self.name}"
 
 
+def function_place(value: Any) -> tuple[Path, str] | None:
+    """The file and the name of a function, or a class, of a task's folder; None for anything else."""
+    module = sys.modules.get(str(getattr(value, "__module__", None)))
+    if module is None or not module.__name__.startswith(_TASK_MODULE) or isinstance(value, ModuleType):
+        return None
+    name = getattr(value, "__qualname__", "")
+    return (Path(str(module.__file__)), name) if vars(module).get(name) is value else None
+
+
+def load_function(file: Path, name: str) -> Any:
+    """The function that `function_place` has found, in another process."""
+    if not file.is_file():
+        hint = "put the files of tasks on every node, in the same folder"
+        raise UsageError(f"there is no {file} on a worker", where="--executor ray", hint=hint)
+    return getattr(load_module(file), name)
+
+
 def load_module(file: Path) -> ModuleType:
     """Import a Python file as a module; a file that has changed since it was imported is imported again.
 
@@ -112,7 +132,7 @@ def load_module(file: Path) -> ModuleType:
     """
     source = read_file(file)
     stamp = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
-    name = f"_multiform_task_{file.stem}_{stamp}"
+    name = f"{_TASK_MODULE}{file.stem}_{stamp}"
     if name in sys.modules:
         return sys.modules[name]
     if not _IMPORTS_LM_EVAL.search(source):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.run.executors import Unit
 from multiform.run.executors.pool import MAX_OVERHEAD, Subtree, halves, subtrees
+from multiform.run.executors.ranges import DocRef
 
 
 def few_shot(task: str, docs: int, *, prefix: int = 200, choices: int = 4) -> list[Request]:
@@ -97,9 +98,15 @@ requests_of_a_unit = st.lists(
 @given(requests_of_a_unit)
 def test_halves_hold_everything_and_neither_is_empty(unit: Unit) -> None:
     parts = halves(unit)
-    assert [bool(part.requests) for part in parts] == [True, True]
-    assert {request for part in parts for request in part.requests} == set(unit)
-    assert sum(len(part.requests) for part in parts) == len(unit)
+    assert [bool(part) for part in parts] == [True, True]
+    assert {request for part in parts for request in part} == set(unit)
+    assert sum(map(len, parts)) == len(unit)
+
+
+def test_halves_of_documents_keep_the_forms_of_a_document_together_to_the_last() -> None:
+    refs = [DocRef(form, position) for form in "ab" for position in range(2)]
+    assert halves(refs) == [[DocRef("a", 0), DocRef("b", 0)], [DocRef("a", 1), DocRef("b", 1)]]
+    assert halves(refs[::2]) == [[DocRef("a", 0)], [DocRef("b", 0)]]
 
 
 @given(requests_of_a_unit, st.integers(1, 5))

@@ -15,8 +15,8 @@ from multiform.cli.main import main
 from multiform.models import Model, models, register_model
 from multiform.requests import Completion, GenerationRequest
 from multiform.results import sample_lines, to_json
-from multiform.scoring.judges import asking
-from multiform.scoring.judges.choice import JudgeChoice, choose_judges
+from multiform.scoring import judges
+from multiform.scoring.judges import JudgeChoice, choose_judges
 
 DOCS = [
     {"question": "What is the capital of France?", "answer": "Paris"},
@@ -83,12 +83,12 @@ class Recording(Model):
 
 @pytest.fixture
 def recording() -> Iterator[type[Recording]]:
-    asking._load_judge.cache_clear()
+    judges._load_judge.cache_clear()
     register_model("recording")(Recording)
     Recording.asked, Recording.made, Recording.text = [], 0, "Verdict: CORRECT"
     yield Recording
     del models._entries["recording"]
-    asking._load_judge.cache_clear()
+    judges._load_judge.cache_clear()
 
 
 def test_a_model_on_a_server_judges(server: Any) -> None:
@@ -118,7 +118,7 @@ def test_what_the_judge_wrote_is_in_the_samples_and_not_in_the_scores(server: An
 def test_the_judge_says_how_far_it_is(
     recording: type[Recording], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(asking, "_PAUSE", 0.0)
+    monkeypatch.setattr(judges, "_PAUSE", 0.0)
     with caplog.at_level("INFO", "multiform"):
         run("Rome", kwargs={"judge_model": "recording"})
     told = [record.getMessage() for record in caplog.records]
@@ -386,7 +386,7 @@ def test_a_model_of_a_known_provider_is_asked_there_with_its_own_key(
     [spec] = choose_judges(JudgeChoice(), [name], {})
     assert spec.model == model
     with caplog.at_level("INFO", "multiform"):
-        judge = asking._load_judge(spec)
+        judge = judges._load_judge(spec)
     assert judge.name == name
     assert f"the judge '{name}' is asked at {address}, with the key of ${key}" in caplog.text
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from multiform.prompts.sandbox import Sandbox
+from multiform.prompts.template import Sandbox
 from tools.parity.made import shapes
 from tools.parity.made.shapes import Known, Shape
 

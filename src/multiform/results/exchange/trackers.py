@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -230,10 +230,10 @@ class Tracking:
 
     def begin(self, requests: int, cached: int) -> None: ...
 
-    def on_response(self, failed: bool) -> None: ...
+    def on_responses(self, number: int, failed: int) -> None: ...
 
-    def on_score(self, form: str, samples: Sequence[ScoredSample]) -> None:
-        self._counts["documents"] += 1
+    def on_scores(self, form: str, documents: int, samples: Iterable[ScoredSample]) -> None:
+        self._counts["documents"] += documents
         for sample in samples:
             for metric, value in sample.values.items():
                 if is_number(value):

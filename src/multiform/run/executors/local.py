@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeAlias, get_args
 
 from multiform.errors import ModelError, MultiformError, reason
@@ -12,12 +12,26 @@ from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Requ
 from multiform.run.limits import validate_output
 from multiform.run.loading import load_model, load_now
 from multiform.run.progress import Progress
-from multiform.run.store import Store
+from multiform.run.store import CachedResponses, Store
 from multiform.stopping import stop_requested
 
 #: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
 #: node of the prefix tree.
 Unit: TypeAlias = Sequence[Request]
+
+
+#: Stores the response to a request.
+Record: TypeAlias = Callable[[Request, Output], None]
+
+
+class ResponseStore(Protocol):
+    """Where responses are looked up and stored: the store of the driver, or a worker's view of it."""
+
+    def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
+        """The requests whose responses by this model are cached, with their outputs."""
+
+    def recording(self, identity: str) -> AbstractContextManager[Record]:
+        """A context manager that gives what stores responses of this model."""
 
 
 class UnitRunner(Protocol):
@@ -48,7 +62,7 @@ class Executor(UnitRunner, Protocol):
 
 
 def responses(
-    executor: UnitRunner, units: Iterable[Unit], *, identity: str = "", store: Store | None = None
+    executor: UnitRunner, units: Iterable[Unit], *, identity: str = "", store: ResponseStore | None = None
 ) -> Generator[tuple[Request, Output | FailedRequest], None, None]:
     """Yield every request of the units with its output, as soon as the model has it; it is stored at that moment.
 

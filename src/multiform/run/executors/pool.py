@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from multiform.errors import ModelError
 from multiform.models.model import Usage
@@ -31,6 +31,7 @@ from multiform.requests import (
     resolved_names,
 )
 from multiform.run.executors.local import Unit
+from multiform.run.executors.ranges import DocBatch, DocRef
 from multiform.stopping import stop_requested
 
 #: Bytes of text in a token, about.
@@ -86,12 +87,18 @@ def subtrees(units: Sequence[Unit], workers: int) -> list[Subtree]:
     return [Subtree(walks[number].requests[first:last], -cost) for cost, number, first, last in sections]
 
 
-def halves(requests: Unit) -> list[Subtree]:
-    """Two or more requests in two sub-trees, cut near the middle where the least is shared."""
-    walk = _Walk.of(requests)
-    cut = walk.cheapest_cut(0, len(requests)) or len(requests) // 2
-    bounds = ((0, cut), (cut, len(requests)))
-    return [Subtree(walk.requests[first:last], walk.tokens(first, last)) for first, last in bounds]
+def halves(unit: Sequence[Any]) -> list[Sequence[Any]]:
+    """A unit of two or more items in two: requests near the middle where the least is shared, documents in their order.
+
+    Forms of one document are the last that are separated.
+    """
+    if isinstance(unit[0], DocRef):
+        unit = sorted(unit, key=lambda ref: ref.position)
+        cut = len(unit) // 2
+    else:
+        walk = _Walk.of(unit)
+        unit, cut = walk.requests, walk.cheapest_cut(0, len(unit)) or len(unit) // 2
+    return [unit[:cut], unit[cut:]]
 
 
 def _worth(walk: _Walk, section: tuple[int, int, int, int], cut: int, others: int, workers: int) -> bool:
@@ -200,11 +207,15 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Responded:
-    """Responses of a worker, by the positions of the requests in its unit, and what it computed for them."""
+    """What a worker has done of its unit: responses by the positions of requests, or a batch of documents.
+
+    `usage` is what it computed for that, and `server_tokens` what a server has counted.
+    """
 
     worker: int
-    responses: Sequence[Response[Output | FailedRequest]]
+    responses: Sequence[Response[Output | FailedRequest]] | DocBatch
     usage: Usage = field(default_factory=Usage)
+    server_tokens: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +249,8 @@ class Pool(Protocol):
     def start(self) -> None:
         """Start the workers, unless they are running."""
 
-    def submit(self, worker: int, unit: Unit) -> None:
-        """Send a unit to a free worker."""
+    def submit(self, worker: int, unit: Sequence[Any]) -> None:
+        """Send a unit to a free worker: requests, or a range of documents."""
 
     def events(self) -> Sequence[Event]:
         """The events since the last call; waits a moment where there are none."""
@@ -253,39 +264,75 @@ class Pool(Protocol):
 
 @dataclass(slots=True)
 class _Task:
-    """A unit to run on a worker, and how often its requests have made a worker fail."""
+    """A unit to run on a worker, and how often its requests or documents have made a worker fail."""
 
-    requests: Unit
+    unit: Sequence[Any]
     failures: int = 0
     completed: set[int] = field(default_factory=set)
 
     @property
-    def missing(self) -> list[Request]:
-        return [request for position, request in enumerate(self.requests) if position not in self.completed]
+    def missing(self) -> list[Any]:
+        return [item for position, item in enumerate(self.unit) if position not in self.completed]
+
+    def complete(self, responses: Sequence[Response[Output | FailedRequest]] | DocBatch) -> None:
+        done = responses.finished if isinstance(responses, DocBatch) else [position for position, _ in responses]
+        self.completed.update(done)
+
+
+@dataclass(frozen=True, slots=True)
+class _GivenUp:
+    """A request or document that made workers fail so often that it is not run again."""
+
+    item: Any
+    reason: str
+    retried: int
 
 
 class PoolExecutor:
-    """Runs requests on a pool of workers, and counts the tokens that they compute."""
+    """Runs requests, or ranges of documents, on a pool of workers, and counts the tokens that they compute."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         #: What the workers have computed, as far as their model counts tokens and they lived to report it.
         self.usage = Usage()
+        #: The tokens that servers have counted for them.
+        self.server_tokens = Counter[str]()
+        #: How many requests were run more than once, because a worker failed on their unit.
         self.retry_count = 0
         self._free: list[int] = []
 
     def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        parts = (part.requests for unit in units for part in subtrees([unit], self.pool.size))
+        for task, came in self._run(parts):
+            if isinstance(came, _GivenUp):
+                yield came.item, FailedRequest(reason=came.reason, retried=came.retried)
+            elif not isinstance(came, DocBatch):
+                self.retry_count += len(came) if task.failures else 0
+                for position, output in came:
+                    yield task.unit[position], output
+
+    def run_ranges(self, ranges: Iterable[Sequence[DocRef]]) -> Iterator[DocBatch]:
+        """Run ranges of documents; yields what workers have done with them."""
+        for task, came in self._run(ranges):
+            if isinstance(came, _GivenUp):
+                yield DocBatch(given_up=[(came.item, came.reason, came.retried)])
+            elif isinstance(came, DocBatch):
+                self.retry_count += came.responses if task.failures else 0
+                yield came
+
+    def _run(self, units: Iterable[Sequence[Any]]) -> Iterator[tuple[_Task, Any]]:
         is_complete = False
         try:
             self.pool.start()
-            yield from self._responses(iter(units))
+            yield from self._loop(iter(units))
             is_complete = True
         finally:
             if not is_complete:  # nobody waits for what the workers compute: the next run needs others
                 self._free.clear()
                 self.pool.abandon()
 
-    def _responses(self, units: Iterator[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def _loop(self, units: Iterator[Sequence[Any]]) -> Iterator[tuple[_Task, Any]]:
+        """Each unit with what came of it: responses, documents, or one that is given up."""
         waiting: deque[_Task] = deque()
         busy: dict[int, _Task] = {}
         failures = 0
@@ -301,22 +348,21 @@ class PoolExecutor:
             while not is_last and len(waiting) < self.pool.size:
                 unit = next(units, None)
                 is_last = unit is None
-                waiting.extend(_Task(part.requests) for part in subtrees([unit] if unit else [], self.pool.size))
+                waiting.extend([] if unit is None else [_Task(unit)])
             while waiting and self._free:
                 worker = self._free.pop()
                 busy[worker] = waiting.popleft()
-                self.pool.submit(worker, busy[worker].requests)
+                self.pool.submit(worker, busy[worker].unit)
             for event in self.pool.events():
                 match event:
                     case Ready(worker):
                         self._free.append(worker)
-                    case Responded(worker, responses, usage):
+                    case Responded(worker, responses, usage, server_tokens):
                         failures = 0
                         self.usage += usage
-                        task = busy[worker]
-                        for position, output in responses:
-                            task.completed.add(position)
-                            yield task.requests[position], output
+                        self.server_tokens.update(server_tokens)
+                        busy[worker].complete(responses)
+                        yield busy[worker], responses
                     case Finished(worker):
                         task = busy.pop(worker)
                         self._free.append(worker)
@@ -333,18 +379,16 @@ class PoolExecutor:
                         if not stopped:
                             yield from self._retry(task, reason, waiting)
 
-    def _retry(
-        self, task: _Task, reason: str, waiting: deque[_Task]
-    ) -> Iterator[tuple[Request, Output | FailedRequest]]:
-        """Queue the missing requests of a failed unit again, halved after two failures; or give a single one up."""
+    def _retry(self, task: _Task, reason: str, waiting: deque[_Task]) -> Iterator[tuple[_Task, _GivenUp]]:
+        """Queue what is missing of a failed unit again, halved after two failures; or give a single item up."""
         missing = task.missing
         failed = task.failures + 1
         if not missing:
             return
         if len(missing) == 1 and failed >= ATTEMPTS:
-            yield missing[0], FailedRequest(reason=reason, retried=failed - 1)
+            yield task, _GivenUp(missing[0], reason, failed - 1)
             return
-        self.retry_count += len(missing)
-        logger.warning("a worker failed, %d requests of its unit are run again: %s", len(missing), reason)
-        units = [missing] if failed + 1 < ATTEMPTS or len(missing) == 1 else [part.requests for part in halves(missing)]
-        waiting.extendleft(_Task(requests, failed) for requests in reversed(units))
+        what = "documents" if isinstance(missing[0], DocRef) else "requests"
+        logger.warning("a worker failed, %d %s of its unit are run again: %s", len(missing), what, reason)
+        units = [missing] if failed + 1 < ATTEMPTS or len(missing) == 1 else halves(missing)
+        waiting.extendleft(_Task(unit, failed) for unit in reversed(units))

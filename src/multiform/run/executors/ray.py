@@ -16,13 +16,23 @@ from importlib import import_module
 from typing import Any
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason
+from multiform.forms import Form
 from multiform.models import Model, models
 from multiform.models.model import Usage
 from multiform.requests import FailedRequest, Output, Request
 from multiform.run.executors.cluster import ClusterOptions, check_address, no_cluster, resources_text
 from multiform.run.executors.local import Unit, model_key
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
-from multiform.run.executors.worker import LoadedModel, Worker, WorkerModel, installed_version
+from multiform.run.executors.ranges import DocBatch, DocRef, RangeJob
+from multiform.run.executors.worker import (
+    LoadedModel,
+    Message,
+    StoredLines,
+    StoreReader,
+    Worker,
+    WorkerModel,
+    installed_version,
+)
 from multiform.run.loading import LazyModel, load_model
 from multiform.run.progress import Progress
 from multiform.run.store import Store
@@ -87,6 +97,21 @@ class RayExecutor:
             self._model.model  # noqa: B018  (compares what the store knows with what a worker has loaded)
         yield from self.workers.run(units)
 
+    def run_ranges(
+        self, forms: Sequence[Form], ranges: Iterable[Sequence[DocRef]], *, chat: bool, store: Store | None
+    ) -> Iterator[DocBatch]:
+        """Run ranges of documents, whose responses are looked up in the store if there is one."""
+        if self.workers is None or self._pool is None or self._model is None:
+            raise RuntimeError("the executor has no model yet")
+        if isinstance(self._model, LazyModel):
+            self._model.model  # noqa: B018
+        self._pool.begin_job(forms, chat=chat, store=store, identity=self._model.identity)
+        yield from self.workers.run_ranges(ranges)
+
+    @property
+    def worker_count(self) -> int:
+        return 1 if self._pool is None else self._pool.size
+
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
@@ -115,6 +140,8 @@ class RayPool:
         self._heard: dict[int, tuple[float, int]] = {}
         #: The consecutive failures of each worker, or how often it has died while it was loading.
         self._failures: dict[int, int] = {}
+        #: The reference of the job that documents are submitted for; a tuple, which Ray leaves as it is.
+        self._job: tuple[Any, ...] = ()
         #: The number of the current run, raised by each stop: workers skip units of runs that were stopped.
         self._run = 0
         self._logged: set[tuple[int, str]] = set()
@@ -137,9 +164,25 @@ class RayPool:
         for _ in range(self.size):
             self._add()
 
-    def submit(self, worker: int, unit: Unit) -> None:
+    def begin_job(self, forms: Sequence[Form], *, chat: bool, store: Store | None, identity: str) -> None:
+        """Have workers run documents of these forms from now on."""
+        self.start()
+        look_up = None
+        if store is not None and store.has_responses(identity):
+            node = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+                self._ray.get_runtime_context().get_node_id(), soft=False
+            )
+            reader = self._ray.remote(StoreReader).options(num_cpus=0, scheduling_strategy=node)
+            look_up = StoredLines(reader.remote(store.path.absolute()))
+        self._job = (self._ray.put(RangeJob.of(forms, chat=chat, look_up=look_up)),)
+
+    def submit(self, worker: int, unit: Sequence[Any]) -> None:
         pause = max(_PAUSE, self.size / _MESSAGES_PER_SECOND)
-        stream = self._actors[worker].run_unit.options(num_returns="streaming").remote(unit, pause, self._run)
+        actor = self._actors[worker]
+        if isinstance(unit[0], DocRef):
+            stream = actor.run_range.options(num_returns="streaming").remote(unit, self._job, pause, self._run)
+        else:
+            stream = actor.run_unit.options(num_returns="streaming").remote(unit, pause, self._run)
         self._streams[stream] = worker
         self._heard[worker] = time.monotonic(), -1
 
@@ -289,7 +332,7 @@ class RayPool:
         """A worker has sent responses, is done with its unit, or has failed on it."""
         worker = self._streams[stream]
         try:
-            responses, messages, usage = self._ray.get(next(stream))
+            message: Message = self._ray.get(next(stream))
         except StopIteration:
             del self._streams[stream]
             self._failures[worker] = 0
@@ -309,11 +352,11 @@ class RayPool:
             self._replace(worker)
             return [Failed(worker, f"its worker died ({type(error).__name__})", dead=True)]
         self._heard[worker] = time.monotonic(), self._heard[worker][1]
-        for line in messages:
+        for line in message.logged:
             if line not in self._logged:
                 self._logged.add(line)
                 logger.log(line[0], "%s", line[1])
-        return [Responded(worker, responses, usage)] if responses or usage.computed_tokens else []
+        return [Responded(worker, message.done, message.usage, message.server_tokens)]
 
     def _silent_events(self) -> list[Event]:
         """Workers that are alive, but neither respond nor compute: they are replaced, as dead ones are."""

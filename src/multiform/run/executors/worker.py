@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from multiform.models import Model, models
 from multiform.models.model import Completions, Loglikelihoods, Usage
+from multiform.models.prices import Price
 from multiform.models.registry import ModelEntry
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
@@ -28,7 +30,9 @@ from multiform.requests import (
 )
 from multiform.run.executors.local import LocalExecutor, Unit
 from multiform.run.executors.pool import Pool, PoolExecutor
+from multiform.run.executors.ranges import DocBatch, DocRef, RangeWorker
 from multiform.run.loading import Facts, FactsModel, create_model
+from multiform.run.store import Store
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
@@ -45,7 +49,18 @@ class LoadedModel:
     media: frozenset[Kind]
     stored: bool
     counts_tokens: bool
+    batch: bool
     version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a worker sends: responses or documents, what was logged, and what the model and its server have counted."""
+
+    done: _Batch | DocBatch
+    logged: list[tuple[int, str]]
+    usage: Usage
+    server_tokens: Mapping[str, int]
 
 
 class Worker:
@@ -55,6 +70,8 @@ class Worker:
 
     def __init__(self) -> None:
         self._turns = _Turns()
+        self._job: Sequence[Any] = ()
+        self._documents: RangeWorker
 
     def load(self, name: str, entry: ModelEntry, arguments: Mapping[str, Any], folder: str) -> LoadedModel:
         """Load the model; relative paths in its arguments are those of the driver, which is in `folder`."""
@@ -63,44 +80,101 @@ class Worker:
             os.chdir(folder)
         models.register(name)(entry)  # the driver's own code may have registered it
         model = self.model = create_model(name, arguments)
+        self._meter = _Meter(model)
         return LoadedModel(
             facts=Facts.of(model),
             media=model.media,
             stored=model.stored,
             counts_tokens=model.usage() is not None,
+            batch=model.batch,
             version=installed_version(),
         )
 
-    def run_unit(self, unit: Unit, pause: float, run: int) -> Iterator[tuple[_Batch, list[tuple[int, str]], Usage]]:
-        """Responses to a unit of a run, what was logged, and what was computed; gathered for `pause` seconds."""
+    def run_range(self, refs: Sequence[DocRef], job: Sequence[Any], pause: float, run: int) -> Iterator[Message]:
+        """What is done with documents of a run, gathered for `pause` seconds; `job` refers to a RangeJob."""
+        if self._job != job:
+            from ray import get
+
+            self._documents, self._job = RangeWorker(self.model, get(job[0])), job
+        self._meter.pop()
+        with self._turns.of(run):
+            for batch in self._documents.run(refs, pause):
+                yield self._message(batch)
+
+    def run_unit(self, unit: Unit, pause: float, run: int) -> Iterator[Message]:
+        """Responses to a unit of a run, gathered for `pause` seconds."""
         positions = {request: position for position, request in enumerate(unit)}
-        before, sent = self._usage(), time.monotonic()
+        self._meter.pop()
+        sent = time.monotonic()
         batch: _Batch = []
         with self._turns.of(run):
             for request, output in LocalExecutor(self.model).run([unit]):
                 batch.append((positions[request], output))
                 if time.monotonic() - sent >= pause:
-                    usage = self._usage()
-                    yield batch, self._messages.pop_all(), usage.since(before)
-                    batch, before, sent = [], usage, time.monotonic()
-        yield batch, self._messages.pop_all(), self._usage().since(before)
+                    yield self._message(batch)
+                    batch, sent = [], time.monotonic()
+        yield self._message(batch)
+
+    def _message(self, done: _Batch | DocBatch) -> Message:
+        usage, server_tokens = self._meter.pop()
+        return Message(done=done, logged=self._messages.pop_all(), usage=usage, server_tokens=server_tokens)
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         return self.model.plan(requests)
+
+    def price(self, file: Path | None) -> Price | None:
+        return self.model.price(file)
+
+    def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
+        return self.model.estimate_tokens(requests)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool) -> Content:
         return self.model.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
 
     def computed_tokens(self) -> int:
         """The tokens computed so far; 0 where the model does not count them."""
-        return self._usage().computed_tokens
+        return (self.model.usage() or Usage()).computed_tokens
 
     def stop(self, run: int) -> None:
         """Finish what is in flight, and begin nothing new of this run."""
         self._turns.stop(run)
 
-    def _usage(self) -> Usage:
-        return self.model.usage() or Usage()
+
+class _Meter:
+    """What the model of a worker has computed, and the tokens that its server has counted, since the last look."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._usage, self._server_tokens = Usage(), dict[str, int]()
+
+    def pop(self) -> tuple[Usage, dict[str, int]]:
+        usage, tokens = self._model.usage() or Usage(), self._model.server_tokens()
+        since = {name: number - self._server_tokens.get(name, 0) for name, number in tokens.items()}
+        before, self._usage, self._server_tokens = self._usage, usage, tokens
+        return usage.since(before), since
+
+
+class StoreReader:
+    """Reads the store of the driver for workers, in a process on its node."""
+
+    def __init__(self, path: Path) -> None:
+        self._store = Store(path)
+
+    def lines(self, identity: str, keys: Sequence[bytes]) -> dict[bytes, tuple[str, int]]:
+        return self._store.lines(identity, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLines:
+    """Looks responses up in the store of the driver, from any node."""
+
+    reader: Any
+
+    def __call__(self, identity: str, keys: Sequence[bytes]) -> Mapping[bytes, tuple[str, int]]:
+        from ray import get
+
+        lines: Mapping[bytes, tuple[str, int]] = get(self.reader.lines.remote(identity, keys))
+        return lines
 
 
 class ModelPool(Pool, Protocol):
@@ -127,6 +201,7 @@ class WorkerModel(FactsModel):
         self.name = self.facts.name
         self.media = loaded.media
         self.stored = loaded.stored  # type: ignore[misc]
+        self.batch = loaded.batch
         self._counts_tokens = loaded.counts_tokens
         self._pool = pool
         self._executor = executor
@@ -153,6 +228,17 @@ class WorkerModel(FactsModel):
 
     def usage(self) -> Usage | None:
         return self._executor.usage if self._counts_tokens else None
+
+    def server_tokens(self) -> dict[str, int]:
+        return dict(self._executor.server_tokens)
+
+    def price(self, file: Path | None = None) -> Price | None:
+        price: Price | None = self._pool.call("price", None if file is None else file.absolute())
+        return price
+
+    def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
+        tokens: dict[str, int] = self._pool.call("estimate_tokens", requests)
+        return tokens
 
 
 class _Turns:

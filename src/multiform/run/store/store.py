@@ -15,10 +15,10 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
-from itertools import islice
+from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from multiform.paths import cache_root
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Output, Request
@@ -69,6 +69,12 @@ def response_checksum(identity: str, request: bytes, line: str) -> bytes:
     return checksum(identity, request.hex(), line)
 
 
+def response_row(identity: str, key: bytes, output: Output) -> Row:
+    """The row of a response: the hash of its request, its output as a line, and the checksum of both."""
+    line = output_line(output)
+    return key, line, response_checksum(identity, key, line)
+
+
 def is_intact(identity: str, request: bytes, line: str, stored: bytes | None) -> bool:
     """Whether a row is as it was written; rows of older files have no checksum."""
     return stored is None or stored == response_checksum(identity, request, line)
@@ -116,8 +122,6 @@ def _are(values: Any, *kinds: Any, more: tuple[Any, ...]) -> bool:
 logger = logging.getLogger("multiform")
 
 T = TypeVar("T")
-#: Stores one response.
-Record: TypeAlias = Callable[[Request, Output], None]
 
 #: How many requests are looked up in one query; SQLite limits the values of a statement.
 _AT_ONCE = 500
@@ -163,23 +167,34 @@ class Store:
 
     def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
-        cached, keyed = CachedResponses(), {request_key(request): request for request in requests}
-        for key in list(keyed) if self._unwritten else ():
-            line = self._unwritten.get((identity, key))
-            if line is not None and (output := read_output(line, keyed[key])) is not None:
-                cached[keyed.pop(key)] = output
-        if not keyed:
-            return cached
-        stored = self._query(lambda connection: _look_up(connection, identity, keyed))
-        if stored is None:
-            return cached
-        stored.update(cached)
-        cached = stored
-        if cached.damaged:
-            named = f"{', '.join(cached.damaged[:5])}{', …' if len(cached.damaged) > 5 else ''}"
-            message = "%s: %d responses of %s are damaged, and are requested again: %s"
-            logger.warning(message, self.path, len(cached.damaged), identity, named)
+        keyed = {request_key(request): request for request in requests}
+        cached = read_lines(self.lines(identity, list(keyed)), keyed)
+        self._warn_of_damage(identity, cached.damaged)
         return cached
+
+    def lines(self, identity: str, keys: Sequence[bytes]) -> dict[bytes, tuple[str, int]]:
+        """The outputs of this model as lines, by the hashes of their requests, each with the time when it came."""
+        lines = {}
+        for key in keys if self._unwritten else ():
+            if (line := self._unwritten.get((identity, key))) is not None:
+                lines[key] = line, 0
+        rest = [key for key in keys if key not in lines]
+        stored = self._query(lambda connection: _look_up(connection, identity, rest)) if rest else None
+        if stored is not None:
+            lines |= stored[0]
+            self._warn_of_damage(identity, stored[1])
+        return lines
+
+    def has_responses(self, identity: str) -> bool:
+        """Whether any response of this model is cached."""
+        query = "SELECT 1 FROM answers WHERE model = ? LIMIT 1"
+        return bool(self._query(lambda database: database.execute(query, (_model_id(database, identity),)).fetchone()))
+
+    def _warn_of_damage(self, identity: str, damaged: Sequence[str]) -> None:
+        if damaged:
+            named = f"{', '.join(damaged[:5])}{', …' if len(damaged) > 5 else ''}"
+            message = "%s: %d responses of %s are damaged, and are requested again: %s"
+            logger.warning(message, self.path, len(damaged), identity, named)
 
     def facts(self, signature: str) -> dict[str, Any] | None:
         """The stored facts about a model, by a signature that is known without loading it."""
@@ -209,11 +224,11 @@ class Store:
                 self._fail(error)
 
     @contextmanager
-    def recording(self, identity: str) -> Iterator[Record]:
-        """A context manager that gives a function which stores responses of this model."""
+    def recording(self, identity: str) -> Iterator[Recording]:
+        """A context manager that gives what stores responses of this model."""
         writer = BackgroundWriter(_Recorder(self, identity).write)
         try:
-            yield partial(self._record, writer, identity)
+            yield Recording(self, identity, writer)
         finally:
             writer.close()
 
@@ -223,11 +238,6 @@ class Store:
         while self._unwritten and self.working and time.monotonic() < deadline:
             time.sleep(PAUSE / 10)
         return self.working and not self._unwritten
-
-    def _record(self, writer: BackgroundWriter, identity: str, request: Request, output: Output) -> None:
-        row = (request_key(request), output_line(output))
-        self._unwritten[identity, row[0]] = row[1]
-        writer.add(row)
 
     def _query(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
         """The result of `use` on the open file; None where there is no file, or reading fails."""
@@ -261,6 +271,22 @@ class Store:
             logger.warning("%s: responses cannot be stored: %s; going on without; %s", self.path, error, hint)
 
 
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Stores responses of a model: one by one when it is called, or many as rows."""
+
+    store: Store
+    identity: str
+    writer: BackgroundWriter
+
+    def __call__(self, request: Request, output: Output) -> None:
+        self.add_rows([response_row(self.identity, request_key(request), output)])
+
+    def add_rows(self, rows: Sequence[Row]) -> None:
+        self.store._unwritten.update(((self.identity, key), line) for key, line, _ in rows)
+        self.writer.add(rows)
+
+
 class _Recorder:
     """Writes the responses of one model over a single connection."""
 
@@ -274,7 +300,7 @@ class _Recorder:
         """Write the rows; returns those to try again later."""
         left = self._write(rows, last)
         if not left or last:
-            for key, _ in rows:
+            for key, _, _ in rows:
                 self.store._unwritten.pop((self.identity, key), None)
         return left
 
@@ -316,26 +342,40 @@ class _Recorder:
             self._connection = None
 
 
-def _look_up(connection: sqlite3.Connection, identity: str, keyed: Mapping[bytes, Request]) -> CachedResponses:
-    """The responses to requests, which come by their hashes."""
+def read_lines(lines: Mapping[bytes, tuple[str, int]], requests: Mapping[bytes, Request]) -> CachedResponses:
+    """The outputs of requests, which come by their hashes, from the lines of a store."""
     cached = CachedResponses()
-    model = _model_id(connection, identity)
-    items = iter(keyed.items())
-    times, damaged = [], []
-    while model is not None and (batch := dict(islice(items, _AT_ONCE))):
-        placeholders = ",".join("?" * len(batch))
-        query = "SELECT request, output, created, checksum FROM answers WHERE model = ? AND request"
-        query = f"{database.adapt_query(connection, query)} IN ({placeholders})"
-        for key, line, seconds, stored in connection.execute(query, (model, *batch)):
-            output = read_output(line, batch[key]) if is_intact(identity, key, str(line), stored) else None
-            if output is None:
-                damaged.append(key.hex()[:16])
-            else:
-                cached[batch[key]] = output
-                times.append(seconds)
-    cached.oldest = min((seconds for seconds in times if seconds), default=None)
+    damaged = []
+    for key, (line, _) in lines.items():
+        output = read_output(line, requests[key])
+        if output is None:
+            damaged.append(key.hex()[:16])
+        else:
+            cached[requests[key]] = output
+    cached.oldest = min((seconds for _, seconds in lines.values() if seconds), default=None)
     cached.damaged = damaged
     return cached
+
+
+def _look_up(
+    connection: sqlite3.Connection, identity: str, keys: Sequence[bytes]
+) -> tuple[dict[bytes, tuple[str, int]], list[str]]:
+    """The intact lines of requests with their times, by hash; and the hashes of damaged ones."""
+    lines: dict[bytes, tuple[str, int]] = {}
+    damaged: list[str] = []
+    model = _model_id(connection, identity)
+    query = database.adapt_query(
+        connection, "SELECT request, output, created, checksum FROM answers WHERE model = ? AND request"
+    )
+    for first in range(0, len(keys) if model is not None else 0, _AT_ONCE):
+        batch = keys[first : first + _AT_ONCE]
+        placeholders = ",".join("?" * len(batch))
+        for key, line, seconds, stored in connection.execute(f"{query} IN ({placeholders})", (model, *batch)):
+            if is_intact(identity, key, str(line), stored):
+                lines[key] = str(line), seconds
+            else:
+                damaged.append(key.hex()[:16])
+    return lines, damaged
 
 
 def _insert(connection: sqlite3.Connection, identity: str, rows: Sequence[Row]) -> None:
@@ -343,7 +383,10 @@ def _insert(connection: sqlite3.Connection, identity: str, rows: Sequence[Row]) 
         connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
         model, now = _model_id(connection, identity), int(time.time())
         query = "INSERT OR REPLACE INTO answers (model, request, output, created, checksum) VALUES (?, ?, ?, ?, ?)"
-        connection.executemany(query, [(model, *row, now, response_checksum(identity, *row)) for row in rows])
+        # In the order of their keys, rows that are near in the file are written together.
+        connection.executemany(
+            query, [(model, key, line, now, check) for key, line, check in sorted(rows, key=itemgetter(0))]
+        )
 
 
 def _model_id(connection: sqlite3.Connection, identity: str) -> int | None:

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, UsageError, nearest, reason, running, shorten
 from multiform.formats import OutputType
 from multiform.registry import Registry
-from multiform.scoring.aggregations import Aggregation, aggregations, plain_aggregation
+from multiform.scoring.aggregations import CORPUS, Aggregation, aggregations, plain_aggregation
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.reductions import Reduction, ReductionFn, build_reduction
 
@@ -46,6 +47,8 @@ class Metric:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     #: Whether the function takes lists of references and predictions instead of an outcome.
     whole: bool = False
+    #: The package that it needs, as it is imported; None for none beside our own requirements.
+    package: str | None = None
 
     def aggregate(self) -> Callable[[Sequence[Any]], float]:
         """The aggregation as a function of all values; its attribute `aggregation` also computes the uncertainty."""
@@ -55,6 +58,14 @@ class Metric:
 
         value.aggregation = self.aggregation  # type: ignore[attr-defined]
         return value
+
+    def check_package(self) -> None:
+        """Refuse a metric whose package is not installed, so that this is not noticed after the model has run."""
+        of_all_texts = any(self.aggregation is aggregations.get(name) for name in CORPUS)
+        package = "sacrebleu" if of_all_texts else self.package
+        if package is not None and find_spec(package) is None:
+            message = f"metric '{self.name}' needs {package.replace('_', '-')}"
+            raise UsageError(message, hint="pip install 'multiform[metrics]'")
 
     def __call__(self, outcome: Outcome) -> Any:
         with running(f"metric '{self.name}'", hint="call it with this document's outcome to debug it"):
@@ -68,8 +79,9 @@ def register_metric(
     aggregation: str = "mean",
     reduction: str | ReductionFn | None = None,
     higher_is_better: bool = True,
+    package: str | None = None,
 ) -> Callable[[MetricFn], MetricFn]:
-    """Register a function of an outcome as a metric.
+    """Register a function of an outcome as a metric; `package` is one that it needs, of the extra 'metrics'.
 
     >>> @register_metric("doctest_first", output_type="multiple_choice")
     ... def first(outcome): return float(0 in outcome.gold)
@@ -86,6 +98,7 @@ def register_metric(
             aggregation=aggregations.get(aggregation),
             reduction=None if reduction is None else build_reduction(reduction),
             higher_is_better=higher_is_better,
+            package=package,
         )
         metrics.register(metric)(entry)
         return fn

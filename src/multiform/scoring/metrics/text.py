@@ -7,12 +7,11 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
-from importlib.util import find_spec
 
-from multiform.deadline import MAX_SECONDS, within
 from multiform.errors import UsageError
-from multiform.scoring.aggregations import aggregations
-from multiform.scoring.metrics.base import Metric, register_metric
+from multiform.limits import MAX_SECONDS, within
+from multiform.scoring.aggregations import CORPUS
+from multiform.scoring.metrics.base import register_metric
 from multiform.scoring.outcome import ChoiceOutcome, TextOutcome
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -190,37 +189,22 @@ def _pair(outcome: TextOutcome) -> tuple[str | list[str], str]:
     return references[0] if len(references) == 1 else references, outcome.prediction or ""
 
 
-#: Metrics of all texts together, and whether more is better.
-CORPUS = {"bleu": True, "chrf": True, "chrf++": True, "ter": False}
-
-for _name, _better in CORPUS.items():
-    register_metric(_name, output_type="generate_until", aggregation=_name, higher_is_better=_better)(_pair)
+for _name in CORPUS:
+    register_metric(_name, output_type="generate_until", aggregation=_name, higher_is_better=_name != "ter")(_pair)
 
 
-def _rouge(kind: str) -> Callable[[TextOutcome], float]:
+def _rouge(name: str) -> Callable[[TextOutcome], float]:
     def rouge(outcome: TextOutcome) -> float:
         """The F-measure of ROUGE against the best reference."""
         try:
             from rouge_score import rouge_scorer
         except ImportError as error:
-            raise UsageError(f"metric '{kind}' needs rouge-score", hint="pip install 'multiform[metrics]'") from error
-        scorer = rouge_scorer.RougeScorer([kind], use_stemmer=False)
-        return max(float(scorer.score(ref, outcome.prediction or "")[kind].fmeasure) for ref in outcome.references)
+            raise UsageError(f"metric '{name}' needs rouge-score", hint="pip install 'multiform[metrics]'") from error
+        scorer = rouge_scorer.RougeScorer([name], use_stemmer=False)
+        return max(float(scorer.score(ref, outcome.prediction or "")[name].fmeasure) for ref in outcome.references)
 
     return rouge
 
 
-#: The metrics of ROUGE.
-ROUGE = {kind: _rouge(kind) for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum")}
-
-for _kind, _fn in ROUGE.items():
-    register_metric(_kind, output_type="generate_until")(_fn)
-
-
-def check_package(metric: Metric) -> None:
-    """Refuse a metric whose package is not installed, so that this is not noticed after the model has run."""
-    of_all_texts = any(metric.aggregation is aggregations.get(name) for name in CORPUS)
-    package = "sacrebleu" if of_all_texts else "rouge_score" if metric.fn in ROUGE.values() else None
-    if package and find_spec(package) is None:
-        message = f"metric '{metric.name}' needs {package.replace('_', '-')}"
-        raise UsageError(message, hint="pip install 'multiform[metrics]'")
+for _name in ("rouge1", "rouge2", "rougeL", "rougeLsum"):
+    register_metric(_name, output_type="generate_until", package="rouge_score")(_rouge(_name))

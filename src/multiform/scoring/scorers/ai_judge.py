@@ -12,9 +12,11 @@ from multiform.errors import ConfigError, DataError, MultiformError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.prompts.template import compile_template, render
 from multiform.requests import GenerationRequest
-from multiform.scoring.judges.asking import current_judging
-from multiform.scoring.judges.choice import JudgeSpec, check_wish, choose_judges, judge_names
-from multiform.scoring.judges.verdicts import (
+from multiform.scoring.judges import JudgeSpec, check_wish, choose_judges, current_judging, judge_names
+from multiform.scoring.metrics import Metric, metrics, register_metric, value_metric
+from multiform.scoring.outcome import Outcome, TextOutcome
+from multiform.scoring.scorers.base import Scorer, as_completion, compile_pattern, register_scorer
+from multiform.scoring.verdicts import (
     PAIR_VERDICTS,
     VERDICTS,
     Scale,
@@ -26,9 +28,6 @@ from multiform.scoring.judges.verdicts import (
     verdict_value,
     words,
 )
-from multiform.scoring.metrics import Metric, metrics, register_metric, value_metric
-from multiform.scoring.outcome import Outcome, TextOutcome
-from multiform.scoring.scorers.base import Scorer, as_completion, compile_pattern, register_scorer
 from multiform.tasks.keys import generation_overrides
 
 #: Common columns of the question, for a scorer whose `question` is not set.

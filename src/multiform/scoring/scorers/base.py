@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc
 from multiform.registry import Registry
-from multiform.scoring.aggregations import Aggregation, ItemKind, item_kind
+from multiform.scoring.aggregations import ItemKind
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import Metric
 from multiform.scoring.metrics.choice import best
@@ -228,18 +228,17 @@ def compile_pattern(pattern: str, name: str) -> re.Pattern[str]:
         raise ConfigError(message, where=f"scorer.kwargs.{name}", hint="test the pattern") from error
 
 
-def reduce_task_values(
-    scorer: Scorer, values: Mapping[str, Any], aggregation_of: Callable[[str], Aggregation]
-) -> dict[str, Any]:
+def reduce_task_values(scorer: Scorer, values: Mapping[str, Any], kinds: Mapping[str, ItemKind]) -> dict[str, Any]:
     """The values that `process_results` returned, with the values of repeats reduced to one.
 
-    A task's own aggregation gets a list as it is, unless the metric has a reduction. A registered aggregation takes
-    one number, or one pair, for each document, so that a list of these holds repeats.
+    `kinds` says what the aggregation of each takes. A task's own aggregation gets a list as it is, unless the metric
+    has a reduction. A registered aggregation takes one number, or one pair, for each document, so that a list of these
+    holds repeats.
     """
     reduced: dict[str, Any] = {}
     for key, value in values.items():
         metric = scorer.metric_named(str(key))
-        repeats = _repeats(value, item_kind(aggregation_of(str(key))), metric)
+        repeats = _repeats(value, kinds[str(key)], metric)
         if repeats is None:
             reduced[str(key)] = value
         elif not repeats:
@@ -250,11 +249,11 @@ def reduce_task_values(
     return reduced
 
 
-def _repeats(value: Any, kind: ItemKind, metric: Metric | None) -> list[Any] | None:
+def _repeats(value: Any, item: ItemKind, metric: Metric | None) -> list[Any] | None:
     """The values that a list repeats; None if the value is passed on as it is."""
     reduces = metric is not None and metric.reduction is not None
-    if isinstance(value, list) and (kind == "number" or _holds_pairs(value) or (kind == "any" and reduces)):
-        return value if kind != "any" or reduces else None
+    if isinstance(value, list) and (item == "number" or _holds_pairs(value) or (item == "any" and reduces)):
+        return value if item != "any" or reduces else None
     return [value] if reduces else None
 
 
@@ -262,13 +261,13 @@ def _holds_pairs(value: list[Any]) -> bool:
     return all(isinstance(item, list | tuple) and len(item) == 2 for item in value)
 
 
-def check_values(values: Mapping[str, Any], scorer: Scorer, aggregation_of: Callable[[str], Aggregation]) -> None:
+def check_values(values: Mapping[str, Any], scorer: Scorer, kinds: Mapping[str, ItemKind]) -> None:
     """Raise a DataError for a value that the aggregation of its metric cannot use.
 
     Text under a name that is not a metric, such as a judge's response, is only written to the samples.
     """
     for key, value in values.items():
-        if item_kind(aggregation_of(key)) != "number" or _is_number(value):
+        if kinds[key] != "number" or _is_number(value):
             continue
         if scorer.metric_named(key) is None and is_note(value):
             continue

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from multiform.deadline import MAX_SECONDS, within
 from multiform.errors import DataError, UsageError, nearest, shorten
+from multiform.limits import MAX_SECONDS, within
 from multiform.registry import Registry
 
 #: Takes the response and the rule's arguments by name; `prompt` is the prompt, if a rule has such an argument.

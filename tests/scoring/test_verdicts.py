@@ -7,7 +7,7 @@ import re
 import pytest
 
 from multiform.requests import Completion
-from multiform.scoring.judges.verdicts import VERDICTS, Scale, VerdictReader, verdict_pattern
+from multiform.scoring.verdicts import VERDICTS, Scale, VerdictReader, verdict_pattern
 
 
 def read(text: str, pattern: str, scale: object = None) -> float | None:

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from multiform.deadline import TimeLimitError, survives, within
+from multiform.limits import TimeLimitError, survives, within
 
 
 def endless() -> None:
@@ -64,7 +64,7 @@ def test_in_another_thread_nothing_is_limited():
 
 @pytest.mark.process
 def test_a_process_that_ends_while_the_timer_ticks_ends_well():
-    code = "from multiform.deadline import within\nwith within(1): sum(range(10**6))\nclass Late:\n"
+    code = "from multiform.limits import within\nwith within(1): sum(range(10**6))\nclass Late:\n"
     code += " def __del__(self):\n  for _ in range(10**7): pass\nlate = Late()"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

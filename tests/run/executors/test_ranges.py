@@ -1,0 +1,216 @@
+"""Ranges of documents: workers that render, look up, run and score give the results of one process."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform import DataError, IncompleteRunError, Task, TaskConfig
+from multiform.forms import Form, RunSettings
+from multiform.models import Model
+from multiform.models.dummy import DummyModel
+from multiform.run.evaluate import run
+from multiform.run.executors import LocalExecutor
+from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
+from multiform.run.executors.ranges import DocBatch, DocRef, RangeExecutor, RangeJob, RangeWorker, stays_with_driver
+from multiform.run.options import RunOptions
+from multiform.run.setup import load_tasks
+from multiform.run.store import Store
+from multiform.stopping import stoppable
+from tests.run.test_streams import RUN, Dying, contents, folder, small_chunks, whole  # noqa: F401  (fixtures)
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'multiform[ray]'")
+
+
+class RangePool:
+    """Workers in this process that run ranges, of which `dies` says whether they kill their worker."""
+
+    def __init__(self, size: int, model: Model, dies: Callable[[Sequence[DocRef]], bool]) -> None:
+        self.size = size
+        self.model = model
+        self.submitted: list[Sequence[DocRef]] = []
+        self._dies = dies
+        self._events: list[Event] = []
+        self._workers: dict[int, RangeWorker] = {}
+        self._job: RangeJob | None = None
+
+    def begin_job(self, job: RangeJob) -> None:
+        self._job = job
+
+    def start(self) -> None:
+        for _ in range(self.size - len(self._workers)):
+            self._add()
+
+    def _add(self) -> None:
+        assert self._job is not None
+        number = len(self._workers) + 1
+        self._workers[number] = RangeWorker(self.model, self._job)
+        self._events.append(Ready(number))
+
+    def submit(self, worker: int, unit: Sequence[Any]) -> None:
+        self.submitted.append(unit)
+        for batch in self._workers[worker].run(unit, pause=0.0):
+            self._events.append(Responded(worker, pickle.loads(pickle.dumps(batch))))
+            if self._dies(unit):
+                self._events.append(Failed(worker, "its worker died", dead=True))
+                self._add()
+                return
+        self._events.append(Finished(worker))
+
+    def events(self) -> Sequence[Event]:
+        return [self._events.pop(0)]
+
+    def stop(self) -> None: ...
+
+    def abandon(self) -> None:
+        self._events.clear()
+        self._workers.clear()
+
+
+class RangesHere(LocalExecutor):
+    """Sends ranges of documents to workers in this process."""
+
+    def __init__(self, workers: int = 3, dies: Callable[[Sequence[DocRef]], bool] = lambda unit: False) -> None:
+        super().__init__()
+        self.worker_count = workers
+        self.dies = dies
+        self.workers: PoolExecutor | None = None
+
+    @property
+    def retry_count(self) -> int:  # type: ignore[override]
+        return 0 if self.workers is None else self.workers.retry_count
+
+    def run_ranges(
+        self, forms: Sequence[Form], ranges: Iterable[Sequence[DocRef]], *, chat: bool, store: Store | None
+    ) -> Iterator[DocBatch]:
+        self.pool = RangePool(self.worker_count, self.model, self.dies)
+        self.pool.begin_job(RangeJob.of(forms, chat=chat, look_up=None if store is None else store.lines))
+        self.workers = PoolExecutor(self.pool)
+        return self.workers.run_ranges(ranges)
+
+
+def run_with(executor: RangesHere | None, **options: Any) -> Any:
+    options = {"model": "dummy", "use_cache": False, "bootstrap_iters": 100, **options}
+    results = run(RunOptions(**options), executor)
+    if results.problem is not None:
+        raise results.problem
+    return results
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_workers_that_render_write_the_bytes_of_one_process(
+    folder: Path,  # noqa: F811
+    whole: dict[str, Any],  # noqa: F811
+    tmp_path: Path,
+    workers: int,
+) -> None:
+    executor = RangesHere(workers)
+    assert isinstance(executor, RangeExecutor)
+    run_with(executor, tasks=RUN, include_path=folder, output_path=tmp_path, log_samples=True)
+    assert len(executor.pool.submitted) >= 4 * workers
+    assert contents(tmp_path) == whole
+
+
+def test_a_chat_and_an_order_of_choices_are_the_same_on_workers(tmp_path: Path) -> None:
+    options = {"tasks": "quiz@mcqa+cloze+generate", "apply_chat_template": True, "num_fewshot": 2, "limit": 20}
+    options |= {"choice_order": "shuffle:3", "log_samples": True}
+    run_with(RangesHere(2), output_path=tmp_path / "ranges", **options)
+    run_with(None, output_path=tmp_path / "whole", **options)
+    assert contents(tmp_path / "ranges") == contents(tmp_path / "whole")
+
+
+def test_a_second_run_finds_every_response_in_the_store(tmp_path: Path) -> None:
+    store = tmp_path / "answers.db"
+    first = Dying()
+    results = run_with(RangesHere(), model=first, tasks="quiz@mcqa+cloze", use_cache=store)
+    assert len(first.asked) == len(set(first.asked)) == results.provenance["usage"]["requests"]
+    second = Dying()
+    again = run_with(RangesHere(), model=second, tasks="quiz@mcqa+cloze", use_cache=store)
+    assert not second.asked
+    assert again.provenance["usage"]["requests_cached"] == len(first.asked)
+    assert {name: dict(again[name]) for name in again} == {name: dict(results[name]) for name in results}
+
+
+def test_a_dead_worker_loses_its_range_alone_and_a_poisoned_document_is_reported() -> None:
+    poisoned = DocRef("quiz@cloze", 7)
+    executor = RangesHere(2, lambda unit: poisoned in unit)
+    options = {"tasks": "quiz@mcqa+cloze", "limit": 40}
+    with pytest.raises(IncompleteRunError) as caught:
+        run_with(executor, **options)
+    assert "1 of 80 documents failed: quiz@cloze doc 7 (its worker died)" in str(caught.value)
+    skipped = run_with(RangesHere(2, lambda unit: poisoned in unit), on_error="skip", **options)
+    whole_run = run_with(None, **options)
+    assert dict(skipped["quiz@mcqa"]) == dict(whole_run["quiz@mcqa"])
+    assert skipped.forms[1].n == 39
+    assert skipped.provenance["usage"]["requests_asked_again"] > 0
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_mistake_in_a_document_ends_the_run_with_everything_stored(tmp_path: Path) -> None:
+    rows = [{"q": f"What is {number} plus 0?", "c": ["1", "2"], "a": 0} for number in range(300)]
+    rows.append({"q": "?", "c": "none", "a": 0})
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "wrong.yaml").write_text(
+        "task: wrong\ndataset_path: rows.jsonl\ntest_split: train\ndoc_to_text: q\ndoc_to_choice: c\n"
+        "doc_to_target: a\noutput_type: multiple_choice\n"
+    )
+    model, store = Dying(), Store(tmp_path / "answers.db")
+    with pytest.raises(DataError, match="doc 300"):
+        run_with(RangesHere(), model=model, tasks=str(tmp_path / "wrong.yaml"), use_cache=store.path)
+    assert len(store.known(model.identity, model.asked)) == len(set(model.asked)) > 100
+
+
+def test_a_worker_with_another_dataset_is_refused() -> None:
+    [form] = load_tasks("quiz@mcqa", RunSettings(limit=4))
+    job = RangeJob.of([form], chat=False)
+    other = RangeJob(forms=job.forms, digests={form.name: "another"}, chat=False, look_up=None)
+    with stoppable():
+        [batch] = RangeWorker(DummyModel(), other).run([DocRef(form.name, 0)], pause=0.0)
+    assert "a worker reads other documents than the driver" in str(batch.mistakes[0])
+
+
+class WithCode(Task):
+    """Makes its prompts itself."""
+
+    def doc_to_text(self, doc: Any, doc_to_text: Any = None) -> str:
+        return f"Question: {doc['q']}"
+
+
+CONFIG = {"task": "t", "dataset_path": "x", "doc_to_text": "q", "doc_to_choice": "c", "doc_to_target": "a"}
+
+
+def config(**keys: Any) -> TaskConfig:
+    data = {"test": [{"q": "?", "c": ["1", "2"], "a": 0}]}
+    given: Mapping[str, Any] = {**CONFIG, "custom_dataset": lambda **_: data, "test_split": "test", **keys}
+    return TaskConfig(**given)
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        (lambda: load_tasks("quiz@mcqa", RunSettings())[0], None),
+        (lambda: Form(config()), None),
+        (lambda: WithCode(config()).form, "code of its class makes the prompts"),
+        (lambda: Form(config(doc_to_text=lambda doc: doc["q"])), "code makes the prompts (doc_to_text)"),
+        (
+            lambda: Form(config(process_docs=lambda docs: [{**doc, "q": str(random.random())} for doc in docs])),
+            "its code makes other documents each time",
+        ),
+    ],
+)
+def test_forms_whose_prompts_depend_on_code_stay_with_the_driver(form: Callable[[], Form], reason: str | None) -> None:
+    assert stays_with_driver(form()) == reason
+
+
+def test_a_task_with_code_runs_on_requests_that_the_driver_renders() -> None:
+    executor = RangesHere()
+    task = WithCode(config(doc_to_text="q", output_type="multiple_choice"))
+    results = run_with(executor, tasks=task)
+    assert executor.workers is None
+    assert results.forms[0].n == 1
