@@ -68,7 +68,8 @@ def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, *
     if "@" in last:
         base, mark = re.match(r"(.*[@+])(.*)", last).groups()  # type: ignore[union-attr]
         return [f"{stem}{base}{name}" for name in _format_names() if name.startswith(mark)]
-    from multiform.tasks.index import build_index, task_folders
+    from multiform.tasks.folders import task_folders
+    from multiform.tasks.index import build_index
 
     try:
         folders = task_folders(getattr(parsed_args, "include_path", None))

@@ -74,7 +74,7 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _protocol_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from multiform.tasks.index import task_folders
+    from multiform.tasks.folders import task_folders
     from multiform.tasks.protocols import read_protocols
 
     return [
@@ -92,7 +92,8 @@ def _protocol_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _index_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from multiform.tasks.index import build_index, task_folders, warn_of
+    from multiform.tasks.folders import task_folders
+    from multiform.tasks.index import build_index, warn_of
     from multiform.tasks.source import display
 
     index = build_index(task_folders(options.include_path))
