@@ -244,8 +244,8 @@ class metering:  # noqa: N801  (it reads as a verb: with metering())
         self._limit.__enter__()
         return meter
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._limit.__exit__(kind, error, traceback)
+    def __exit__(self, error_class: object, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._limit.__exit__(error_class, error, traceback)
         _meter.reset(self._before)
 
 
@@ -265,13 +265,13 @@ def size_of(value: Any) -> int:
     ...     size_of("abc"), size_of(7), size_of(["abc", "d"])
     (3, 7, 68)
     """
-    kind = type(value)
-    if kind is str:
+    value_type = type(value)
+    if value_type is str:
         length: int = len(value)
         return length
-    if kind is int:
+    if value_type is int:
         return int(min(abs(value), _ALLOWANCE + 1))
-    if kind in _SMALL or _meter.get() is None:
+    if value_type in _SMALL or _meter.get() is None:
         return 1
     total, waiting = 0, [value]
     while waiting and total <= _ALLOWANCE:

@@ -83,7 +83,7 @@ class FormatConfig:
     format_name: ClassVar[str] = ""
     #: The limit of tokens if neither the task nor `generation_kwargs` sets one.
     default_max_gen_toks: ClassVar[int | Literal["context"]] = 256
-    #: The kind of model that the format is meant for: "base" continues texts, "chat" follows instructions.
+    #: The models that the format is meant for: "base" continues texts, "chat" follows instructions.
     meant_for: ClassVar[Literal["base", "chat", "any"]] = "any"
     #: Whether ``@all`` has the format.
     in_all: ClassVar[bool] = True
@@ -260,17 +260,17 @@ class FormatConfig:
             raise ConfigError(
                 f"unknown format '{name}'", hint=nearest(name, [*formats, *dialect_names], listed="formats")
             )
-        kind: Any = formats.get(name)
-        if isinstance(kind, type) and not _is_complete(kind):
-            message = f"format '{name}' cannot be used: {kind.__name__} is not a complete dataclass"
+        entry: Any = formats.get(name)
+        if isinstance(entry, type) and not _is_complete(entry):
+            message = f"format '{name}' cannot be used: {entry.__name__} is not a complete dataclass"
             raise ConfigError(message, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
-        base = None if isinstance(kind, type) else kind()
-        known = {field.name for field in fields(kind if base is None else base)}
+        base = None if isinstance(entry, type) else entry()
+        known = {field.name for field in fields(entry if base is None else base)}
         for key in overrides:
             if key not in known:
                 message = f"unknown key '{key}' in format '{name}'"
                 raise ConfigError(message, where=str(key), hint=nearest(str(key), known))
-        format: FormatConfig = kind(**overrides) if base is None else replace(base, **overrides)
+        format: FormatConfig = entry(**overrides) if base is None else replace(base, **overrides)
         return format
 
     def to_dict(self) -> dict[str, Any]:

@@ -44,11 +44,11 @@ class FormScorer:
     aggregated by the task's own `aggregation`, by the metric of their name, or as their mean.
     """
 
-    def __init__(self, form: FormSpec, kind: OutputKind) -> None:
+    def __init__(self, form: FormSpec, output_kind: OutputKind) -> None:
         self.form = form
         self.hooks = form.hooks
         self.scorers = form.scoring.scorers
-        self.kind = kind
+        self._output_kind = output_kind
         #: The scorers of documents for which `process_results` returns None, by name; there are none before.
         self._fallback: dict[str, Scorer] = {}
         self._warned: set[str] = set()
@@ -180,14 +180,14 @@ class FormScorer:
         if "filtered" in self.hooks:
             filtered: list[Any] = self.hooks["filtered"](pipeline, sample, outputs)
             return filtered
-        return self.kind.filter_outputs(pipeline, sample.doc, outputs)
+        return self._output_kind.filter_outputs(pipeline, sample.doc, outputs)
 
     def _turns(
         self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]
     ) -> list[list[Outcome]]:
         """The outcomes of each turn; one list of them, where it is no conversation."""
         all_repeats = all(metric.whole for metric in self._computing_scorer(scorer).metrics)
-        return self.kind.turn_outcomes(sample, outputs, results, all_repeats=all_repeats)
+        return self._output_kind.turn_outcomes(sample, outputs, results, all_repeats=all_repeats)
 
     def _task_values(self, scorer: Scorer, sample: Sample, results: Sequence[Any]) -> Values | None:
         """What `process_results` gives for a document; None if it leaves the document to the metrics.

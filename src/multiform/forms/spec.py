@@ -326,12 +326,12 @@ def _specs(config: TaskConfig | FewshotConfig) -> tuple[Any, Any, Any, Any]:
 
 def collect_hooks(task: object, base: type, *, where: str | None) -> dict[str, Callable[..., Any]]:
     """The methods of a task that override those of `base`; a ConfigError for one that a run does not call."""
-    kind = type(task)
-    for name, definer in overridden_methods(kind, base, REFUSED).items():
+    task_class = type(task)
+    for name, definer in overridden_methods(task_class, base, REFUSED).items():
         if not definer.__module__.startswith("multiform."):
-            message = f"{kind.__name__} overrides {name}, which a run does not call"
+            message = f"{task_class.__name__} overrides {name}, which a run does not call"
             raise ConfigError(message, where=where, hint=REFUSED[name])
-    return {name: _method(task, name) for name in overridden_methods(kind, base, CALLED)}
+    return {name: _method(task, name) for name in overridden_methods(task_class, base, CALLED)}
 
 
 def _method(task: object, name: str) -> Callable[..., Any]:

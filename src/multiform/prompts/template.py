@@ -243,8 +243,8 @@ def _has_plain(obj: Any, attribute: str) -> bool:
     """Whether an attribute is one that the plain type of a value has."""
     if isinstance(obj, _RUNTIME):
         return True
-    kind = next((plain for plain in _PLAIN if isinstance(obj, plain)), None)
-    return kind is not None and hasattr(kind, attribute)
+    plain_type = next((plain for plain in _PLAIN if isinstance(obj, plain)), None)
+    return plain_type is not None and hasattr(plain_type, attribute)
 
 
 def _is_array(value: Any) -> bool:
@@ -360,13 +360,13 @@ def literal_text(source: str) -> list[str]:
 
 
 def lex(source: str) -> Iterator[tuple[str, str]]:
-    """The tokens of a template, each with its kind; what white-space control removes is removed.
+    """The tokens of a template, each with its type; what white-space control removes is removed.
 
     >>> list(lex("a{{ b }}"))[:2]
     [('data', 'a'), ('variable_begin', '{{')]
     """
     with _compiling(source):
-        tokens = [(kind, value) for _, kind, value in _ENV.lex(source)]
+        tokens = [(token, value) for _, token, value in _ENV.lex(source)]
     yield from tokens
 
 

@@ -286,6 +286,11 @@ class ResultsData(Mapping[str, Scores]):
         """All forms, then all groups."""
         return [*self.forms, *self.groups]
 
+    @property
+    def model_name(self) -> str:
+        """What the model is called: by the label of a sweep, by its own name, or by its kind."""
+        return str(self.run.get("label") or self.provenance.get("model_name") or self.run.get("model") or "model")
+
     def __iter__(self) -> Iterator[str]:
         yield from (group.name for group in self.groups)
         yield from (form.name for form in self.forms)

@@ -107,7 +107,7 @@ class JudgeChoice:
             message = f"{keys[0]} is a key for a judge that the task names, which would choose where the key is sent"
             raise ConfigError(message, where="--judge_args", hint="name the judge, too: --judge_model, or base_url=...")
         if model not in models:
-            provider = next((kind for kind, pattern in _PROVIDERS.items() if pattern.fullmatch(model)), None)
+            provider = next((name for name, pattern in _PROVIDERS.items() if pattern.fullmatch(model)), None)
             if provider is None and not base_url and not os.environ.get("OPENAI_BASE_URL"):
                 hint = f"{nearest(model, models, listed='models')}, or give the server that runs it: "
                 where = "--judge_model" if named else f"{WHERE}.judge_model"

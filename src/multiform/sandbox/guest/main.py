@@ -128,9 +128,9 @@ class _Tests:
         """Run the tests once the program has run to its end."""
         signal.signal(signal.SIGALRM, lambda *_: self._finish("timed out"))
         signal.setitimer(signal.ITIMER_REAL, seconds)
-        kind, *content = self._peer.receive()
-        if kind != "ready":
-            self._finish(str(content[0]) if kind == "failed" and content else "it sent something else than its state")
+        state, *content = self._peer.receive()
+        if state != "ready":
+            self._finish(str(content[0]) if state == "failed" and content else "it sent something else than its state")
         try:
             code = compile(checks, "<tests>", "exec")
             exec(code, {"__name__": "__main__", **self._names(code)})
