@@ -68,6 +68,9 @@ class TaskClass:
         """Import the file and return the class."""
         named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, FilePosition(self.file, self.line))
         foreign = "eval_framework" in read_text(self.file)
+        if foreign:  # files of one folder import each other, and methods may import the package when they are called
+            eval_framework_finder.folders.add(self.file.parent)
+            eval_framework_finder.install(load=load_module)
         with eval_framework_finder.during(self.file, load_module) if foreign else nullcontext():
             cls: Any = named.resolve()
         if not isinstance(cls, type) or not issubclass(cls, PythonTask):
@@ -84,13 +87,11 @@ def instantiate(kind: TaskClass | type[PythonTask]) -> PythonTask:
 
 
 def resolve_class(stated: StatedKeys) -> StatedKeys:
-    """What a task file states, with the class that it names under `class`; the same if it names none.
+    """What a task file states, with the class that it names under `class`.
 
     A class with `any_keys` gets all keys itself, and the configuration has only those that name the task.
     """
     data = stated.data
-    if "class" not in data:
-        return stated
     settings = {key: value for key, value in data.items() if key != "class"}
     kind = resolve_functions(data["class"])
     if not isinstance(kind, type):
