@@ -67,7 +67,9 @@ def test_a_newcomer_gets_to_a_report_in_five_commands(version: str, wheel: Path,
     _install(version, tmp_path, ["torch==2.13.0"])
     for command in commands:
         _run([word.replace(".[", f"{wheel}[") for word in command], tmp_path)
-    assert "quiz@mcqa" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "SmolLM2-135M-Instruct" in page
+    assert "mcqa" in page
 
 
 def _install(version: str, folder: Path, packages: list[str]) -> None:
