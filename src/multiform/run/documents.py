@@ -24,7 +24,7 @@ from multiform.models.model import Workload
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance
 from multiform.run.document_checks import DocumentChecking, detectable_differences, first_prompts
-from multiform.run.executors.ranges import DocRef, doc_ranges, stays_with_driver
+from multiform.run.executors.ranges import DocRef, TaskDocs, doc_ranges, stays_with_driver
 from multiform.run.limits import cost_words, workload_words
 from multiform.run.options import RunOptions
 from multiform.run.pending import PendingSample
@@ -47,6 +47,8 @@ _PREVIEW = 4
 #: of one form before those of the next.
 _AHEAD_SHARE, _AHEAD_SECONDS = 0.05, 0.005
 _SIDE_BY_SIDE = 64
+#: The first documents of a form that say how prefixes are shared.
+_COMPARED_DOCS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +113,28 @@ class Documents:
             if reason is not None:
                 logger.info("%s: the driver renders its documents, and not the workers: %s", form.name, reason)
                 return None
-        tasks = [
-            {form.name: self.counts[form.name] for form in forms if form.name in self.counts}
-            for forms in by_task(self.forms)
-        ]
-        return doc_ranges(tasks, lambda form: self._sizes[form].requests, workers)
+        tasks = [self._task_docs(forms) for forms in by_task(self.forms)]
+        if None in tasks:
+            logger.info("the driver renders the documents, and not the workers: those far apart share prefixes")
+            return None
+        return doc_ranges([task for task in tasks if task is not None], workers)
+
+    def _task_docs(self, forms: Sequence[Form]) -> TaskDocs | None:
+        """The documents of a task; None where those far apart share prefixes, of those that are rendered already."""
+        from multiform.run.executors.pool import smallest_range
+
+        smallest = 1
+        for form in forms:
+            entries = [entry.sample for entry in self._first if entry.form is form][:_COMPARED_DOCS]
+            size = smallest_range([[instance.request for instance in entry.instances] for entry in entries])
+            if size is None:
+                return None
+            smallest = max(smallest, size)
+        return TaskDocs(
+            forms={form.name: self.counts[form.name] for form in forms if form.name in self.counts},
+            requests=sum(self._sizes[form.name].requests for form in forms),
+            smallest=smallest,
+        )
 
     def sample(self, ref: DocRef) -> Sample:
         """The sample of a document, rendered once more."""

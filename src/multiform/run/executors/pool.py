@@ -87,6 +87,38 @@ def subtrees(units: Sequence[Unit], workers: int) -> list[Subtree]:
     return [Subtree(walks[number].requests[first:last], -cost) for cost, number, first, last in sections]
 
 
+def smallest_range(samples: Sequence[Sequence[Request]]) -> int | None:
+    """How many documents in a row are to be computed together at least; None where those far apart share prefixes.
+
+    `samples` are the requests of the first documents of a form. Ranges of that size compute at most `MAX_OVERHEAD` more
+    than all documents together; workers keep the prefix that all of them share.
+    """
+    size = 1
+    requests = [request for sample in samples for request in sample]
+    whole, kept = _tree_tokens(requests), _common_tokens(requests)
+    while 2 * size <= len(samples):
+        parts = [samples[first : first + size] for first in range(0, len(samples), size)]
+        ranges = [[request for sample in part for request in sample] for part in parts]
+        tokens = sum(map(_tree_tokens, ranges))
+        if tokens - kept * (len(ranges) - 1) <= (1 + MAX_OVERHEAD) * whole:
+            return size
+        size *= 2
+    return None if len(samples) > 1 else 1
+
+
+def _tree_tokens(requests: Unit) -> int:
+    """About how many tokens requests take together."""
+    walk = _Walk.of(requests)
+    return walk.tokens(0, len(requests))
+
+
+def _common_tokens(requests: Unit) -> int:
+    """About how many tokens all requests begin with."""
+    contexts = [_texts(request)[0] for request in requests]
+    first, last = min(contexts, default=""), max(contexts, default="")
+    return _length(first[: _common(first, last)])
+
+
 def halves(unit: Sequence[Any]) -> list[Sequence[Any]]:
     """A unit of two or more items in two: requests near the middle where the least is shared, documents in their order.
 
