@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import resource
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from tools.benchmarks.sides import Setting
 from tools.benchmarks.streams import CHOICES, write_task
 
 if TYPE_CHECKING:
-    from multiform.run.executors.ranges import DocBatch, DocRef
+    from multiform.run.executors.ranges import DocBatch, RangedDocs
 
 #: The responses that the driver gets, and the messages of which the time is measured.
 RESPONSES = 1_000_000
@@ -53,7 +53,6 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
     from multiform.run.executors import LocalExecutor
     from multiform.run.executors import ranges as of_ranges
     from multiform.run.executors.ranges import RangeJob, RangeWorker
-    from multiform.run.limits import ErrorPolicy
     from multiform.run.options import RunOptions
     from multiform.run.progress import Silent
     from multiform.run.runner import Runner
@@ -72,9 +71,9 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
         worker_count = 1
         busy = 0.0
 
-        def run_ranges(self, forms: Any, ranges: Iterable[Sequence[DocRef]], **_: Any) -> Iterator[DocBatch]:
-            worker = RangeWorker(self.model, RangeJob.of(forms, chat=False))
-            for refs in ranges:
+        def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
+            worker = RangeWorker(self.model, RangeJob.of(documents.forms, chat=False))
+            for refs in documents.ranges:
                 # The worker's time does not count.
                 started = time.process_time()
                 messages = [pickle.dumps(batch) for batch in worker.run(refs, pause=60.0)]
@@ -86,10 +85,10 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
     executor = Played(model)
     store = Store(folder / "answers.db") if stored else None
     runner = Runner(model=model, executor=executor, store=store)
-    ranges = rendered.ranges(lambda: 1)
-    assert ranges is not None
+    ranged = rendered.give_to_workers(lambda: 1)
+    assert ranged is not None
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    outcome = runner.run_ranges(rendered, ranges, Silent(), ErrorPolicy())
+    outcome = runner.run(rendered.chunks(), Silent(), documents=rendered.counts, ranged=ranged)
     cpu = time.process_time() - started - executor.busy
     assert len(outcome.scored["numbers"]) == documents
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -61,6 +61,18 @@ class TaskDocs:
     smallest: int = 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangedDocs:
+    """The documents of a run that workers render."""
+
+    forms: Sequence[Form]
+    ranges: Iterator[Sequence[DocRef]]
+    #: Whether prompts are written with the chat template of the model.
+    chat: bool
+    #: Renders a document in this process.
+    sample: Callable[[DocRef], Sample]
+
+
 def doc_ranges(tasks: Sequence[TaskDocs], workers: Callable[[], int]) -> Iterator[list[DocRef]]:
     """The documents of each task under all its forms, in ranges, of which the last are the smallest.
 
@@ -196,13 +208,8 @@ class RangeExecutor(Executor, Protocol):
     def worker_count(self) -> int:
         """How many workers there are."""
 
-    def run_ranges(
-        self, forms: Sequence[Form], ranges: Iterable[Sequence[DocRef]], *, chat: bool, store: Store | None
-    ) -> Iterator[DocBatch]:
-        """Run all documents of the ranges, and yield what is done with them.
-
-        With `chat`, prompts are written with the model's chat template. Responses that the store has are not run again.
-        """
+    def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
+        """Run all documents, and yield what is done with them; responses that the store has are not run again."""
 
 
 class RangeWorker:
