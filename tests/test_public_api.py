@@ -26,7 +26,7 @@ import multiform
 
 GOLDEN = Path(__file__).parent / "golden" / "public_api.txt"
 #: Methods of a BaseTask that begin with an underscore and are yet there to be overridden, as the documentation says.
-HOOKS = re.compile("_(get|load|sample|create|shuffle|apply_user)_")
+HOOKS = re.compile("_(get|load|sample|create|shuffle)_")
 WIDTH = 120
 
 

@@ -81,9 +81,9 @@ def parse_value(text: str) -> Any:
     words = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in words:
         return words[text.lower()]
-    for kind in (int, float):
+    for number in (int, float):
         try:
-            return kind(text)
+            return number(text)
         except ValueError:
             continue
     if text[:1] in ("[", "(", "{", '"', "'"):

@@ -52,7 +52,7 @@ def accepted_arguments(function: Callable[..., Any], options: Mapping[str, Any])
     return {key: value for key, value in options.items() if key in named}
 
 
-def overridden_methods(kind: type, base: type, names: Iterable[str]) -> dict[str, type]:
+def overridden_methods(cls: type, base: type, names: Iterable[str]) -> dict[str, type]:
     """Those of the names that a subclass defines anew, each with the class that defines it.
 
     >>> class Base:
@@ -63,5 +63,5 @@ def overridden_methods(kind: type, base: type, names: Iterable[str]) -> dict[str
     >>> list(overridden_methods(Derived, Base, ["first", "second", "third"]))
     ['second']
     """
-    definers = {name: next((each for each in kind.__mro__ if name in each.__dict__), None) for name in names}
+    definers = {name: next((each for each in cls.__mro__ if name in each.__dict__), None) for name in names}
     return {name: each for name, each in definers.items() if each is not None and each not in base.__mro__}

@@ -43,13 +43,13 @@ class MultiformError(Exception):
         """The same error at another place, and with another message if one is given."""
         return type(self)(self.what if what is None else what, where=where, hint=self.hint)
 
-    def as_kind(self, kind: type[ErrorKind], where: str | None = None) -> ErrorKind:
+    def as_kind(self, error_class: type[ErrorKind], where: str | None = None) -> ErrorKind:
         """The same error as one of another class, at this place if one is given.
 
         >>> str(DataError("no answer", where="quiz.yaml:7", hint="add one").as_kind(UsageError, "--tasks"))
         '--tasks: no answer; add one'
         """
-        return kind(self.what, where=self.where if where is None else where, hint=self.hint)
+        return error_class(self.what, where=self.where if where is None else where, hint=self.hint)
 
     def or_at(self, where: str | None) -> Self:
         """The same error, at this place unless it already names one."""
@@ -130,7 +130,7 @@ def shorten(value: object, limit: int = 80) -> str:
 
 
 def reason(error: BaseException, limit: int = 300) -> str:
-    """An error of somebody else's code on one line: its kind and what it says.
+    """An error of somebody else's code on one line: its class and what it says.
 
     >>> reason(ValueError("two\\nlines"))
     'ValueError: two lines'
@@ -150,13 +150,13 @@ class running:  # noqa: N801  (it reads as a verb: with running("process_docs"))
     multiform.errors.DataError: process_docs failed: KeyError: 'question'; call it to debug it
     """
 
-    __slots__ = ("hint", "kind", "what", "where")
+    __slots__ = ("hint", "raises", "what", "where")
 
     def __init__(
-        self, what: str, *, kind: type[MultiformError] = DataError, where: str | None = None, hint: str | None = None
+        self, what: str, *, raises: type[MultiformError] = DataError, where: str | None = None, hint: str | None = None
     ) -> None:
         self.what = what
-        self.kind = kind
+        self.raises = raises
         self.where = where
         self.hint = hint
 
@@ -165,7 +165,7 @@ class running:  # noqa: N801  (it reads as a verb: with running("process_docs"))
 
     def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> None:
         if error is not None and not isinstance(error, MultiformError | KeyboardInterrupt):
-            raise self.kind(f"{self.what} failed: {reason(error)}", where=self.where, hint=self.hint) from error
+            raise self.raises(f"{self.what} failed: {reason(error)}", where=self.where, hint=self.hint) from error
 
 
 class locating:  # noqa: N801  (it reads as a verb: with locating("doc 3"))

@@ -30,13 +30,13 @@ logger = logging.getLogger("multiform")
 
 
 class Registry(Generic[T]):
-    """Names of one kind of thing, in the order in which they were registered.
+    """Names of things of one sort, in the order in which they were registered.
 
     `group` is the group of entry points in which installed packages name more of them.
     """
 
-    def __init__(self, kind: str, lazy: Mapping[str, T | str] | None = None, *, group: str | None = None) -> None:
-        self.kind = kind
+    def __init__(self, noun: str, lazy: Mapping[str, T | str] | None = None, *, group: str | None = None) -> None:
+        self.noun = noun
         self.group = group
         self._entries: dict[str, T | str] = dict(lazy or {})
         #: Plug-ins whose import was tried.
@@ -54,8 +54,8 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         if name not in self:
-            hint = nearest(name, self, listed=f"{self.kind}s")
-            raise UsageError(f"unknown {self.kind} '{name}'", hint=hint)
+            hint = nearest(name, self, listed=f"{self.noun}s")
+            raise UsageError(f"unknown {self.noun} '{name}'", hint=hint)
         if name not in self._entries:
             self._load_plugin(name)
         entry = self._entries[name]
@@ -85,7 +85,7 @@ class Registry(Generic[T]):
                 elif not _defines(point.module, self._entries[name]):
                     logger.warning(
                         "plug-in '%s' (%s) of %s is not used: there is a %s of that name",
-                        *(name, self.group, package_of(point), self.kind),
+                        *(name, self.group, package_of(point), self.noun),
                     )
             except UsageError as error:
                 logger.warning("%s", error)
@@ -102,7 +102,7 @@ class Registry(Generic[T]):
                 hint=f"update or uninstall the package, or fix {point.module}",
             ) from error
         if name not in self._entries:
-            message = f"plug-in '{name}' of {package_of(point)}: {point.module} registers no {self.kind} of that name"
+            message = f"plug-in '{name}' of {package_of(point)}: {point.module} registers no {self.noun} of that name"
             raise UsageError(message, hint="see 'Add it to a package' in CONTRIBUTING.md")
 
 

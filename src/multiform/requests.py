@@ -188,7 +188,8 @@ class Completion:
     `context_truncated` says that the beginning of the prompt was cut off, as it did not fit into the model's context.
     `finish_reason` is the server's word for an unusual end, such as "content_filter"; None if the completion ended
     by itself or at the token limit, or nothing is known. `thought` is what the model thought before the text, and
-    None if it did not think, or nothing is known of it.
+    None if it did not think, or nothing is known of it. `tokens` and `seconds` say how much was generated and how long
+    that took, where the model says so; a response that was cached has neither.
     """
 
     text: str
@@ -196,6 +197,8 @@ class Completion:
     context_truncated: bool = False
     finish_reason: str | None = None
     thought: str | None = None
+    tokens: int | None = field(default=None, compare=False, repr=False)
+    seconds: float | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_thought_cut_off(self) -> bool:

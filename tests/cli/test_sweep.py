@@ -14,6 +14,7 @@ import pytest
 
 from multiform.models import register_model
 from multiform.models.dummy import DummyModel
+from multiform.report.runs import Runs
 from multiform.requests import LLOutput, LoglikelihoodRequest, Response
 from tests.cli.conftest import Folder
 
@@ -57,6 +58,13 @@ def test_each_model_is_loaded_once_and_the_leaderboard_has_every_cell(folder: Fo
     assert all(cell["n"] == 4 for row in board["cells"] for cell in row)
     assert [note for note in loads if note.startswith("load")] == ["load seed 0", "load seed 3"]
     assert len(folder.results()) == 4
+
+
+def test_the_viewer_has_the_labels_of_the_sweep(folder: Folder, loads: list[str]) -> None:
+    assert folder.run("sweep", "sweep.yaml").code == 0
+    runs = Runs(folder.path / "out")
+    assert runs.board(None)["models"] == ["counting", "other seed"]
+    assert {line["model"] for line in runs.run_lines()} == {"counting", "other seed"}
 
 
 def test_names_may_be_separated_by_commas_as_on_the_command_line(folder: Folder, loads: list[str]) -> None:

@@ -115,7 +115,7 @@ def test_choices_that_nothing_ranks_are_refused(folder):
 
 @pytest.mark.parametrize(("metric", "package"), [("chrf", "sacrebleu"), ("rougeL", "rouge_score")])
 def test_a_metric_without_its_package_is_refused_before_the_model_runs(folder, monkeypatch, metric, package):
-    monkeypatch.setattr("multiform.scoring.metrics.text.find_spec", lambda name: None if name == package else name)
+    monkeypatch.setattr("multiform.scoring.metrics.base.find_spec", lambda name: None if name == package else name)
     folder.task(f"metric_list: [{{metric: {metric}}}]\noutput_type: generate_until\n", without="output_type")
     run = ["run", "--tasks", "task.yaml", "--model", "dummy"]
     for command in (["validate", "task.yaml"], run):

@@ -22,7 +22,7 @@ from tests.parity.eval_framework_rows import write_rows
 
 #: Why some modules are not scored, by what the error says.
 REFUSED = {
-    "runs the model's code": ("bigcodebench", "humaneval", "mbpp", "multipl_e"),
+    "runs the model's code": ("humaneval", "mbpp", "multipl_e"),
     "lingua-language-detector": ("ifeval", "math_reasoning"),
     "math-verify": ("math_reasoning",),
     "is none of the completions": ("csqa",),
@@ -47,7 +47,7 @@ def files() -> list[Path]:
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
     monkeypatch.setattr(task_classes, "_entries", dict(task_classes._entries))
-    monkeypatch.setattr(finder, "folders", list(finder.folders))
+    monkeypatch.setattr(finder, "folders", set(finder.folders))
     yield
     compat.uninstall("eval_framework")
 

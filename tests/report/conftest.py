@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from multiform import Results, evaluate, register_model
 from multiform.models.dummy import DummyModel
+from multiform.report.server import Viewer
 from tests.browser import chromium, open_page
 
 __all__ = ["chromium", "open_page"]
@@ -43,3 +47,16 @@ def hostile(tmp_path: Path) -> Results:
         "doc_to_text: question\ndoc_to_choice: choices\ndoc_to_target: answer\n"
     )
     return evaluate(model="hostile", tasks=f"{tmp_path}/odd.yaml@mcqa+generate", progress=False)
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[Viewer]:
+    """A viewer of a folder, for as long as the context lasts."""
+    with Viewer(folder) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -17,6 +17,7 @@ from multiform.prompts.media import Media
 from multiform.report import write_report
 from multiform.requests import Completion, GenerationRequest
 from multiform.results.notes import form_notes
+from tests.report.conftest import serve
 
 pytestmark = pytest.mark.process
 
@@ -121,6 +122,25 @@ def test_a_thought_is_apart_from_the_answer(open_page: Callable[..., Any], tmp_p
     assert page.locator(".detail .shots pre.text").last.inner_text() == "Let me think."
 
 
+def test_a_completion_says_its_tokens_and_time(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """Also where the run is read from its files."""
+
+    @register_model("timed_dummy")
+    class TimedDummy(DummyModel):
+        """Says how much it generates and how long that takes."""
+
+        def generate(self, requests: Any) -> Any:
+            for position, completion in super().generate(requests):
+                yield position, replace(completion, tokens=12, seconds=0.3456)
+
+    settings: dict[str, Any] = {"limit": 2, "progress": False, "use_cache": False, "log_samples": True}
+    evaluate(model="timed_dummy", tasks="quiz@generate", output_path=tmp_path, **settings)
+    url = write_report([read_results(tmp_path)], tmp_path / "r.html").as_uri()
+    page = open_page(url + "#sample=quiz%2F0")
+    page.wait_for_selector(".detail p.completion")
+    assert "12 tokens in 0.35 s" in page.locator(".detail p.completion").inner_text()
+
+
 def picture() -> Media:
     image_module = pytest.importorskip("PIL.Image")
     data = io.BytesIO()
@@ -143,6 +163,45 @@ def test_images_are_shown(open_page: Callable[..., Any], tmp_path: Path) -> None
     image.wait_for()
     assert image.evaluate("image => image.naturalWidth") == 40
     assert image.get_attribute("alt") == "image, 40x30"
+
+
+@pytest.fixture
+def image_run(tmp_path: Path) -> Path:
+    """The folder of a run over two images."""
+    image_module = pytest.importorskip("PIL.Image")
+    for name, color in (("one", "red"), ("two", "blue")):
+        image_module.new("RGB", (40, 30), color).save(tmp_path / f"{name}.png")
+    rows = [{"question": "What is in <image>?", "image": f"{name}.png", "answer": "a box"} for name in ("one", "two")]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "boxes.yaml").write_text(
+        "task: boxes\ndataset_path: rows.jsonl\ntest_split: test\noutput_type: generate_until\n"
+        "doc_to_text: question\ndoc_to_target: answer\ndoc_to_image: image\nmetric_list: [{metric: exact_match}]\n"
+    )
+    folder = tmp_path / "out"
+    evaluate(model="dummy", tasks=f"{tmp_path}/boxes.yaml", output_path=folder, log_samples=True, progress=False)
+    return folder
+
+
+def test_images_of_a_run_that_is_read_from_files_are_shown(
+    open_page: Callable[..., Any], image_run: Path, tmp_path: Path
+) -> None:
+    results = read_results(image_run)
+    assert results.samples("boxes")[0]["arguments"]["gen_args_0"]["arg_2"]["visual"][0]["size"] == "40x30"
+    report = write_report([results], tmp_path / "r.html").as_uri()
+    image = open_page(report + "#sample=boxes%2F1&view=rendered").locator(".detail .rendered img")
+    image.wait_for()
+    assert image.evaluate("image => image.naturalWidth") == 40
+
+
+def test_the_viewer_shows_the_images_of_a_run(open_page: Callable[..., Any], image_run: Path) -> None:
+    with serve(image_run) as viewer:
+        page = open_page(viewer.url)
+        page.locator("#runs a").click()
+        page.get_by_role("tab", name="Samples").click()
+        page.locator(".list .doc").first.click()
+        image = page.locator(".detail img")
+        image.wait_for()
+        assert image.evaluate("image => image.naturalWidth") == 40
 
 
 def test_a_note_of_the_reader_stays_and_can_be_filtered(opened: Any) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from multiform import Results, evaluate, read_results
+from multiform import Results, evaluate, read_results, register_model
 from multiform.cli.main import main
+from multiform.errors import ModelError, MultiformError
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
+from multiform.models.dummy import DummyModel
 from multiform.report import write_report
 from multiform.requests import Completion
 from multiform.results.compare import compare_forms
@@ -416,8 +418,27 @@ def test_failed_documents_are_noted(open_page: Callable[..., Any], tmp_path: Pat
     forms = [replace(results.forms[0], failed=[failed]), *results.forms[1:]]
     partial = replace(results, forms=forms, status="stopped")
     notes = open_page(write_report([partial], tmp_path / "report.html").as_uri()).locator(".notes").inner_text()
-    assert "Partial: the run was stopped after 360 scored samples" in notes
+    assert "Partial: the run was stopped, 360 of 360 documents are scored" in notes
     assert "1 of 61 documents failed and are left out (doc 3: the server is down)" in notes
+
+
+def test_a_partial_run_says_how_much_is_missing(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """A model that fails in the second of three forms."""
+
+    @register_model("failing_dummy")
+    class FailingDummy(DummyModel):
+        """Ranks choices, and cannot generate."""
+
+        def generate(self, requests: Any) -> Any:
+            raise ModelError("no memory is left")
+
+    tasks = "quiz@mcqa+generate+cot"
+    with pytest.raises(MultiformError):
+        evaluate(model="failing_dummy", tasks=tasks, limit=8, progress=False, use_cache=False, output_path=tmp_path)
+    page = open_page(write_report([read_results(tmp_path)], tmp_path / "r.html").as_uri())
+    assert page.locator(".attention p").first.inner_text() == (
+        "Partial: the run failed, 8 of 8 documents are scored; 2 of 3 forms are missing: quiz@generate, quiz@cot"
+    )
 
 
 def test_a_run_without_scores_has_a_page(open_page: Callable[..., Any], tmp_path: Path) -> None:
@@ -750,3 +771,30 @@ def test_the_detectable_difference_is_the_one_that_the_terminal_says(
 def test_a_flip_matrix_fits_a_phone(open_page: Callable[..., Any], url: str) -> None:
     page = open_page(url, width=390)
     assert page.locator(".flips").bounding_box()["width"] <= page.locator(".panel.cost").bounding_box()["width"]
+
+
+def test_a_chat_template_that_is_not_used_is_said_first(
+    open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DummyModel, "chat_template_text", lambda self: "{{ messages }}")
+    evaluate(model="dummy", tasks="quiz@mcqa", limit=4, progress=False, use_cache=False, output_path=tmp_path / "run")
+    page = open_page(write_report([read_results(tmp_path / "run")], tmp_path / "r.html").as_uri())
+    assert (
+        "it has a chat template, and the prompts are written without it"
+        in page.locator(".attention p").first.inner_text()
+    )
+
+
+def test_two_runs_say_first_whether_they_differ_and_on_how_many_documents(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Did the new checkpoint get worse, and is it noise: without a click."""
+    first, second = (
+        evaluate(model="dummy", model_args={"seed": seed}, tasks="quiz@mcqa", limit=60, progress=False)
+        for seed in (0, 1)
+    )
+    [change] = compare_runs(first, second)
+    page = open_page(write_report([first, second], tmp_path / "r.html").as_uri())
+    assert "run 2 is not shown to differ from run 1 on quiz@mcqa" in page.locator(".answer-line").inner_text()
+    facts = page.locator(".facts b").all_inner_texts()
+    assert facts == ["60", str(len(change.lowered)), str(len(change.raised)), "may be"]

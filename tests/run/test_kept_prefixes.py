@@ -25,7 +25,7 @@ doc_to_text: question
 doc_to_choice: choices
 doc_to_target: answer
 """
-FORMS = "mcqa~6+cloze+generate"
+FORMS = "mcqa~10+cloze+hybrid+generate+cot"
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def whole(folder: Path) -> Results:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of about 900 requests, where a run has some 7,000."""
-    monkeypatch.setattr(documents, "CHUNK_REQUESTS", 900)
+    """Chunks of about 1,600 requests, where a run has some 12,000."""
+    monkeypatch.setattr(documents, "CHUNK_REQUESTS", 1600)
     monkeypatch.setattr(documents, "FEW_DOCUMENTS", 0)
 
 

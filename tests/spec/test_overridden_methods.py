@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multiform import ConfigError, DataError, MCQTemplateConfig, Task, TaskConfig, evaluate
-from multiform.compat.lm_eval.registry import ContextSampler
+from multiform.compat.lm_eval.samplers import ContextSampler
 from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.forms.samplers import FirstNSampler
 from multiform.forms.spec import CALLED, REFUSED

@@ -53,7 +53,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="few documents and one repeat: ten minutes")
     parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), help="what to measure")
     parser.add_argument(
-        "--docs", type=_positive, nargs=2, metavar=("FEW", "MANY"), help="default: 20 200, or 10 20 if short"
+        "--docs", type=_positive, nargs=2, metavar=("FEW", "MANY"), help="default: 30 200, or 10 20 if short"
     )
     parser.add_argument("--model", type=Path, help="a folder with a model (default: the bundled one)")
     # With one, CPU seconds are work; with more, they are also waiting for each other.
@@ -65,7 +65,7 @@ def main() -> int:
         say(f"no rows of MMLU at {mirror}: set MULTIFORM_DATASET_MIRROR to a mirror that has cais/mmlu")
         return 2
     model = options.model or _bundled()
-    few, many = options.docs or ((10, 20) if options.short else (20, 200))
+    few, many = options.docs or ((10, 20) if options.short else (30, 200))
     setting = Setting(
         mirror=mirror.resolve(), model=model, threads=options.threads, docs=(few, many), short=options.short
     )

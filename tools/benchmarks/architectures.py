@@ -27,23 +27,24 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "gpt2": {"n_embd": 512, "n_layer": 8, "n_head": 8, "n_positions": 4096},
 }
 _CASE = Case(name="texts, 5-shot")
+DOCS = 16
 
 
 def measure(setting: Setting) -> Iterator[Row]:
     """CPU time of both sides for every architecture; raises where they do not agree."""
-    docs = setting.docs[0] if setting.short else 60
+    docs = min(DOCS, setting.docs[0])
     every = all_requests(setting)[_CASE]
     requests = every[: docs * len(every) // setting.docs[1]]
     for name, config in ARCHITECTURES.items():
         with tempfile.TemporaryDirectory() as folder:
-            parameters = _save(name, config, Path(folder), setting.model)
+            parameters = save_random(name, config, Path(folder), setting.model)
             say(f"{name}: {parameters / 1e6:.0f} million parameters, {len(requests)} requests")
             pair: Pair = compared(replace(setting, model=Path(folder)), _CASE, requests)
         yield pair.row("CPU time", f"{name}, 5-shot texts, {docs} docs", "s", "cpu")
         yield pair.row("tokens read", f"{name}, 5-shot texts, {docs} docs", "tokens", "read")
 
 
-def _save(name: str, config: dict[str, Any], folder: Path, tokenizer: Path) -> int:
+def save_random(name: str, config: dict[str, Any], folder: Path, tokenizer: Path) -> int:
     """Write a random model with the tokenizer of another one; returns the number of its parameters."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer

@@ -35,7 +35,7 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
         "passes": count.passes,
         "answers": answers,
     }
-    if job["side"] == "lm-eval":  # once, after the measurement: it needs time and memory of its own
+    if job["side"] == "multiform":  # once, after the measurement: it needs time and memory of its own
         from transformers import AutoTokenizer
 
         inputs, scored = model_inputs(AutoTokenizer.from_pretrained(job["model"]), job["requests"])
@@ -62,16 +62,6 @@ def score_each(job: dict[str, Any]) -> dict[str, Any]:
     for run, requests in zip(runs, job["runs"], strict=True):
         run["scored"] = model_inputs(tokenizer, requests)[1]
     return {"runs": runs}
-
-
-def tree(job: dict[str, Any]) -> dict[str, Any]:
-    """The size of the prefix tree of requests."""
-    from transformers import AutoTokenizer
-
-    from tools.benchmarks.answering import model_inputs, tree_nodes
-
-    inputs, _ = model_inputs(AutoTokenizer.from_pretrained(job["model"]), job["requests"])
-    return {"nodes": tree_nodes(inputs)}
 
 
 def build(job: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +143,6 @@ def whole(job: dict[str, Any]) -> dict[str, Any]:
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "score": score,
     "score_each": score_each,
-    "tree": tree,
     "build": build,
     "stream": stream,
     "requests": requests,

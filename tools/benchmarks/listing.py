@@ -21,7 +21,7 @@ THEIRS_FOUND = ("-c", "from lm_eval.tasks import TaskManager; TaskManager().matc
 
 def measure(setting: Setting) -> Iterator[Row]:
     """CPU time, of all processes, of listing all tasks and of finding one, with an index that is kept and without."""
-    repeats = 3 if setting.short else 7
+    repeats = 3
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache"
         cold = _cpu(setting, repeats, *LISTED, cache=cache, new=True)

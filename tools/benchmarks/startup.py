@@ -23,7 +23,7 @@ HEAVY = ("torch", "transformers", "datasets", "numpy", "scipy", "httpx")
 
 def measure(setting: Setting) -> Iterator[Row]:
     """CPU time of --help, ls and show against lm-eval's way to the same."""
-    repeats = 3 if setting.short else 7
+    repeats = 3 if setting.short else 5
     help_ours = _cpu(setting, repeats, *MULTIFORM, "--help")
     help_theirs = _cpu(setting, 1 if setting.short else 3, *LM_EVAL, "--help")
     yield Row(measure="start-up", case="--help", unit="s CPU", ours=help_ours, theirs=help_theirs)
@@ -36,7 +36,7 @@ def measure(setting: Setting) -> Iterator[Row]:
     yield Row(measure="start-up", case="ls tasks", unit="s CPU", ours=listing, needed=0.5)
     for argv in (("--help",), ("ls", "tasks"), SHOW):
         _loads_nothing_heavy(setting, *argv)
-    yield from _first_pass(setting, 3 if setting.short else 7)
+    yield from _first_pass(setting, 3 if setting.short else 5)
 
 
 def _first_pass(setting: Setting, repeats: int) -> Iterator[Row]:

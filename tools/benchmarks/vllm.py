@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -79,11 +80,12 @@ def lm_eval_side(folder: str) -> Callable[[list[Any]], list[Any]]:
     return answer
 
 
-def hf_decoding(folder: str) -> Callable[[list[Any]], list[Any]]:
+def hf_decoding(folder: str, matmul: str = "torch") -> Callable[[list[Any]], list[Any]]:
     """Multiform's `hf` model, as a function from generation requests to completions."""
     from multiform.models.hf.model import HFModel
 
-    return _completing(HFModel(folder, dtype="float32", batch_size=DECODED, max_length=ENGINE["max_model_len"]))
+    options = {"dtype": "float32", "batch_size": DECODED, "max_length": ENGINE["max_model_len"], "matmul": matmul}
+    return _completing(HFModel(folder, **options))
 
 
 def vllm_decoding(folder: str) -> Callable[[list[Any]], list[Any]]:
@@ -103,7 +105,13 @@ def _completing(model: Any) -> Callable[[list[Any]], list[Any]]:
     return answer
 
 
-SIDES = {"multiform": multiform_side, "lm-eval": lm_eval_side, "hf": hf_decoding, "vllm": vllm_decoding}
+SIDES: dict[str, Callable[[str], Callable[[list[Any]], list[Any]]]] = {
+    "multiform": multiform_side,
+    "lm-eval": lm_eval_side,
+    "hf": hf_decoding,
+    "hf, matmul=onednn": partial(hf_decoding, matmul="onednn"),
+    "vllm": vllm_decoding,
+}
 
 
 def child(side: str, job: dict[str, Any]) -> dict[str, Any]:
@@ -202,16 +210,17 @@ def decoding_rows(folder: str, mirror: Path, docs: int) -> list[Row]:
 
     warm = [["One, two, three,", {"max_gen_toks": 8}]]
     job = {"model": folder, "warm": warm, "before": requests(1), "requests": requests(TOKENS)}
-    results = [measured(side, job) for side in ("hf", "vllm")]
-    equal = sum(ours == theirs for ours, theirs in zip(*(result["answers"] for result in results), strict=True))
+    *ours, theirs = (measured(side, job) for side in ("hf", "hf, matmul=onednn", "vllm"))
     case = f"{len(contexts)} prompts, {TOKENS} tokens, batches of {DECODED}"
-    prompts = [result["cpu_before"] for result in results]
-    decoding = [result["cpu"] - before for result, before in zip(results, prompts, strict=True)]
-    return [
-        Row(measure="prefill, hf beside vLLM", case=case, unit="s", ours=prompts[0], theirs=prompts[1]),
-        Row(measure="decoding, hf beside vLLM", case=case, unit="s", ours=decoding[0], theirs=decoding[1],
-            note=f"{equal} of {len(contexts)} completions are equal"),
-    ]  # fmt: skip
+    rows = []
+    for side, result in zip(("hf", "hf, matmul=onednn"), ours, strict=True):
+        equal = sum(one == other for one, other in zip(result["answers"], theirs["answers"], strict=True))
+        note = f"{equal} of {len(contexts)} completions are equal"
+        prompts, others = result["cpu_before"], theirs["cpu_before"]
+        rows.append(Row(measure=f"prefill, {side} / vLLM", case=case, unit="s", ours=prompts, theirs=others))
+        decoded = {"ours": result["cpu"] - prompts, "theirs": theirs["cpu"] - others}
+        rows.append(Row(measure=f"decoding, {side} / vLLM", case=case, unit="s", note=note, **decoded))
+    return rows
 
 
 def _bundled() -> Path:

@@ -82,9 +82,10 @@ def compare(options: argparse.Namespace) -> int:
         "groups": list(map(_entry, groups)),
         "wordings": list(map(asdict, wordings)),
         "failed": [entry.name for entry in failed],
-        **_verdict(verdict),
         **alone,
     }
+    if verdict is not None:
+        described |= {"open": [entry.name for entry in verdict.open], "missing": verdict.missing}
     shown = [*groups, *(entry for entry in compared if entry.name not in folded)]
     print_result(options, described, _lines(shown, len(folded), wordings, documents=options.documents))
     runs = (options.first, options.second)
@@ -97,14 +98,7 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def _entry(entry: FormChange) -> dict[str, Any]:
-    bounds = [None if math.isnan(bound) else bound for bound in entry.simultaneous]
-    return {**asdict(entry), "simultaneous": bounds, "p_simultaneous": entry.p_simultaneous}
-
-
-def _verdict(verdict: Gate | None) -> dict[str, list[str]]:
-    if verdict is None:
-        return {}
-    return {"open": [entry.name for entry in verdict.open], "missing": list(verdict.missing)}
+    return {**asdict(entry), "simultaneous": entry.simultaneous, "p_simultaneous": entry.p_simultaneous}
 
 
 def _wording_line(entry: WordingChange) -> str:

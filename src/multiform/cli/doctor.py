@@ -147,12 +147,10 @@ def _trials() -> Iterator[Check]:
         started = time.monotonic()
         if model == "bundled":
             print("running the bundled model; the first time it is converted, half a minute", file=sys.stderr)
-        problem = _trial_problem(model)
-        seconds = time.monotonic() - started
-        if problem is None:
-            yield Check(f"run {model}", "ok", f"two documents in two formats, {seconds:.1f} s")
-        else:
+        if problem := _trial_problem(model):
             yield Check(f"run {model}", "failed", problem, "run it with --verbosity DEBUG for more")
+        else:
+            yield Check(f"run {model}", "ok", f"two documents in two formats, {time.monotonic() - started:.1f} s")
 
 
 def _trial_problem(model: str) -> str | None:

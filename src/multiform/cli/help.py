@@ -46,18 +46,13 @@ def _subparsers(top: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParse
 
 def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
     """What completes the values of a flag; None leaves it to files."""
-    if action.metavar == "T[@F]":
-        return complete_tasks
-    match action.dest:
-        case "model":
-            return _complete_models
-        case "topic":
-            return lambda **_: find_pages()
-        case "kind":
-            return lambda **_: str(action.help).split(", ")
-        case "shell":
-            return lambda **_: SHELLS
-    return None
+    completers: dict[str, Callable[..., Iterable[str]]] = {
+        "model": _complete_models,
+        "topic": lambda **_: find_pages(),
+        "kind": lambda **_: str(action.help).split(", "),
+        "shell": lambda **_: SHELLS,
+    }
+    return complete_tasks if action.metavar == "T[@F]" else completers.get(action.dest)
 
 
 def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, **others: object) -> list[str]:
@@ -73,7 +68,8 @@ def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, *
     if "@" in last:
         base, mark = re.match(r"(.*[@+])(.*)", last).groups()  # type: ignore[union-attr]
         return [f"{stem}{base}{name}" for name in _format_names() if name.startswith(mark)]
-    from multiform.tasks.index import build_index, task_folders
+    from multiform.tasks.folders import task_folders
+    from multiform.tasks.index import build_index
 
     try:
         folders = task_folders(getattr(parsed_args, "include_path", None))

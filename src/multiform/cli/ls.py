@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
@@ -20,6 +21,17 @@ KINDS = (
     *("tasks", "subtasks", "groups", "tags", "formats", "languages", "protocols", "models", "metrics", "filters"),
     *("scorers", "samplers", "exporters"),
 )
+
+#: The modules of the registries, which are named like the kinds.
+_REGISTRIES = {
+    "formats": "multiform.formats",
+    "models": "multiform.models",
+    "metrics": "multiform.scoring.metrics",
+    "filters": "multiform.scoring.filters",
+    "scorers": "multiform.scoring.scorers",
+    "samplers": "multiform.forms",
+    "exporters": "multiform.results.exchange.exporters",
+}
 
 
 @command(
@@ -62,7 +74,7 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _protocol_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from multiform.tasks.index import task_folders
+    from multiform.tasks.folders import task_folders
     from multiform.tasks.protocols import read_protocols
 
     return [
@@ -80,7 +92,8 @@ def _protocol_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _index_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from multiform.tasks.index import build_index, task_folders, warn_of
+    from multiform.tasks.folders import task_folders
+    from multiform.tasks.index import build_index, warn_of
     from multiform.tasks.source import display
 
     index = build_index(task_folders(options.include_path))
@@ -147,17 +160,19 @@ def _no_such_tasks(rows: Sequence[Mapping[str, Any]], options: argparse.Namespac
 
 
 def _registry_rows(kind: str) -> list[dict[str, Any]]:
-    if kind == "models":
-        from multiform.models import models
-
-        return [{"name": name, "about": models.get(name).about} for name in models]
+    """The entries of a registry, each with the first line of its docstring."""
     if kind == "languages":
         from multiform.formats.localization import language_codes
 
         return list(map(_language_row, language_codes()))
-    registry = _registry(kind)
-    rows = [{"name": name, "about": _first_line(registry.get(name))} for name in registry]
-    return rows + _dialects() if kind == "formats" else rows
+    if kind == "metrics":
+        import_module("multiform.scoring.scorers")  # which register metrics of their own
+    registries = [getattr(import_module(_REGISTRIES[kind]), kind)]
+    if kind == "formats":  # names of templates and styles are formats, too
+        from multiform.formats import dialect_names
+
+        registries.append(dialect_names)
+    return [{"name": name, "about": _about(registry.get(name))} for registry in registries for name in registry]
 
 
 def _language_row(code: str) -> dict[str, Any]:
@@ -170,34 +185,7 @@ def _language_row(code: str) -> dict[str, Any]:
     return {"name": code, "about": about, "unsure": list(words.unsure), "checked_by": list(words.checked_by)}
 
 
-def _dialects() -> list[dict[str, Any]]:
-    """The names of templates and styles, which can be used as formats."""
-    from multiform.formats import dialect_names
-
-    return [{"name": name, "about": _first_line(dialect_names.get(name))} for name in dialect_names]
-
-
-def _registry(kind: str) -> Any:
-    from multiform.formats import formats
-    from multiform.forms import samplers
-    from multiform.results.exchange.exporters import exporters
-    from multiform.scoring.filters import filters
-    from multiform.scoring.metrics import metrics
-    from multiform.scoring.scorers import scorers
-
-    table: dict[str, Any] = {
-        "formats": formats,
-        "metrics": metrics,
-        "filters": filters,
-        "scorers": scorers,
-        "samplers": samplers,
-        "exporters": exporters,
-    }
-    return table[kind]
-
-
-def _first_line(entry: Any) -> str:
-    from multiform.scoring.metrics import Metric
-
-    described = entry.fn if isinstance(entry, Metric) else entry
-    return (described.__doc__ or "").strip().partition("\n")[0]
+def _about(entry: Any) -> str:
+    """What a model says of itself, or the first line of a docstring; that of a metric is its function's."""
+    text = getattr(entry, "about", None) or getattr(entry, "fn", entry).__doc__ or ""
+    return str(text).strip().partition("\n")[0]

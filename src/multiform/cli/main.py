@@ -47,34 +47,14 @@ examples:
 """
 #: The commands, under the headings of `--help`.
 _GROUPS = {
-    "run models": {"run": run.run, "sweep": sweep.sweep, "score": run.score},
-    "look at results": {
-        "report": report.report,
-        "view": report.view,
-        "compare": compare.compare,
-        "gate": gate.gate,
-        "advise": advise.advise,
-        "plot": report.plot,
-        "export": report.export,
-    },
-    "tasks and formats": {
-        "ls": ls.ls,
-        "show": show.show,
-        "diff": diff.diff,
-        "new": new.new,
-        "validate": validate.validate,
-        "lint": validate.lint,
-        "formats": formats.formats,
-        "convert": formats.convert,
-    },
-    "this installation": {
-        "doctor": doctor.doctor,
-        "docs": help.docs,
-        "store": store.store,
-        "completion": help.completion,
-    },
+    "run models": (run.run, sweep.sweep, run.score),
+    "look at results": (report.report, report.view, report.plot, report.export),
+    "compare and decide": (compare.compare, gate.gate, diff.diff, advise.advise),
+    "find tasks and formats": (ls.ls, show.show, formats.formats),
+    "write tasks": (new.new, validate.validate, validate.lint, formats.convert),
+    "this installation": (doctor.doctor, help.docs, store.store, help.completion),
 }
-_COMMANDS = {name: command for commands in _GROUPS.values() for name, command in commands.items()}
+_COMMANDS = {command.name: command for group in _GROUPS.values() for command in group}
 
 #: New objects after which garbage is searched for. Imports create 400,000 that stay: with Python's default of 700,
 #: searching them again and again takes a fifth of the imports of torch and transformers.
@@ -87,7 +67,7 @@ def parser(only: str | None = None) -> Parser:
     """The parser of the whole command line; `only` names the one command that needs its flags."""
     width = max(map(len, _COMMANDS))
     groups = [
-        "\n".join([f"{title}:", *(f"  {name:{width}}  {command.help}" for name, command in group.items())])
+        "\n".join([f"{title}:", *(f"  {command.name:{width}}  {command.help}" for command in group)])
         for title, group in _GROUPS.items()
     ]
     top = Parser(
@@ -103,6 +83,7 @@ def parser(only: str | None = None) -> Parser:
         if only in (None, name):
             for add_flags in (*command.flags, flags.verbosity):
                 add_flags(subparser)
+        subparser.common = command.common
         subparser.set_defaults(execute=command.execute, parser=subparser)
     return top
 
@@ -163,18 +144,13 @@ def _command(arguments: list[str]) -> int:
     _log_to_stderr(options.verbosity)
     _escape_on_stdout(as_json=getattr(options, "json", False))
     visible_stdout = contextlib.redirect_stdout(VisibleStream(sys.stdout))
-    with quiet_libraries(), visible_stdout, sigterm_interrupts(), _code(refused=getattr(options, "no_code", False)):
+    with quiet_libraries(), visible_stdout, sigterm_interrupts(), contextlib.ExitStack() as stack:
+        if getattr(options, "no_code", False):
+            from multiform.tasks.functions import code_refused
+
+            stack.enter_context(code_refused())
         flags.import_named(options)
         return options.execute(options) or 0
-
-
-def _code(*, refused: bool) -> contextlib.AbstractContextManager[None]:
-    """Whether the code of tasks is run while a command is executed."""
-    if not refused:
-        return contextlib.nullcontext()
-    from multiform.tasks.functions import code_refused
-
-    return code_refused()
 
 
 def _fail(message: str, code: int) -> int:

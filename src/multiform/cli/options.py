@@ -75,21 +75,19 @@ def _options(group: str | None = None) -> Mapping[str, Option]:
     return OPTIONS
 
 
-def _default(name: str) -> Any:
-    if name in SOURCE_OPTIONS:
-        return None
-    from multiform.run.options import OPTION_DEFAULTS
-
-    return OPTION_DEFAULTS.get(name)
-
-
 def option(name: str, *, several: bool = False, **changes: Any) -> AddFlags:
     """The flag of an option; `changes` are arguments of argparse."""
 
     def add(container: Any) -> None:
-        described = SOURCE_OPTIONS.get(name) or _options()[name]
+        default = None
+        if name in SOURCE_OPTIONS:
+            described = SOURCE_OPTIONS[name]
+        else:
+            from multiform.run.options import OPTION_DEFAULTS, OPTIONS
+
+            described, default = OPTIONS[name], OPTION_DEFAULTS.get(name)
         kind, flag_name = described.type, f"--{described.flag or name}"
-        default = os.environ.get(described.env) if described.env else _default(name)
+        default = os.environ.get(described.env) if described.env else default
         settings: dict[str, Any] = {"dest": name, "help": described.help, "default": default}
         if kind.arity == "switch":
             settings["action"] = "store_true"

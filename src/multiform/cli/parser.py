@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,18 +28,24 @@ Execute: TypeAlias = Callable[[argparse.Namespace], int | None]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A sub-command: its texts in `--help`, what adds its flags, and the function that runs it."""
+    """A sub-command: its name and texts in `--help`, what adds its flags, and the function that runs it."""
 
+    name: str
     help: str
     description: str
     examples: str
     flags: Sequence[AddFlags]
+    #: The flags that `--help` lists, by their names without dashes; None lists all.
+    common: frozenset[str] | None
     execute: Execute
 
 
-def command(help: str, *flags: AddFlags, description: str = "", examples: str) -> Callable[[Execute], Command]:
-    """Make a command of the function that runs it; without a description, `--help` repeats the help."""
-    return lambda execute: Command(help, description or f"{help[0].upper()}{help[1:]}.", examples, flags, execute)
+def command(
+    help: str, *flags: AddFlags, description: str = "", examples: str, common: frozenset[str] | None = None
+) -> Callable[[Execute], Command]:
+    """Make a command of the function that runs it, under its name; without a description, `--help` repeats the help."""
+    text = description or f"{help[0].upper()}{help[1:]}."
+    return lambda execute: Command(execute.__name__, help, text, examples, flags, common, execute)
 
 
 def flag(names: str, help: str, type: ValueType | Callable[[str], Any] | None = None, **settings: Any) -> AddFlags:
@@ -89,7 +94,6 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, add_help=False, **kwargs
         )
         self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="all", help="show this help and exit")
-        #: The flags that `--help` lists, by their names without dashes; None lists all.
         self.common: frozenset[str] | None = None
 
     def format_common_help(self) -> str:
@@ -97,17 +101,15 @@ class Parser(argparse.ArgumentParser):
         if self.common is None:
             return self.format_help()
         others = [action for action in self._actions if action.option_strings and not self._is_common(action)]
-        texts = {id(action): action.help for action in others}
-        epilog = self.epilog
+        texts, epilog = [action.help for action in others], self.epilog
         self.epilog = f"{self.prog} --help all lists {len(others)} more flags.\n\n{epilog or ''}"
-        try:
-            for action in others:
-                action.help = argparse.SUPPRESS
-            return self.format_help()
-        finally:
-            self.epilog = epilog
-            for action in others:
-                action.help = texts[id(action)]
+        for action in others:
+            action.help = argparse.SUPPRESS
+        text = self.format_help()
+        self.epilog = epilog
+        for action, own_text in zip(others, texts, strict=True):
+            action.help = own_text
+        return text
 
     def _is_common(self, action: argparse.Action) -> bool:
         return any(flag.lstrip("-") in (self.common or ()) for flag in action.option_strings)
@@ -213,14 +215,14 @@ def quiet_libraries() -> Iterator[None]:
     left_out = ("HF_HUB_DISABLE_PROGRESS_BARS",) if sys.stderr.isatty() else ()
     unset = [name for name in _SETTINGS if name not in os.environ and name not in left_out]
     os.environ.update({name: _SETTINGS[name] for name in unset})
-    shown, root, handler = warnings.showwarning, logging.getLogger(), _ToDebug()
-    warnings.showwarning = _log_warning  # type: ignore[assignment]
+    root, handler = logging.getLogger(), _ToDebug()
+    logging.captureWarnings(True)
     root.addHandler(handler)
     try:
         yield
     finally:
         root.removeHandler(handler)
-        warnings.showwarning = shown
+        logging.captureWarnings(False)
         for name in unset:
             os.environ.pop(name, None)
 
@@ -231,7 +233,3 @@ class _ToDebug(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name != logger.name:
             logger.debug("%s: %s", record.name, record.getMessage())
-
-
-def _log_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *details: Any) -> None:
-    logger.debug("%s:%d: %s: %s", filename, lineno, category.__name__, message)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import JSON, Gather, Parser, command, flag, print_result
+from multiform.cli.parser import JSON, Gather, command, flag, print_result
 from multiform.errors import UsageError, shorten
 from multiform.run.values import SOURCES, one_of
 from multiform.terminal import visible
@@ -33,12 +33,6 @@ _COMMON = frozenset(
 )
 #: How many files of samples are listed one by one.
 _LISTED_FILES = 6
-
-
-def _list_common(parser: argparse.ArgumentParser) -> None:
-    """Let `--help` list the common flags; `--help all` has every flag."""
-    if isinstance(parser, Parser):
-        parser.common = _COMMON
 
 
 @command(
@@ -64,7 +58,7 @@ def _list_common(parser: argparse.ArgumentParser) -> None:
         ),
     ),
     flags.no_code,
-    _list_common,
+    common=_COMMON,
     examples="""\
 examples:
   multiform run quiz@all --limit 20

@@ -72,7 +72,7 @@ def show(options: argparse.Namespace) -> None:
                 print_tokens(encoder, sample)
             elif doc_id in indexes:
                 _print_sample(form, sample, as_json=options.json)
-                if form.renderer.kind.has_stages and not options.json:
+                if form.renderer.output_kind.has_stages and not options.json:
                     _print_next_stages(form, sample, template)
 
 
@@ -104,27 +104,35 @@ def _range(text: str, total: int) -> range:
 def _print_sample(form: Form, sample: Sample, *, as_json: bool) -> None:
     from multiform.results.export import json_line
 
-    described, instances = _sample_dict(form, sample), sample.instances
-    if as_json:
-        print(json_line(described))
+    requests = [_request(instance) for instance in sample.instances]
+    if not as_json:
+        print(f"=== {form.name} · doc {sample.doc_id} · {_number(requests)} · target {sample.target!r}")
+        _print_requests(requests)
         return
-    print(
-        f"=== {form.name} · doc {sample.doc_id} · {len(instances)} {_kind(instances)} · target {described['target']!r}"
-    )
-    _print_requests(described["requests"])
+    described = {
+        "form": form.name,
+        "task": form.task_name,
+        "format": form.format_label,
+        "doc_id": sample.doc_id,
+        "doc": dict(sample.doc),
+        "requests": requests,
+        "target": sample.target,
+        "choices": form.renderer.fields(sample.doc).shown_choices,
+    }
+    print(json_line(described))
 
 
 def _print_requests(requests: Sequence[dict[str, Any]]) -> None:
     """Print each context once, with the continuations or generations after it."""
-    contexts = list(dict.fromkeys(request.get("context", "") for request in requests))
-    for context in contexts:
+    for context in dict.fromkeys(request["context"] for request in requests):
         print(context)
-        shown = next(request for request in requests if request.get("context", "") == context)
-        for media in shown.get("media", ()):
+        after = [request for request in requests if request["context"] == context]
+        for media in after[0].get("media", ()):
             print(f"--- {media['kind']} {media['size']} sha256 {media['sha256'][:12]}")
-        for request in requests:
-            if request.get("context", "") == context:
-                print(f"--- {_request_words(request)}")
+        for request in after:
+            is_generated = "gen_kwargs" in request
+            text = json.dumps(request["gen_kwargs" if is_generated else "continuation"], ensure_ascii=False)
+            print(f"--- {'generate ' if is_generated else ''}{text}")
     print()
 
 
@@ -132,29 +140,13 @@ def _print_next_stages(form: Form, sample: Sample, template: ChatTemplate | None
     """Print the requests that follow once the first ones have responses, with "…" in the place of each response."""
     from multiform.requests import Completion, GenerationRequest
 
-    following = form.continue_sample(sample, [Completion("…")] * len(sample.instances), template)
-    while following is not None:
+    while following := form.continue_sample(sample, [Completion("…")] * len(sample.instances), template):
         added = following.instances[len(sample.instances) :]
         print(f"=== {form.name} · doc {sample.doc_id} · then, with … for what the model wrote")
         _print_requests([_request(instance) for instance in added])
         if not isinstance(added[0].request, GenerationRequest):  # scored, which no text stands for
             return
         sample = following
-        following = form.continue_sample(sample, [Completion("…")] * len(sample.instances), template)
-
-
-def _sample_dict(form: Form, sample: Sample) -> dict[str, Any]:
-    """The JSON line of a document."""
-    return {
-        "form": form.name,
-        "task": form.task_name,
-        "format": form.format_label,
-        "doc_id": sample.doc_id,
-        "doc": dict(sample.doc),
-        "requests": [_request(instance) for instance in sample.instances],
-        "target": sample.target,
-        "choices": form.renderer.fields(sample.doc).shown_choices,
-    }
 
 
 def _request(instance: Instance) -> dict[str, Any]:
@@ -171,17 +163,13 @@ def _request(instance: Instance) -> dict[str, Any]:
     return {**described, "media": [media.summary() for media in request.media]} if request.media else described
 
 
-def _kind(instances: Sequence[Instance]) -> str:
-    name = {"GenerationRequest": "generation", "RollingRequest": "whole text"}
-    kinds = {name.get(type(instance.request).__name__, "continuation") for instance in instances}
-    kind = kinds.pop() if len(kinds) == 1 else "request"
-    return kind + ("s" if len(instances) > 1 else "")
+_KINDS = {"generate_until": "generation", "loglikelihood_rolling": "whole text", "loglikelihood": "continuation"}
 
 
-def _request_words(request: dict[str, Any]) -> str:
-    if "gen_kwargs" in request:
-        return f"generate {json.dumps(request['gen_kwargs'], ensure_ascii=False)}"
-    return json.dumps(request["continuation"], ensure_ascii=False)
+def _number(requests: Sequence[dict[str, Any]]) -> str:
+    """The number of the requests, and what they are."""
+    kinds = {_KINDS[request["type"]] for request in requests}
+    return f"{len(requests)} {kinds.pop() if len(kinds) == 1 else 'request'}{'s' if len(requests) > 1 else ''}"
 
 
 def _print_templates(form: Form, *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,7 @@ def _ls(options: argparse.Namespace) -> tuple[str, Any]:
     for model in models:
         span = f"{_day(model.oldest)} to {_day(model.newest)}"
         lines.append(f"{model.responses:>10,}  {_shown_size(model.size):>9}  {span:24}  {model.identity}")
-    value = [{name: getattr(model, name) for name in model.__dataclass_fields__} for model in models]
-    return "\n".join(lines) or f"{_path(options)} holds no responses", value
+    return "\n".join(lines) or f"{_path(options)} holds no responses", [asdict(model) for model in models]
 
 
 def _stats(options: argparse.Namespace) -> tuple[str, Any]:
@@ -57,24 +57,13 @@ def _gc(options: argparse.Namespace) -> tuple[str, Any]:
     if options.max_age is None and options.max_size is None and options.model is None:
         message = "nothing says what to remove"
         raise UsageError(message, where="store gc", hint="give --max_age, e.g. 90d, --max_size, e.g. 5GB, or --model")
-    pruned = prune(
-        _path(options),
-        max_age=options.max_age,
-        max_size=options.max_size,
-        model=options.model,
-        dry=options.dry_run,
-    )
+    limits = {"max_age": options.max_age, "max_size": options.max_size, "model": options.model}
+    pruned = prune(_path(options), **limits, dry=options.dry_run)
     files = 0
     if options.max_age is not None and options.model is None:
         caches = ((cache_root() / "tasks", "*.index"), (requests_folder(), "requests-*"))
         files = sum(prune_files(*cache, max_age=options.max_age, dry=options.dry_run) for cache in caches)
-    value = {
-        "responses": pruned.responses,
-        "files": files,
-        "size_before": pruned.size_before,
-        "size_after": pruned.size_after,
-        "dry_run": options.dry_run,
-    }
+    value = {**asdict(pruned), "files": files, "dry_run": options.dry_run}
     verb = "would remove" if options.dry_run else "removed"
     text = f"{verb} {pruned.responses:,} responses and {files:,} files of cached task indexes and prompts"
     sizes = f"{_shown_size(pruned.size_before)} before, {_shown_size(pruned.size_after)} after"

@@ -70,8 +70,6 @@ def _check(
     name: str, manager: TaskManager, run: RunOptions, limit: float, logged: set[Finding]
 ) -> Iterator[dict[str, Any]]:
     """A row for each form of a task or group; an error in one does not hide the others."""
-    from multiform.tasks.group import node_tasks
-
     try:
         targets = manager.targets(name)
     except MultiformError as error:
@@ -90,7 +88,7 @@ def _check(
             except MultiformError as error:
                 yield _row(shown, error=error)
                 continue
-            for config in node_tasks(node):
+            for config in node.tasks():
                 yield _render(config, run, limit, logged)
 
 
@@ -166,14 +164,11 @@ def lint(options: argparse.Namespace) -> int:
     if options.max_length is not None and options.tokenizer is None:
         raise UsageError("nothing is tokenized", where="--max_length", hint="add --tokenizer PATH")
     tokenizer = None if options.tokenizer is None else Tokenizer.load(options.tokenizer, max_length=options.max_length)
-    linted: list[FormFindings] = []
-    errors: list[str] = []
-    for name in names:
-        findings_of_name, failed = _lint_forms(name, options, tokenizer)
-        linted += findings_of_name
-        errors += failed
-    findings = _distinct([finding for form in linted for finding in form.findings])
-    silenced = _distinct([finding for form in linted for finding in form.silenced])
+    checked = [row for name in names for row in _lint_forms(name, options, tokenizer)]
+    errors = [row for row in checked if isinstance(row, str)]
+    linted = [row for row in checked if not isinstance(row, str)]
+    findings = list(dict.fromkeys(finding for form in linted for finding in form.findings))
+    silenced = list(dict.fromkeys(finding for form in linted for finding in form.silenced))
     described = {
         "forms": [{"form": form.form, "docs": form.docs} for form in linted],
         "findings": [finding.to_dict() for finding in findings],
@@ -191,34 +186,25 @@ def lint(options: argparse.Namespace) -> int:
     return 2 if errors else 1 if any(finding.level == "warning" for finding in findings) else 0
 
 
-def _lint_forms(
-    name: str, options: argparse.Namespace, tokenizer: Tokenizer | None
-) -> tuple[list[FormFindings], list[str]]:
-    """The findings about the forms of a name; an error in one does not hide the others."""
+def _lint_forms(name: str, options: argparse.Namespace, tokenizer: Tokenizer | None) -> Iterator[FormFindings | str]:
+    """The findings about each form of a name, or its error, which does not hide the others."""
     from multiform.lint import lint_form
     from multiform.run.checks import check_output_types
     from multiform.run.setup import load_forms
 
-    run = flags.run_options(options, tasks=name, limit=None)
     try:
-        tasks, _ = load_forms(run)
-        check_output_types(tasks)
+        forms, _ = load_forms(flags.run_options(options, tasks=name, limit=None))
+        check_output_types(forms)
     except MultiformError as error:
-        return [], [str(error)]
-    forms, errors = [], []
-    for task in tasks:
+        yield str(error)
+        return
+    for form in forms:
         try:
-            forms.append(lint_form(task, task.docs(limit=options.limit), tokenizer))
+            yield lint_form(form, form.docs(limit=options.limit), tokenizer)
         except UsageError:
             raise
         except MultiformError as error:
-            errors.append(str(error))
-    return forms, errors
-
-
-def _distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, those that all forms of a task have only once."""
-    return list(dict.fromkeys(findings))
+            yield str(error)
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -21,33 +21,33 @@ _SCORERS = {
     "ChoiceMatchScorer": "multiform.scoring.scorers.choice_match:ChoiceMatch",
     **_names(f"{_LM_EVAL}.registry", "get_scorer register_scorer"),
 }
-_CONFIGS = _names("multiform.tasks", "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig")
+_TASKS = {
+    **_names(f"{_LM_EVAL}.config", "TaskConfig"),
+    **_names("multiform.tasks", "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig"),
+}
+_GROUPS = _names("multiform.tasks", "GroupConfig")
 _METRICS = "multiform.formats.dialects.metric_classes"
 _SAMPLES = f"{_EVAL_FRAMEWORK}.samples"
 _METRIC_RESULTS = "multiform.formats.dialects.metric_results"
 _STYLES = "BPBStyle ClozeStyle Language MCCompletionStyle MCStyle ResponseType TaskStyle TaskStyler"
-#: The names of each module of `eval_framework.metrics.loglikelihood` and `.completion`.
-_LIKELIHOOD_METRICS = {
-    "base": "BaseLoglikelihoodMetric",
-    "confidence_weighted_accuracy": "ConfidenceWeightedAccuracy",
-    "dcs": "DistributionalCorrectnessScore",
-    "probability_mass": "ProbabilityMass ProbabilityMassNorm",
-    "ternary": "TernaryScore",
+#: The names of each module of `eval_framework.metrics`.
+_METRIC_MODULES = {
+    "loglikelihood.accuracy_loglikelihood": "PartialEvalAccuracy",
+    "loglikelihood.confidence_weighted_accuracy": "ConfidenceWeightedAccuracy",
+    "loglikelihood.dcs": "DistributionalCorrectnessScore",
+    "loglikelihood.ternary": "TernaryScore",
+    "completion.accuracy_completion": "AccuracyCompletionOLMES",
+    "completion.drop_completion": "DropF1ExactMatch DropMetricContext",
+    "completion.f1": "F1 F1SquadNormalized",
+    "completion.language_checker": "LanguageRawConsistencyChecker",
+    "completion.ifeval": "IFEvalMetric IFEvalMetricContext",
 }
-_COMPLETION_METRICS = {
-    "drop_completion": "DropF1ExactMatch DropMetricContext",
-    "f1": "F1 F1SquadNormalized",
-    "rouge_1": "ROUGE_1",
-    "rouge_2": "ROUGE_2",
-    "rouge_l": "ROUGE_L",
-    "rouge_geometric_mean": "ROUGE_GEOMETRIC_MEAN",
-    "language_checker": "LanguageRawConsistencyChecker",
-    "ifeval": "IFEvalMetric IFEvalMetricContext",
-    "code_assertion": "CodeCompletionAssertion",
-    "code_execution_pass_at_one": "CodeExecutionPassAtOne CodeExecutionPassAtOneContext "
-    "CodeExecutionPassAtOneWithCodebench",
-    "multipl_e_assertion": "MultiPLECodeAssertion MultiPLEMetricContext",
+_BUILTIN_METRICS = {
+    "loglikelihood.accuracy_loglikelihood": "AccuracyLoglikelihood AccuracyNormLoglikelihood",
+    "loglikelihood.bits_per_byte": "BitsPerByteLoglikelihood",
+    "completion.accuracy_completion": "AccuracyCompletion",
 }
+_CODE_METRIC = f"{_EVAL_FRAMEWORK}.metrics:CodeMetric"
 _INSTANCES = {
     "Instance": "multiform.models.foreign:LMEvalInstance",
     **_names("multiform.models.foreign", "OutputType"),
@@ -56,6 +56,7 @@ _INSTANCES = {
     "GenInstance": "multiform.models.foreign:LMEvalInstance",
     "LLInstance": "multiform.models.foreign:LMEvalInstance",
 }
+_LETTERS = {"get_n_letters": "multiform.labels:label_list"}
 _BASE_TASK = {
     **_names("multiform.compat.eval_framework.base_task", "BaseTask SubjectType"),
     **_names("multiform.compat.eval_framework.sample_hooks", "RANDOM_SEED"),
@@ -69,43 +70,30 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
     "lm_eval.__main__": f"{_LM_EVAL}.__main__",
     "lm_eval.evaluator": f"{_LM_EVAL}.evaluator",
     "lm_eval.utils": f"{_LM_EVAL}.utils",
-    "lm_eval.defaults": _names(
-        f"{_LM_EVAL}.model_helpers",
-        "DEFAULT_MAX_GEN_TOKS DEFAULT_MAX_LENGTH DEFAULT_OTHER_SEED DEFAULT_RANDOM_SEED default_gen_kwargs",
-    ),
     "lm_eval.api.task": f"{_LM_EVAL}.task",
     "lm_eval.api.instance": _INSTANCES,
-    "lm_eval.api._types": _INSTANCES,
     "lm_eval.api.filter": _names(f"{_LM_EVAL}.filters", "Filter FilterEnsemble"),
-    "lm_eval.api.group": _names(f"{_LM_EVAL}.manager", "AggMetricConfig ConfigurableGroup Group GroupConfig"),
+    "lm_eval.api.group": {**_names(f"{_LM_EVAL}.manager", "ConfigurableGroup Group"), **_GROUPS},
     "lm_eval.api.metrics": f"{_LM_EVAL}.metrics",
     "lm_eval.api.model": f"{_LM_EVAL}.models",
     "lm_eval.api.registry": f"{_LM_EVAL}.registry",
-    "lm_eval.api.samplers": _names(f"{_LM_EVAL}.registry", "ContextSampler FirstNSampler SAMPLER_REGISTRY get_sampler"),
+    "lm_eval.api.samplers": f"{_LM_EVAL}.samplers",
     "lm_eval.api.template": {
         **_names("multiform.formats", "ClozeTemplateConfig MCQTemplateConfig TemplateConfig TemplateFactory"),
         **_names("multiform.fields", "process_field"),
     },
-    "lm_eval.api.utils": f"{_LM_EVAL}.utils",
-    "lm_eval.api._utils": f"{_LM_EVAL}.utils",
-    "lm_eval.config": {**_names(f"{_LM_EVAL}.config", "AggMetricConfig GroupConfig TaskConfig"), **_CONFIGS},
-    "lm_eval.config.task": {**_names(f"{_LM_EVAL}.config", "TaskConfig"), **_CONFIGS},
-    "lm_eval.config.group": _names(f"{_LM_EVAL}.config", "AggMetricConfig GroupConfig"),
+    "lm_eval.config": {**_TASKS, **_GROUPS},
+    "lm_eval.config.task": _TASKS,
+    "lm_eval.config.group": _GROUPS,
     "lm_eval.config.utils": _names(f"{_LM_EVAL}.config", "serialize_config"),
     "lm_eval.config.formats": _names(
         "multiform.formats", "FormatConfig MCQAFormat ClozeFormat GenerateFormat COTGenFormat"
     ),
-    "lm_eval.config.templates": _names(f"{_LM_EVAL}.utils", "process_field"),
     "lm_eval.scorers": _SCORERS,
-    "lm_eval.scorers._base": _SCORERS,
-    "lm_eval.scorers.extraction": _SCORERS,
     "lm_eval.filters": _names(f"{_LM_EVAL}.registry", "build_filter_ensemble"),
-    **{f"lm_eval.filters.{name}": f"{_LM_EVAL}.filters" for name in ("custom", "extraction", "selection")},
-    "lm_eval.filters.transformation": f"{_LM_EVAL}.filters",
+    **{f"lm_eval.filters.{name}": f"{_LM_EVAL}.filters" for name in ("extraction", "selection", "transformation")},
     "lm_eval.tasks": f"{_LM_EVAL}.manager",
     "lm_eval.tasks.manager": f"{_LM_EVAL}.manager",
-    "lm_eval.tasks._index": _names(f"{_LM_EVAL}.config", "Entry Kind"),
-    "lm_eval.tasks._yaml_loader": _names(f"{_LM_EVAL}.config", "load_yaml"),
     "lm_eval.models.dummy": _names(f"{_LM_EVAL}.models", "DummyLM"),
     "lm_eval.models.huggingface": f"{_LM_EVAL}.huggingface",
     "lm_eval.models.utils": f"{_LM_EVAL}.model_helpers",
@@ -116,48 +104,40 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
 _EVAL_FRAMEWORK_PATHS: dict[str, str | dict[str, str]] = {
     "eval_framework": _EVAL_FRAMEWORK,
     "eval_framework.shared.types": {
-        **_names(_SAMPLES, "BaseMetricContext Completion LanguageMetricContext Loglikelihood extract_context_metric"),
+        **_names(_SAMPLES, "BaseMetricContext Completion Loglikelihood extract_context_metric"),
         **_names(_METRIC_RESULTS, "Error"),
     },
     "eval_framework.metrics.base": {**_names(_METRICS, "BaseMetric"), **_names(_METRIC_RESULTS, "MetricResult")},
-    "eval_framework.metrics.loglikelihood.accuracy_loglikelihood": {
-        **_names(_METRICS, "AccuracyLoglikelihood AccuracyNormLoglikelihood"),
-        **_names(f"{_EVAL_FRAMEWORK}.likelihood_metrics", "PartialEvalAccuracy"),
-    },
-    "eval_framework.metrics.loglikelihood.bits_per_byte": _names(_METRICS, "BitsPerByteLoglikelihood"),
-    "eval_framework.metrics.completion.accuracy_completion": {
-        **_names(f"{_EVAL_FRAMEWORK}.metrics", "AccuracyCompletionOLMES AccuracyCompletionWithEvaluate"),
-        **_names(_METRICS, "AccuracyCompletion"),
-    },
     **{
-        f"eval_framework.metrics.loglikelihood.{path}": _names(f"{_EVAL_FRAMEWORK}.likelihood_metrics", names)
-        for path, names in _LIKELIHOOD_METRICS.items()
-    },
-    **{
-        f"eval_framework.metrics.completion.{path}": _names(f"{_EVAL_FRAMEWORK}.metrics", names)
-        for path, names in _COMPLETION_METRICS.items()
+        f"eval_framework.metrics.{path}": {
+            **_names(_METRICS, _BUILTIN_METRICS.get(path, "")),
+            **_names(f"{_EVAL_FRAMEWORK}.metrics", _METRIC_MODULES.get(path, "")),
+        }
+        for path in {**_BUILTIN_METRICS, **_METRIC_MODULES}
     },
     **{
         f"eval_framework.metrics.completion.{path}": f"{_EVAL_FRAMEWORK}.math_metrics"
         for path in ("math_minerva_completion", "math_reasoning_completion", "minerva_math_utils")
     },
-    **{
-        f"eval_framework.tasks.{path}": f"{_EVAL_FRAMEWORK}.registry"
-        for path in ("registry", "task_names", "utils", "dataset_revisions")
+    "eval_framework.metrics.completion.code_assertion": {"CodeCompletionAssertion": _CODE_METRIC},
+    "eval_framework.metrics.completion.multipl_e_assertion": {
+        "MultiPLECodeAssertion": _CODE_METRIC,
+        "MultiPLEMetricContext": f"{_SAMPLES}:BaseMetricContext",
     },
-    "eval_framework.task_names": f"{_EVAL_FRAMEWORK}.registry",
-    "eval_framework.tasks.benchmarks": {},
     "eval_framework.tasks.base": _BASE_TASK,
     "eval_framework.tasks.base_task": _BASE_TASK,
+    "eval_framework.tasks.benchmarks": {},
+    "eval_framework.tasks.dataset_revisions": _names(
+        f"{_EVAL_FRAMEWORK}.base_task", "FROZEN_HF_REVISIONS_LOCKFILE HF_REVISIONS_LOCKFILE"
+    ),
+    "eval_framework.tasks.registry": _names(f"{_EVAL_FRAMEWORK}.base_task", "register_task"),
     "eval_framework.tasks.task_style": {
         **_names("multiform.formats", f"{_STYLES} answer_key_to_index format_mc_prompt"),
         **_names("multiform.formats", "shuffle_correct_with_distractors"),
-        **_names(f"{_EVAL_FRAMEWORK}.registry", "get_n_letters"),
+        **_LETTERS,
     },
-    "template_formatting.formatter": {
-        **_names(f"{_EVAL_FRAMEWORK}.registry", "BaseFormatter ConcatFormatter"),
-        **_names(_SAMPLES, "Message Property Role"),
-    },
+    "eval_framework.tasks.utils": _LETTERS,
+    "template_formatting.formatter": _names(_SAMPLES, "Message Role"),
 }
 
 PATHS: dict[str, str | dict[str, str]] = {**_LM_EVAL_PATHS, **_EVAL_FRAMEWORK_PATHS}

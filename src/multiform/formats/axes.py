@@ -153,13 +153,13 @@ def _section(value: str) -> Change:
 
 
 def _labels(value: str) -> Change:
-    return lambda format: {"choice_labels": value} if _has_label_kind(format) else None
+    return lambda format: {"choice_labels": value} if _has_endless_labels(format) else None
 
 
 def _wrapper(value: str) -> Change:
     def change(format: FormatConfig) -> Fields | None:
         match = _LABELLED.fullmatch(format.choice_format)
-        if match is None or not _has_label_kind(format):
+        if match is None or not _has_endless_labels(format):
             return None
         return {"choice_format": f"{match['before']}{_WRAPPERS[value]}{match['after']}{{choice}}"}
 
@@ -170,8 +170,8 @@ def _choice_delimiter(value: str) -> Change:
     return lambda format: {"choice_delimiter": _BETWEEN[value]} if format.shows_choices else None
 
 
-def _has_label_kind(format: FormatConfig) -> bool:
-    """Whether choices are shown with labels of a kind; a list of labels may be the dataset's own, with brackets."""
+def _has_endless_labels(format: FormatConfig) -> bool:
+    """Whether choices are shown with labels of ours; a list of labels may be the dataset's own, with brackets."""
     return format.shows_choices and isinstance(format.choice_labels, str)
 
 
@@ -217,7 +217,7 @@ AXIS_WORDS = {
     "sep": "what follows these words",
     "case": "case of these words",
     "sections": "between question, choices and answer",
-    "labels": "kind of labels",
+    "labels": "type of labels",
     "wrap": "how a label is written",
     "between": "between choices",
     "order": "order of the choices",

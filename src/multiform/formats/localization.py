@@ -74,13 +74,13 @@ class LocalWords:
         """
         return self.words[word] + self.punctuation["colon"]
 
-    def statement(self, kind: str, placeholder: str) -> str:
+    def statement(self, name: str, placeholder: str) -> str:
         """How an answer is stated: the ``best`` choice or the ``final`` answer, with the name of what is stated."""
-        return str(self.instructions[kind]).replace("{answer}", f"[{placeholder}]")
+        return str(self.instructions[name]).replace("{answer}", f"[{placeholder}]")
 
-    def ending(self, kind: str, placeholder: str) -> str:
+    def ending(self, name: str, placeholder: str) -> str:
         """The sentence that asks for a statement at the end of the response."""
-        return str(self.instructions["end"]).replace("{statement}", self.statement(kind, placeholder))
+        return str(self.instructions["end"]).replace("{statement}", self.statement(name, placeholder))
 
     def statements(self) -> list[str]:
         """All statements of an answer that are understood, with ``{answer}`` in its place."""
@@ -242,7 +242,7 @@ def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
     changes.swap("instruction", COTGenFormat.instruction, f"{texts['reason']}\n")
     stop, colon = words.punctuation["stop"], words.punctuation["colon"]
     listed = f"{space or ''}[{letter}]{colon}{space}{labels}{stop}"
-    best, final = ({"fewshot_answer": format.fewshot_answer or texts[kind]} for kind in ("best", "final"))
+    best, final = ({"fewshot_answer": format.fewshot_answer or texts[name]} for name in ("best", "final"))
     changes.swap("answer_prompt", END_WITH_LABEL, words.ending("best", letter) + listed, **best)
     changes.swap("answer_prompt", END_WITH_TEXT, words.ending("best", answer), **best)
     if format.fewshot_answer is None:
@@ -262,12 +262,12 @@ def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
 
 def _localize_scorer(scorer: str | Mapping[str, Any] | None, words: LocalWords) -> str | Mapping[str, Any] | None:
     """The scorer, told how the language states an answer and writes numbers."""
-    kind = scorer.get("type") if isinstance(scorer, Mapping) else scorer
-    if kind not in _READERS:
+    scorer_type = scorer.get("type") if isinstance(scorer, Mapping) else scorer
+    if scorer_type not in _READERS:
         return scorer
     stated = dict(scorer.get("kwargs") or {}) if isinstance(scorer, Mapping) else {}
-    numbers = {} if kind in ("choice_match", "choice_text") else {"numbers": words.numbers}
-    return {"type": kind, "kwargs": {"statements": words.statements(), **numbers, **stated}}
+    numbers = {} if scorer_type in ("choice_match", "choice_text") else {"numbers": words.numbers}
+    return {"type": scorer_type, "kwargs": {"statements": words.statements(), **numbers, **stated}}
 
 
 # Languages by name, and the words by which stylers write prompts in them and by which prompts are recognised.

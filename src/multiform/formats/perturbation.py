@@ -64,16 +64,14 @@ class Perturbation:
     def __call__(self, text: str) -> str:
         spans = self._modifiable(text)
         words = [text[start:end] for start, end in spans]
-        changed = _EDITS[self.type](words, float(self.probability or 0), self._random(text))
+        # A generator for each text, so that the order and number of documents do not matter.
+        rng = random.Random(int(sha256(f"{self.type} {self.seed} {text}"), 16))
+        changed = _EDITS[self.type](words, float(self.probability or 0), rng)
         chunks, at = [], 0
         for (start, end), word in zip(spans, changed, strict=True):
             chunks += [text[at:start], word]
             at = end
         return "".join(chunks) + text[at:]
-
-    def _random(self, text: str) -> random.Random:
-        """A random generator for this text, so that the order and number of documents do not matter."""
-        return random.Random(int(sha256(f"{self.type} {self.seed} {text}"), 16))
 
     def _modifiable(self, text: str) -> list[tuple[int, int]]:
         protected = sorted((word for word in self.unmodifiable_words if word), key=len, reverse=True)
@@ -91,17 +89,13 @@ class PerturbedField:
     perturbation: Perturbation
 
     def __call__(self, doc: Doc) -> Any:
-        value = Field.of(self.spec).value(doc)
-        noisy = self._protecting()
+        value, noisy = Field.of(self.spec).value(doc), self.perturbation
+        if isinstance(self.spec, str) and has_markup(self.spec):
+            literals = tuple(word for literal in literal_text(self.spec) for word in _WORD.findall(literal))
+            noisy = replace(noisy, unmodifiable_words=(*noisy.unmodifiable_words, *literals))
         if isinstance(value, list):
             return [noisy(str(text)) for text in value]
         return value if isinstance(value, int) else noisy(str(value))
-
-    def _protecting(self) -> Perturbation:
-        if not isinstance(self.spec, str) or not has_markup(self.spec):
-            return self.perturbation
-        literals = tuple(word for literal in literal_text(self.spec) for word in _WORD.findall(literal))
-        return replace(self.perturbation, unmodifiable_words=(*self.perturbation.unmodifiable_words, *literals))
 
     def __str__(self) -> str:
         return f"{self.spec} ({self.perturbation})"
@@ -172,21 +166,15 @@ def _type(words: list[str], probability: float, rng: random.Random) -> list[str]
 
 def _mistake(word: str, letters: Sequence[str], rng: random.Random) -> str:
     at = rng.randrange(1, len(word)) if len(word) > 1 else 0
-    kinds = [
-        "insert",
-        "case",
-        "case",
-        *(["swap", "split"] if len(word) > 1 else []),
-        *(["drop"] if len(word) > 4 else []),
-    ]
-    kind = rng.choice(kinds)
-    if kind == "insert":
+    edits = ["insert", "case", "case"] + ["swap", "split"] * (len(word) > 1) + ["drop"] * (len(word) > 4)
+    edit = rng.choice(edits)
+    if edit == "insert":
         return word[:at] + rng.choice(letters) + word[at:]
-    if kind == "case":
+    if edit == "case":
         return word[:at] + word[at : at + 1].swapcase() + word[at + 1 :]
-    if kind == "swap":
+    if edit == "swap":
         return word[: at - 1] + word[at] + word[at - 1] + word[at + 1 :]
-    return word[:at] + (" " if kind == "split" else "") + (word[at:] if kind == "split" else word[at + 1 :])
+    return f"{word[:at]} {word[at:]}" if edit == "split" else word[:at] + word[at + 1 :]
 
 
 _EDITS: dict[str, Callable[[list[str], float, random.Random], list[str]]] = {

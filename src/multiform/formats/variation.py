@@ -108,12 +108,12 @@ class ChoiceOrder:
         >>> ChoiceOrder("dbca").permutation(3, "")
         (1, 2, 0)
         """
-        kind, _, argument = self.name.partition(":")
-        if kind == "reverse":
+        method, _, argument = self.name.partition(":")
+        if method == "reverse":
             return tuple(reversed(range(number)))
-        if kind == "rotate":
+        if method == "rotate":
             return tuple((position + int(argument)) % number for position in range(number))
-        if kind == "shuffle":
+        if method == "shuffle":
             indexes = list(range(number))
             random.Random(int(sha256(f"{argument} {key}"), 16)).shuffle(indexes)
             return tuple(indexes)

@@ -144,7 +144,8 @@ def _differing_lines(lines: Sequence[str], others: Sequence[str]) -> Iterator[tu
     for _, start, end, other_start, other_end in matcher.get_opcodes():
         block, other = lines[start:end], others[other_start:other_end]
         pairs = list(zip(block, other, strict=False))
-        if len(block) == len(other) and 2 * sum(_are_alike(*pair) for pair in pairs) > len(pairs):
+        alike = [_matcher(*pair)[2].ratio() >= _ALIKE for pair in pairs]
+        if len(block) == len(other) and 2 * sum(alike) > len(pairs):
             yield from pairs
         else:
             yield "".join(block), "".join(other)
@@ -152,8 +153,7 @@ def _differing_lines(lines: Sequence[str], others: Sequence[str]) -> Iterator[tu
 
 def _differing_pieces(first: str, second: str) -> Iterator[tuple[str, str]]:
     """Pairs of texts that make up both: their common pieces and what differs, or the whole of both if little is."""
-    pieces, others = _PIECES.findall(first), _PIECES.findall(second)
-    matcher = SequenceMatcher(None, pieces, others, autojunk=False)
+    pieces, others, matcher = _matcher(first, second)
     if matcher.ratio() < _ALIKE:
         yield first, second
         return
@@ -161,9 +161,10 @@ def _differing_pieces(first: str, second: str) -> Iterator[tuple[str, str]]:
         yield "".join(pieces[start:end]), "".join(others[other_start:other_end])
 
 
-def _are_alike(first: str, second: str) -> bool:
-    matcher = SequenceMatcher(None, _PIECES.findall(first), _PIECES.findall(second), autojunk=False)
-    return matcher.ratio() >= _ALIKE
+def _matcher(first: str, second: str) -> tuple[list[str], list[str], SequenceMatcher[str]]:
+    """The pieces of two texts, and what matches them."""
+    pieces, others = _PIECES.findall(first), _PIECES.findall(second)
+    return pieces, others, SequenceMatcher(None, pieces, others, autojunk=False)
 
 
 def _size(text: str) -> int:
@@ -235,7 +236,10 @@ def _patterns(first: _Rendered, second: _Rendered) -> list[Edit]:
         texts = [one.sample.prompt for one in (first, second)]
         columns = {text: column for shared in (*of_shots, columns) for text, column in shared.items()}
     else:
-        texts = [_description(one) + one.question for one in (first, second)]
+        texts = [
+            one.form.renderer.reader.text(one.form.config.description, one.sample.doc, "description") + one.question
+            for one in (first, second)
+        ]
     if columns:
         pattern = re.compile("|".join(re.escape(value) for value in sorted(columns, key=len, reverse=True)))
         texts = [pattern.sub(lambda match: columns[match[0]], text) for text in texts]
@@ -246,11 +250,6 @@ def _shared_values(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[
     """The texts that both documents have, each with its column in braces."""
     others = _values(second)
     return {value: column for value, column in _values(first).items() if value in others}
-
-
-def _description(rendered: _Rendered) -> str:
-    form, doc = rendered.form, rendered.sample.doc
-    return form.renderer.reader.text(form.config.description, doc, "description")
 
 
 def _values(value: Any, path: str = "") -> dict[str, str]:
@@ -281,7 +280,7 @@ def _settings(rendered: _Rendered) -> dict[str, Any]:
         "few-shot examples": _examples(form),
         "what is scored": _SCORED.get(form.output_type, form.output_type),
         "continuations": [str(getattr(i.request, "continuation", "")) for i in sample.instances] if ranks else None,
-        "metric": ", ".join(_metric(metric) for metric in form.scoring.scorers[0].metrics),
+        "metric": ", ".join(map(_metric, form.scoring.scorers[0].metrics)),
         "extraction": None if ranks else _extraction(form),
         "generation": dict(form.generation_kwargs) if form.generates else None,
         "repeats": config.repeats,
@@ -308,17 +307,13 @@ def _metric(metric: Metric) -> str:
 
 def _extraction(form: Form) -> str:
     """The filters of a form, and its scorer, by name and with what they look for."""
-    steps = [
-        f"{pipeline['name']} ({', '.join(_filter(step) for step in pipeline['filter'])})"
-        for pipeline in plain(form.config.filter_list)
-    ]
+    steps = []
+    for pipeline in plain(form.config.filter_list):
+        patterns = [{**step, **(step.get("kwargs") or {})}.get("regex_pattern", "") for step in pipeline["filter"]]
+        named = zip((step["function"] for step in pipeline["filter"]), patterns, strict=True)
+        steps.append(f"{pipeline['name']} ({', '.join(f'{name} {pattern}'.strip() for name, pattern in named)})")
     scorer: Any = form.config.scorer
     return ", ".join([*([] if scorer is None else [f"scorer {scorer['type']}"]), *steps]) or "the whole completion"
-
-
-def _filter(step: Mapping[str, Any]) -> str:
-    pattern = step.get("regex_pattern", (step.get("kwargs") or {}).get("regex_pattern"))
-    return str(step["function"]) if pattern is None else f"{step['function']} {pattern}"
 
 
 def _edit_sentence(removed: str, added: str, times: int) -> str:

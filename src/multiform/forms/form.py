@@ -207,12 +207,12 @@ class Form(FormSpec):
     @cached_property
     def _drawn_samples(self) -> list[int] | None:
         """The indexes of a random sample of documents; None if the run takes the first ones, or all."""
-        limit, (kind, _, column) = self.settings.limit, self.settings.sample.partition(":")
-        if limit is None or kind == "first":
+        limit, (method, _, column) = self.settings.limit, self.settings.sample.partition(":")
+        if limit is None or method == "first":
             return None
         docs = self.eval_docs
         number = min(len(docs), math.ceil(len(docs) * limit) if limit < 1 else int(limit))
-        strata = self._strata(column, docs) if kind == "stratified" else None
+        strata = self._strata(column, docs) if method == "stratified" else None
         return draw_documents(range(len(docs)), number, strata=strata, seed=self.settings.sample_seed)
 
     def _strata(self, column: str, docs: Docs) -> list[str]:
@@ -240,7 +240,7 @@ class Form(FormSpec):
     # Samples.
 
     @cached_property
-    def _kind(self) -> OutputKind:
+    def _output_kind(self) -> OutputKind:
         """How requests are built and responses read, by output type, format and turns."""
         config = self.config
         if config.doc_to_turns is None:
@@ -259,7 +259,7 @@ class Form(FormSpec):
     def renderer(self) -> Renderer:
         """Makes samples of documents."""
         eval_docs, fewshot_docs = lambda: self.eval_docs, self.fewshot_docs
-        return Renderer(self, self._kind, eval_docs=eval_docs, fewshot_docs=fewshot_docs, mirror=self.mirror)
+        return Renderer(self, self._output_kind, eval_docs=eval_docs, fewshot_docs=fewshot_docs, mirror=self.mirror)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered: its prompt, gold answer and requests."""
@@ -274,7 +274,7 @@ class Form(FormSpec):
         `outputs` are the responses to its instances, in their order. A pure function: a run may ask again at any time.
         """
         with locating(f"doc {sample.doc_id}"):
-            requests = self._kind.next_requests(sample, outputs, chat_template)
+            requests = self._output_kind.next_requests(sample, outputs, chat_template)
         if not requests:
             return None
         first = len(sample.instances)
@@ -315,7 +315,7 @@ class Form(FormSpec):
     @cached_property
     def scorer(self) -> FormScorer:
         """Scores samples, and aggregates their values."""
-        return FormScorer(self, self._kind)
+        return FormScorer(self, self._output_kind)
 
     def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
         """Filter and score a sample, once for each scorer that does not wait for all of them."""

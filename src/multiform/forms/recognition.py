@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -143,27 +143,21 @@ def _family(layout: Layout) -> tuple[str, str | None]:
 def known_layouts(manager: TaskManager) -> list[Layout]:
     """The layouts of all formats, and of every protocol with the `lm-eval` forms of the same tasks."""
     names = [name for name in formats if not getattr(formats.get(name), "is_control", False)]
-    layouts = [layout for name in names for layout in _layouts(_example(name), name, None)]
+    example = {"task": "example", "doc_to_text": "question", "doc_to_choice": "choices", "doc_to_target": "answer"}
+    layouts = [
+        layout for name in names for layout in _layouts(TaskConfig.from_dict({**example, "formats": name}), name, None)
+    ]
     tasks = dict.fromkeys(task for protocol in manager.protocols.values() for task in protocol.tasks)
     for task in tasks:
         if task not in manager.index.entries:  # of a protocol for tasks that are elsewhere
             continue
-        own = [label for label, entry in _own_forms(manager, task).items() if is_prompt(entry)]
+        stated = format_table(manager.load(task)[0].stated.get("formats"))
+        own = [label for label, entry in stated.items() if is_prompt(entry)]
         labels = [label for protocol in manager.protocols.values() for label in protocol.labels([task])]
         for label in [*own, *labels]:
             config = manager.load(f"{task}@{label}")[0]
             layouts += _layouts(config, label, task)
     return list(dict.fromkeys(layouts))
-
-
-def _own_forms(manager: TaskManager, task: str) -> dict[str, Any]:
-    return format_table(manager.load(task)[0].stated.get("formats"))
-
-
-def _example(name: str) -> TaskConfig:
-    return TaskConfig(
-        task="example", doc_to_text="question", doc_to_choice="choices", doc_to_target="answer", formats=name
-    )
 
 
 def _layouts(config: TaskConfig, label: str, task: str | None) -> Iterator[Layout]:
@@ -172,10 +166,12 @@ def _layouts(config: TaskConfig, label: str, task: str | None) -> Iterator[Layou
     described = str(config.description)
     if subject and subject in described:
         described = described.replace(subject, "\ue0ff")
-    bare = config.replace(description="", num_fewshot=0)
-    forms = [
-        Task.from_config(bare.replace(custom_dataset=_dataset(rows))).form for rows in _rows(_NUMBERS_OF_CHOICES[0])
-    ]
+    forms = []
+    for rows in _rows(_NUMBERS_OF_CHOICES[0]):
+        # A dataset in the place of the task's own, which is not needed to render a made-up document.
+        splits = dict.fromkeys(("train", "validation", "test", "dev"), rows[:1])
+        bare = config.replace(description="", num_fewshot=0, custom_dataset=lambda splits=splits, **_: splits)
+        forms.append(Task.from_config(bare).form)
     samples = forms[0].fewshot.samples
     listed = samples if isinstance(samples, list) else []
     shots = tuple(str(shot.get("target", shot.get("solution", ""))) for shot in listed)
@@ -194,11 +190,6 @@ def _question(form: Form, row: dict[str, Any]) -> str | None:
     except (MultiformError, LookupError, TypeError, ValueError):
         return None
     return text if _VALUE.search(text) and _VALUE.sub("", text).strip() else None
-
-
-def _dataset(rows: list[dict[str, Any]]) -> Callable[..., dict[str, list[dict[str, Any]]]]:
-    """A dataset in the place of the task's own, which is not needed to render a made-up document."""
-    return lambda **_: dict.fromkeys(("train", "validation", "test", "dev"), rows[:1])
 
 
 def _rows(number: int) -> list[list[dict[str, Any]]]:

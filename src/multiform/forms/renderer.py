@@ -140,7 +140,7 @@ class Renderer:
     def __init__(
         self,
         form: FormSpec,
-        kind: OutputKind,
+        output_kind: OutputKind,
         *,
         eval_docs: Callable[[], Docs],
         fewshot_docs: Callable[[], Docs],
@@ -148,7 +148,7 @@ class Renderer:
     ) -> None:
         self.form = form
         #: How requests are built and responses scored, by output type.
-        self.kind = kind
+        self.output_kind = output_kind
         self.hooks = form.hooks
         self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
         self._fewshot_overrides = {
@@ -195,7 +195,7 @@ class Renderer:
             instances = self._requests(doc_id, fields, self._options, conversation)
             sample = Sample(doc_id=doc_id, doc=doc, conversation=conversation, instances=tuple(instances), **answer_key)
             if instances and "construct_requests" in self.hooks and self.form.compares:
-                self.kind.check_requests(sample)
+                self.output_kind.check_requests(sample)
             return sample
 
     def with_requests(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
@@ -208,15 +208,15 @@ class Renderer:
 
     def _conversation(self, fields: DocFields, *, rendered: bool) -> Conversation | None:
         """The conversation of a document that has several turns; if `rendered`, with what stands before it."""
-        if not isinstance(self.kind, ConversationKind):
+        if not isinstance(self.output_kind, ConversationKind):
             return None
         if not rendered:
-            [question] = self.kind.inputs(fields)
-            return self.kind.conversation(fields, [Turn("user", question), *read_turns(fields, self.reader)])
+            [question] = self.output_kind.inputs(fields)
+            return self.output_kind.conversation(fields, [Turn("user", question), *read_turns(fields, self.reader)])
         [turns] = self.turns(fields, self.form.num_fewshot, self.form.settings.system_instruction, "")
         self._check_marks(turns)
         *opening, first = turns
-        return self.kind.conversation(fields, [first, *read_turns(fields, self.reader)], opening)
+        return self.output_kind.conversation(fields, [first, *read_turns(fields, self.reader)], opening)
 
     def _prompt_options(self, chat_template: ChatTemplate | None) -> PromptOptions:
         settings = self.form.settings
@@ -229,7 +229,7 @@ class Renderer:
 
     def _answer_key(self, fields: DocFields) -> dict[str, Any]:
         """What is right, as fields of a `Sample`."""
-        answer_key = {**self.kind.answer_key(fields)}
+        answer_key = {**self.output_kind.answer_key(fields)}
         if not self.form.compares or fields.several_inputs:
             return answer_key
         right = fields.right_choices
@@ -299,7 +299,7 @@ class Renderer:
         shots = self.examples.messages(doc, num_fewshot) if num_fewshot else []
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
         opening += prepend_instruction(instruction, shots)
-        questions = [question.removeprefix(instruction) for question in self.kind.inputs(fields)]
+        questions = [question.removeprefix(instruction) for question in self.output_kind.inputs(fields)]
         placed = [self._place(question, doc) for question in questions]
         return [opening + query_turns(question, gen_prefix, delimiters) for question in placed]
 
@@ -315,7 +315,7 @@ class Renderer:
         """A few-shot example: a document with its answer."""
         config, fields = self.form.fewshot, self._shot_fields(doc)
         delimiters = Delimiters(config.target_delimiter or "", config.fewshot_delimiter or "")
-        question, answer = self.kind.solved_example(fields)
+        question, answer = self.output_kind.solved_example(fields)
         answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
         return shot_turns(self._place(question, doc), answer, fields.gen_prefix, delimiters)
 
@@ -362,7 +362,7 @@ class Renderer:
         self, fields: DocFields, context: Context, options: PromptOptions, *, doc_id: int, metadata: Any = None
     ) -> list[Instance]:
         """The requests of a document with this context, as instances of the document."""
-        requests = self.kind.requests(fields, context, options)
+        requests = self.output_kind.requests(fields, context, options)
         return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]
 
     def _note_problem(self, doc_id: int, problem: DataError) -> None:

@@ -112,8 +112,8 @@ def requests_folder() -> Path:
 
 def _foreign(classes: Sequence[type]) -> list[str]:
     """The names of classes that are not Multiform's, among these and their bases."""
-    bases = [kind for cls in classes for kind in cls.__mro__ if kind is not object]
-    return [kind.__name__ for kind in bases if not kind.__module__.startswith(("multiform.", "abc", "typing"))]
+    bases = [base for cls in classes for base in cls.__mro__ if base is not object]
+    return [base.__name__ for base in bases if not base.__module__.startswith(("multiform.", "abc", "typing"))]
 
 
 def code_keys(config: Any, key: str = "") -> list[str]:

@@ -181,7 +181,7 @@ class FewshotExamples:
         if "sampler" not in self.form.hooks:
             return self.configured_sampler
         place = self.form.config.where("class")
-        with running("sampler", kind=ConfigError, where=place, hint="read it to debug it"):
+        with running("sampler", raises=ConfigError, where=place, hint="read it to debug it"):
             sampler = self.form.hooks["sampler"]()
         if not isinstance(sampler, Sampler):
             message = f"sampler is {shorten(sampler)}, not a multiform.Sampler"
@@ -203,7 +203,7 @@ class FewshotExamples:
     def _running_sampler(self) -> running:
         name, place = self.form.fewshot.sampler, self.form.config.where("fewshot_config", "sampler")
         return running(
-            f"sampler '{name}'", kind=ConfigError, where=place, hint="see multiform docs fewshot for what it gets"
+            f"sampler '{name}'", raises=ConfigError, where=place, hint="see multiform docs fewshot for what it gets"
         )
 
     def messages(self, doc: Doc, number: int) -> list[Turn]:
@@ -237,20 +237,17 @@ class FewshotExamples:
                 replacements = self.sampler.replace(drawn, doc, seed=seed)
                 if replacements == drawn:
                     return drawn
-                if excluded is None:
-                    self._note_replacement()
+                if excluded is None and not self._has_noted_replacement:
+                    self._has_noted_replacement = True
+                    note = (
+                        "few-shot examples that equal the document are replaced; lm-eval keeps those of another split"
+                    )
+                    logger.info("%s: %s", self.form.name, note)
                 return checked_draw(replacements, number, self.sampler)
         except DataError as error:
             is_requested = self.form.settings.num_fewshot is not None
             place = f"--num_fewshot: {self.form.name}" if is_requested else config.where("num_fewshot")
             raise error.or_at(place) from error
-
-    def _note_replacement(self) -> None:
-        """Log once that prompts are not those of lm-eval, which leaves a document out of its own split only."""
-        if not self._has_noted_replacement:
-            message = "%s: few-shot examples that equal the document are replaced; lm-eval keeps those of another split"
-            logger.info(message, self.form.name)
-            self._has_noted_replacement = True
 
     def shot(self, index: int) -> list[Turn]:
         """The turns of the example that has this index."""
@@ -278,16 +275,16 @@ def check_fewshot(form: FormSpec) -> None:
     name, place = form.fewshot.sampler, form.config.where("fewshot_config", "sampler")
     if name not in samplers:
         raise ConfigError(f"unknown sampler '{name}'", where=place, hint=nearest(name, samplers, listed="samplers"))
-    kind: Any = samplers.get(name)
-    if not isinstance(kind, type) or not issubclass(kind, Sampler):
-        message = f"sampler '{name}' is {name_of(kind)}, which is not a subclass of Sampler"
+    sampler_class: Any = samplers.get(name)
+    if not isinstance(sampler_class, type) or not issubclass(sampler_class, Sampler):
+        message = f"sampler '{name}' is {name_of(sampler_class)}, which is not a subclass of Sampler"
         raise ConfigError(message, where=place, hint="register a class: class Mine(Sampler)")
     problems = {
-        "__init__": mismatch(kind.__init__, None, [], seed=0, label_of=repr),
-        "sample": mismatch(kind.sample, None, 1, exclude=None),
+        "__init__": mismatch(sampler_class.__init__, None, [], seed=0, label_of=repr),
+        "sample": mismatch(sampler_class.sample, None, 1, exclude=None),
     }
     for method, problem in problems.items():
         if problem is not None:
-            message = f"sampler '{name}': {kind.__name__}.{method} cannot be called: {problem}"
+            message = f"sampler '{name}': {sampler_class.__name__}.{method} cannot be called: {problem}"
             hint = "write it as __init__(self, pool, *, seed, label_of) and sample(self, n, *, exclude=None)"
             raise ConfigError(message, where=place, hint=hint)

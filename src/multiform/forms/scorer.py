@@ -44,11 +44,11 @@ class FormScorer:
     aggregated by the task's own `aggregation`, by the metric of their name, or as their mean.
     """
 
-    def __init__(self, form: FormSpec, kind: OutputKind) -> None:
+    def __init__(self, form: FormSpec, output_kind: OutputKind) -> None:
         self.form = form
         self.hooks = form.hooks
         self.scorers = form.scoring.scorers
-        self.kind = kind
+        self._output_kind = output_kind
         #: The scorers of documents for which `process_results` returns None, by name; there are none before.
         self._fallback: dict[str, Scorer] = {}
         self._warned: set[str] = set()
@@ -180,14 +180,14 @@ class FormScorer:
         if "filtered" in self.hooks:
             filtered: list[Any] = self.hooks["filtered"](pipeline, sample, outputs)
             return filtered
-        return self.kind.filter_outputs(pipeline, sample.doc, outputs)
+        return self._output_kind.filter_outputs(pipeline, sample.doc, outputs)
 
     def _turns(
         self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]
     ) -> list[list[Outcome]]:
         """The outcomes of each turn; one list of them, where it is no conversation."""
         all_repeats = all(metric.whole for metric in self._computing_scorer(scorer).metrics)
-        return self.kind.turn_outcomes(sample, outputs, results, all_repeats=all_repeats)
+        return self._output_kind.turn_outcomes(sample, outputs, results, all_repeats=all_repeats)
 
     def _task_values(self, scorer: Scorer, sample: Sample, results: Sequence[Any]) -> Values | None:
         """What `process_results` gives for a document; None if it leaves the document to the metrics.
@@ -284,8 +284,10 @@ class FormScorer:
                 items = [doc.values[key] for doc in docs if key in doc.values]
                 if self._is_note(scorer, key, items):
                     continue
-                if len(items) < len(docs):
-                    self._warn_partial(key, len(items), len(docs))
+                if len(items) < len(docs) and key not in self._warned:
+                    self._warned.add(key)
+                    message = "%s: '%s' is over %d of %d documents, as the others have no value of that name"
+                    logger.warning(message, self.form.name, key, len(items), len(docs))
                 with locating_scores(self.form):
                     aggregation = self.aggregation(scorer, key)
                     estimates[f"{key},{scorer.name}"] = aggregate_values(aggregation, items, bootstrap_iters, key)
@@ -353,13 +355,6 @@ class FormScorer:
         """Whether values are text beside the scores, such as what a judge wrote: for the samples alone."""
         unnamed = key not in self._own_aggregations and scorer.metric_named(key) is None
         return unnamed and all(is_note(item) for item in items)
-
-    def _warn_partial(self, key: str, number: int, total: int) -> None:
-        """Say once that a metric leaves documents out."""
-        if key not in self._warned:
-            self._warned.add(key)
-            message = "%s: '%s' is over %d of %d documents, as the others have no value of that name"
-            logger.warning(message, self.form.name, key, number, total)
 
     def _warn_missing(self, scorer: Scorer, keys: set[str]) -> None:
         """Say once that a metric of the task's list has no score."""

@@ -47,16 +47,22 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
         _metric(config, ("metric_list", i), spec, own_results, notes) for i, spec in enumerate(config.metric_list)
     ]
     notes += _repetition_notes(config, task_metrics)
-    fitting = [metric for metric in task_metrics if own_results or _fits(metric, config)]
+    # No choice is picked if only the gold one is scored.
+    alone = config.format is not None and config.format.scored == "gold" and config.mapping.choices is not None
+    fitting = [
+        metric
+        for metric in task_metrics
+        if own_results or (config.output_type in metric.output_types and not (alone and metric.name == "acc"))
+    ]
     overridden = tuple(f"metric {metric.name}" for metric in task_metrics if metric not in fitting)
     if overridden and config.format is None:
         misfit = next(metric for metric in task_metrics if metric not in fitting)
         raise _misfit(misfit, config, ("metric_list", task_metrics.index(misfit)))
-    kind = _scorer_class(config)
-    chosen = fitting if own_results and not task_metrics else _choose_metrics(config, kind, fitting)
+    scorer_class = _scorer_class(config)
+    chosen = fitting if own_results and not task_metrics else _choose_metrics(config, scorer_class, fitting)
     if not config.filter_list:
-        pipeline = _pipeline(config, "none", kind.default_filter_cfg, ("scorer",))
-        return Scoring((_construct(config, kind, pipeline, chosen),), overridden, tuple(notes))
+        pipeline = _pipeline(config, "none", scorer_class.default_filter_cfg, ("scorer",))
+        return Scoring((_construct(config, scorer_class, pipeline, chosen),), overridden, tuple(notes))
     built = []
     names: set[str] = set()
     for index, entry in enumerate(config.filter_list):
@@ -70,7 +76,7 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
         pipeline_metrics = [
             _metric(config, (*path, "metric_list", i), spec, own_results, notes) for i, spec in enumerate(specs)
         ]
-        built.append(_construct(config, kind, pipeline, pipeline_metrics or chosen))
+        built.append(_construct(config, scorer_class, pipeline, pipeline_metrics or chosen))
     return Scoring(tuple(built), overridden, tuple(notes))
 
 
@@ -99,7 +105,7 @@ def _single_metric_scoring(config: TaskConfig, name: str) -> Scoring:
     return Scoring(tuple(Scorer(pipeline=pipeline, metrics=[metric]) for pipeline in pipelines))
 
 
-def _choose_metrics(config: TaskConfig, kind: type[Scorer], task_metrics: Sequence[Metric]) -> list[Metric]:
+def _choose_metrics(config: TaskConfig, scorer_class: type[Scorer], task_metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics of the format, or the defaults, with the task's added; without a format, the task's alone."""
     if task_metrics and config.format is None:
         return list(task_metrics)
@@ -107,7 +113,9 @@ def _choose_metrics(config: TaskConfig, kind: type[Scorer], task_metrics: Sequen
     if format_metrics:
         defaults = [_format_metric(config, index, spec) for index, spec in enumerate(format_metrics)]
     else:
-        specs = kind.default_metric_cfg or _defaults(config)
+        of_gold = config.format is not None and config.output_type == "loglikelihood"
+        usual = ("bits_per_byte",) if of_gold else DEFAULT_METRICS[config.output_type]
+        specs = scorer_class.default_metric_cfg or usual
         defaults = [build_metric({"metric": spec} if isinstance(spec, str) else spec) for spec in specs]
     named = {metric.name: metric for metric in defaults}
     return list({**named, **{metric.name: metric for metric in task_metrics}}.values())
@@ -121,14 +129,6 @@ def _format_metric(config: TaskConfig, index: int, spec: Mapping[str, Any]) -> M
     return metric
 
 
-def _fits(metric: Metric, config: TaskConfig) -> bool:
-    """Whether a metric of the task can be computed under its format and has the same meaning there."""
-    alone = config.format is not None and config.format.scored == "gold"
-    if metric.name == "acc" and alone and config.mapping.choices is not None:
-        return False  # no choice is picked if only the gold one is scored
-    return config.output_type in metric.output_types
-
-
 def _misfit(metric: Metric, config: TaskConfig, path: tuple[str | int, ...]) -> ConfigError:
     known = [name for name in metrics if config.output_type in metrics.get(name).output_types]
     message = f"metric {metric.name} does not fit output_type {config.output_type}"
@@ -136,12 +136,6 @@ def _misfit(metric: Metric, config: TaskConfig, path: tuple[str | int, ...]) -> 
         hint = "add output_type: multiple_choice, or a format such as formats: mcqa"
         return ConfigError(f"{message}, which is the default", where=config.where(*path), hint=hint)
     return ConfigError(message, where=config.where(*path), hint=f"fitting metrics: {', '.join(known)}")
-
-
-def _defaults(config: TaskConfig) -> Sequence[str]:
-    if config.format is not None and config.output_type == "loglikelihood":
-        return ("bits_per_byte",)
-    return DEFAULT_METRICS[config.output_type]
 
 
 def _pipeline(
@@ -162,32 +156,32 @@ def _scorer_class(config: TaskConfig) -> type[Scorer]:
     if name not in scorers:
         hint = nearest(str(name), scorers, listed="scorers")
         raise ConfigError(f"unknown scorer '{name}'", where=config.where(*path), hint=hint)
-    kind: Any = scorers.get(str(name))
-    if not isinstance(kind, type) or not issubclass(kind, Scorer):
-        message = f"scorer '{name}' is {name_of(kind)}, which is not a subclass of Scorer"
+    scorer_class: Any = scorers.get(str(name))
+    if not isinstance(scorer_class, type) or not issubclass(scorer_class, Scorer):
+        message = f"scorer '{name}' is {name_of(scorer_class)}, which is not a subclass of Scorer"
         raise ConfigError(message, where=config.where(*path), hint="register a class: class Mine(Scorer)")
-    if getattr(kind, "runs_code", False) and not config.unsafe_code:
+    if getattr(scorer_class, "runs_code", False) and not config.unsafe_code:
         message = f"scorer '{name}' runs what the model writes, and the task does not say so"
         raise ConfigError(message, where=config.where(*path), hint="add unsafe_code: true")
     for method, arguments in (("score", 1), ("score_instances", 2)):
-        problem = mismatch(getattr(kind, method), *[None] * (1 + arguments))
+        problem = mismatch(getattr(scorer_class, method), *[None] * (1 + arguments))
         if problem is not None:
             written = "score(self, outcome)" if arguments == 1 else "score_instances(self, outcomes, docs)"
-            message = f"scorer '{name}': {kind.__name__}.{method} cannot be called: {problem}"
+            message = f"scorer '{name}': {scorer_class.__name__}.{method} cannot be called: {problem}"
             raise ConfigError(message, where=config.where(*path), hint=f"write it as {written}")
-    return kind
+    return scorer_class
 
 
-def _construct(config: TaskConfig, kind: type[Scorer], pipeline: Pipeline, chosen: Sequence[Metric]) -> Scorer:
+def _construct(config: TaskConfig, scorer_class: type[Scorer], pipeline: Pipeline, chosen: Sequence[Metric]) -> Scorer:
     kwargs: dict[str, Any] = dict(config.scorer.get("kwargs") or {}) if isinstance(config.scorer, dict) else {}
     try:
-        return kind(pipeline=pipeline, metrics=chosen, **kwargs)
+        return scorer_class(pipeline=pipeline, metrics=chosen, **kwargs)
     except MultiformError:
         raise
     except (Exception, SystemExit) as error:  # TypeError for a wrong argument; a user's class may raise anything
         problem = str(error) if isinstance(error, TypeError) else reason(error)
         raise ConfigError(
-            f"{kind.__name__}: {problem}", where=config.where("scorer"), hint="check its kwargs"
+            f"{scorer_class.__name__}: {problem}", where=config.where("scorer"), hint="check its kwargs"
         ) from error
 
 
@@ -231,7 +225,7 @@ def check_reductions(config: TaskConfig, scorers: Sequence[Scorer]) -> list[Conf
     If some pipelines leave enough, the others do not reduce; the returned notes say which.
     """
     notes: list[ConfigError] = []
-    for metric in {id(metric): metric for scorer in scorers for metric in scorer.metrics}.values():
+    for metric in dict.fromkeys(metric for scorer in scorers for metric in scorer.metrics):
         users = [scorer for scorer in scorers if any(metric is used for used in scorer.metrics)]
         problems = [_problem(config, scorer, metric) for scorer in users]
         first = problems[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from multiform.errors import DataError, MultiformError, UsageError
@@ -83,18 +84,18 @@ def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
         if not isinstance(prompt, str):
             return None
         thought = dict.fromkeys(_THOUGHT_KEYS, _THOUGHT)
-        answered = chat_template(
+        chat = chat_template(
             [_QUESTION, {"role": "assistant", **thought, "content": _ANSWER}], add_generation_prompt=False
         )
     except MultiformError:  # where it matters, rendering the prompts says so
         return None
-    assert isinstance(answered, str)
-    before, found, after = answered.partition(_THOUGHT)
+    assert isinstance(chat, str)
+    before, found, after = chat.partition(_THOUGHT)
     if found and _ANSWER in after:
         opening = before.removeprefix(prompt) if before.startswith(prompt) else ""
         return ThoughtMarkers(opening, after.partition(_ANSWER)[0])
-    rendered = prompt + answered
-    if closing := re.search(rf"</think>\s*(?={re.escape(_ANSWER)})", answered):  # after a thought that was dropped
+    rendered = prompt + chat
+    if closing := re.search(rf"</think>\s*(?={re.escape(_ANSWER)})", chat):  # after a thought that was dropped
         return ThoughtMarkers("<think>", closing[0])
     return next((ThoughtMarkers(*markers) for shown, *markers in _FAMILIES if shown in rendered), None)
 
@@ -134,23 +135,6 @@ class ThoughtPlan:
         return self.markers.close(prompt, thought) + self.lead
 
 
-class MarkersOfTemplate:
-    """The thought markers of a chat template, looked up once."""
-
-    def __init__(self) -> None:
-        self._known: tuple[ChatTemplate, ThoughtMarkers | None] | None = None
-
-    def of(self, chat_template: ChatTemplate) -> ThoughtMarkers | None:
-        """The markers; None where the template has no thoughts, or a server writes the prompt."""
-        if self._known is None or self._known[0] != chat_template:
-            self._known = chat_template, find_markers(chat_template)
-        return self._known[1]
-
-
-def _applied_template(options: PromptOptions) -> ChatTemplate | None:
-    return options.chat_template if options.apply_chat_template else None
-
-
 def _without_budget(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if name != "thinking_budget"}
 
@@ -169,7 +153,7 @@ class ThoughtKind(ChoiceKind):
 
     def __init__(self, form: FormSpec) -> None:
         super().__init__(form)
-        self._markers = MarkersOfTemplate()
+        self._find_markers = lru_cache(maxsize=1)(find_markers)
         self._budget = form.generation_kwargs.get("thinking_budget")
         #: How many thoughts are generated.
         self._thoughts = 0 if self._budget == 0 else form.config.repeats
@@ -179,7 +163,7 @@ class ThoughtKind(ChoiceKind):
         assert isinstance(context, Prompt)
         if context.is_chat:
             raise no_continuation(self.form.name)
-        plan = self._plan(context.text, _applied_template(options))
+        plan = self._plan(context.text, options.chat_template if options.apply_chat_template else None)
         if not self._thoughts:  # the same after each of as many empty thoughts as there are repeats
             prompt = replace(context, text=plan.answer(plan.begin(context.text), ""))
             return self._scoring_requests([prompt] * self.form.config.repeats, fields.choices or ())
@@ -248,7 +232,7 @@ class ThoughtKind(ChoiceKind):
         """How the model thinks after this prompt; the markers of a chat template are looked up once."""
         if chat_template is None:
             return ThoughtPlan(None, self._lead)
-        return ThoughtPlan.of(prompt, self._lead, self._markers.of(chat_template))
+        return ThoughtPlan.of(prompt, self._lead, self._find_markers(chat_template))
 
 
 class BudgetKind(GenerationKind):
@@ -260,7 +244,7 @@ class BudgetKind(GenerationKind):
 
     def __init__(self, form: FormSpec) -> None:
         super().__init__(form)
-        self._markers = MarkersOfTemplate()
+        self._find_markers = lru_cache(maxsize=1)(find_markers)
         self._budget = form.generation_kwargs["thinking_budget"]
         self._kwargs = _without_budget(form.generation_kwargs)
         self.has_stages = self._budget > 0
@@ -269,8 +253,8 @@ class BudgetKind(GenerationKind):
         assert isinstance(context, Prompt)
         if context.is_chat:
             return super().requests(fields, context, options)
-        template = _applied_template(options)
-        markers = None if template is None else self._markers.of(template)
+        template = options.chat_template if options.apply_chat_template else None
+        markers = None if template is None else self._find_markers(template)
         if markers is None:
             message = f"'{self.form.name}' has a thinking budget, and the prompt is a text without a place for thoughts"
             hint = "add --apply_chat_template, and use a model whose chat template has thoughts"
@@ -283,8 +267,8 @@ class BudgetKind(GenerationKind):
         if self._budget:
             kwargs = {**self._kwargs, "max_gen_toks": self._budget, "until": [markers.end]}
             return _generations([prompt] * repeats, kwargs)
-        answered = prompt if is_off else replace(prompt, text=markers.close(prompt.text, ""))
-        return _generations([answered] * repeats, self._kwargs)
+        prompt = prompt if is_off else replace(prompt, text=markers.close(prompt.text, ""))
+        return _generations([prompt] * repeats, self._kwargs)
 
     def next_requests(
         self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
@@ -293,7 +277,7 @@ class BudgetKind(GenerationKind):
         assert isinstance(first, GenerationRequest)
         if not self._budget or first.prompt.is_chat or len(outputs) != self.form.config.repeats:
             return []
-        markers = None if chat_template is None else self._markers.of(chat_template)
+        markers = None if chat_template is None else self._find_markers(chat_template)
         assert markers is not None
         texts = [markers.close(first.context, _thought(output)) for output in outputs]
         return _generations([replace(first.prompt, text=text) for text in texts], self._kwargs)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import stat
 import sys
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -84,37 +83,50 @@ def original_name(name: str) -> str:
 class PackageFinder(MetaPathFinder, Loader):
     """Imports our modules by the names of another harness; each is one module, whichever name it is imported by.
 
-    Files of task folders may be modules of the harness as well: a subclass says which.
+    `packages` are those that are provided. `tasks` is the package whose modules are files of task folders:
+    ``lm_eval.tasks.X`` is a file or folder `X` in one of the folders that a task's file is in.
     """
 
-    #: The packages that are provided: the one that can be installed, and those that come with it.
-    packages: tuple[str, ...]
-
-    def __init__(self) -> None:
+    def __init__(self, packages: tuple[str, ...], tasks: str) -> None:
+        self.packages = packages
+        self._tasks = tasks
         #: Whether the packages are provided for good, and not only while a task's file is loaded.
         self.installed = False
         #: Loads files of task folders.
         self.load: Load | None = None
-
-    @property
-    @abstractmethod
-    def is_loading(self) -> bool:
-        """Whether a task's file is being loaded."""
-
-    @abstractmethod
-    def task_file(self, fullname: str) -> Path | None:
-        """The file or folder of a task folder that is the module of this name."""
+        #: The files that are being loaded, the innermost last.
+        self._loading: list[Path] = []
+        #: Files that were loaded before, for what a function imports when it is called.
+        self._loaded: list[Path] = []
+        #: Folders of tasks that a user has named.
+        self.folders: set[Path] = set()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not self._has(fullname) or not (self.installed or self.is_loading):
+        if not self._has(fullname) or not (self.installed or self._loading):
             return None
         if is_provided(fullname):
             above = not isinstance(_table()[fullname], str) or any(path.startswith(f"{fullname}.") for path in _table())
             return ModuleSpec(fullname, self, is_package=above)
         file = self.task_file(fullname)
         return None if file is None else ModuleSpec(fullname, self, is_package=file.is_dir())
+
+    def task_file(self, fullname: str) -> Path | None:
+        """The file or folder of a task folder that is the module of this name, or of the real package's tasks."""
+        if not fullname.startswith(f"{self._tasks}."):
+            return None
+        parts = fullname.removeprefix(f"{self._tasks}.").split(".")
+        files = self._loading or self._loaded
+        above = [folder for file in reversed(files) for folder in _above(file, self.folders)]
+        real = self.real_folder()
+        own = [real.joinpath(*self._tasks.split(".")[1:])] if real else []
+        for folder in [*above, *sorted(self.folders), *own]:
+            place = folder.joinpath(*parts)
+            for candidate in (place.with_name(f"{place.name}.py"), place):
+                if candidate.exists():
+                    return candidate
+        return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module = self._module(spec.name)
@@ -145,8 +157,8 @@ class PackageFinder(MetaPathFinder, Loader):
         if not self.installed:
             if not instead and self.real_folder() is not None:
                 return False
-            self.hook_into_imports()
-            self.forget()
+            self._hook_into_imports()
+            self._forget()
             self.installed = True
             self.load = load
         return True
@@ -154,69 +166,14 @@ class PackageFinder(MetaPathFinder, Loader):
     def uninstall(self) -> None:
         """Provide the packages no longer, except while task files are loaded."""
         if self.installed:
-            self.forget()
+            self._forget()
             self.installed = False
-
-    def real_folder(self) -> Path | None:
-        """The folder of the real package, from an install or a clone; None where there is none. Imports nothing."""
-        specs = (finder.find_spec(self.packages[0], None) for finder in sys.meta_path if finder is not self)
-        folders = [folder for spec in specs if spec is not None for folder in spec.submodule_search_locations or ()]
-        return Path(folders[0]) if folders else None
-
-    def hook_into_imports(self) -> None:
-        """Have Python ask this finder for modules before it asks others."""
-        if self not in sys.meta_path:
-            sys.meta_path.insert(0, self)
-
-    def forget(self) -> dict[str, ModuleType]:
-        """Remove the modules of the packages from those that are imported, and return them by name."""
-        return {name: sys.modules.pop(name) for name in [name for name in sys.modules if self._has(name)]}
-
-    def _has(self, name: str) -> bool:
-        return name.partition(".")[0] in self.packages
-
-
-_TASKS = "lm_eval.tasks"
-
-
-class LmEvalFinder(PackageFinder):
-    """Finds our modules under lm-eval's names, and `lm_eval.tasks.X` among the files of task folders."""
-
-    packages = ("lm_eval",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        #: The files that are being loaded, the innermost last.
-        self._loading: list[Path] = []
-        #: Files that were loaded before, for what a function imports when it is called.
-        self._loaded: list[Path] = []
-        #: Folders of tasks that a user has named.
-        self.folders: set[Path] = set()
-
-    @property
-    def is_loading(self) -> bool:
-        return bool(self._loading)
-
-    def task_file(self, fullname: str) -> Path | None:
-        """The file or folder of ``lm_eval.tasks.X``, below one of the folders that a task's file is in."""
-        if not fullname.startswith(f"{_TASKS}."):
-            return None
-        parts = fullname.removeprefix(f"{_TASKS}.").split(".")
-        files = self._loading or self._loaded
-        above = [folder for file in reversed(files) for folder in _above(file, self.folders)]
-        real = self.real_folder()
-        for folder in [*above, *sorted(self.folders), *([real / "tasks"] if real else [])]:
-            place = folder.joinpath(*parts)
-            for candidate in (place.with_name(f"{place.name}.py"), place):
-                if candidate.exists():
-                    return candidate
-        return None
 
     @contextmanager
     def during(self, file: Path, load: Load) -> Iterator[None]:
-        """Provide lm_eval while a task's file is loaded; what was imported under its name before is restored."""
-        self.hook_into_imports()
-        before = self.forget()
+        """Provide the packages while a task's file is loaded; what was imported by their names before is restored."""
+        self._hook_into_imports()
+        before = self._forget()
         if self.installed or self._loading:  # our modules stay the same ones
             sys.modules.update({name: module for name, module in before.items() if is_provided(name)})
         self.load = load
@@ -225,14 +182,29 @@ class LmEvalFinder(PackageFinder):
             yield
         finally:
             self._loaded.append(self._loading.pop())
-            for name in self.forget():
+            for name in self._forget():
                 parent, _, child = name.rpartition(".")
-                if parent == _TASKS and not is_provided(name):  # another task folder may have one of that name
-                    vars(import_provided(_TASKS)).pop(child, None)
+                if parent == self._tasks and not is_provided(name):  # another task folder may have one of that name
+                    vars(import_provided(parent)).pop(child, None)
             sys.modules.update(before)
 
+    def real_folder(self) -> Path | None:
+        """The folder of the real package, from an install or a clone; None where there is none. Imports nothing."""
+        specs = (finder.find_spec(self.packages[0], None) for finder in sys.meta_path if finder is not self)
+        folders = [folder for spec in specs if spec is not None for folder in spec.submodule_search_locations or ()]
+        return Path(folders[0]) if folders else None
 
-lm_eval_finder = LmEvalFinder()
+    def _hook_into_imports(self) -> None:
+        """Have Python ask this finder for modules before it asks others."""
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def _forget(self) -> dict[str, ModuleType]:
+        """Remove the modules of the packages from those that are imported, and return them by name."""
+        return {name: sys.modules.pop(name) for name in [name for name in sys.modules if self._has(name)]}
+
+    def _has(self, name: str) -> bool:
+        return name.partition(".")[0] in self.packages
 
 
 def _above(file: Path, named: set[Path]) -> list[Path]:
@@ -251,57 +223,5 @@ def _open_to_all(folder: Path) -> bool:
     return bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
-_BENCHMARKS = "eval_framework.tasks.benchmarks."
-
-
-class EvalFrameworkFinder(PackageFinder):
-    """Finds our modules under eval-framework's names, and its benchmarks among the files of task folders."""
-
-    packages = ("eval_framework", "template_formatting")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._loading = 0
-        #: The folders of task files, which may import each other as eval-framework's benchmarks.
-        self.folders: list[Path] = []
-
-    @property
-    def is_loading(self) -> bool:
-        return self._loading > 0
-
-    def task_file(self, fullname: str) -> Path | None:
-        """The file of a benchmark: beside a task file, or in the real package where that is installed."""
-        if not fullname.startswith(_BENCHMARKS):
-            return None
-        files = [folder / f"{fullname.removeprefix(_BENCHMARKS)}.py" for folder in self._benchmark_folders()]
-        return next((file for file in files if file.is_file()), None)
-
-    def benchmark_files(self) -> list[Path]:
-        """The files that can be imported as benchmarks."""
-        return [file for folder in self._benchmark_folders() for file in sorted(folder.glob("[!_]*.py"))]
-
-    def _benchmark_folders(self) -> list[Path]:
-        real = self.real_folder()
-        return [*self.folders, *([real / "tasks" / "benchmarks"] if real is not None else [])]
-
-    @contextmanager
-    def during(self, file: Path, load: Load) -> Iterator[None]:
-        """Provide the packages while a task's file is loaded; for good, where the real one is not installed."""
-        if file.parent not in self.folders:
-            self.folders.append(file.parent)
-        if self.install(load=load):
-            yield
-            return
-        self.hook_into_imports()
-        before = self.forget()
-        self.load = load
-        self._loading += 1
-        try:
-            yield
-        finally:
-            self._loading -= 1
-            self.forget()
-            sys.modules.update(before)
-
-
-eval_framework_finder = EvalFrameworkFinder()
+lm_eval_finder = PackageFinder(("lm_eval",), "lm_eval.tasks")
+eval_framework_finder = PackageFinder(("eval_framework", "template_formatting"), "eval_framework.tasks.benchmarks")

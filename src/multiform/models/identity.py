@@ -43,7 +43,7 @@ TICK = 2_000_000_000
 #: What changes with the content of a file: size, times of the last change in nanoseconds, and inode.
 Stamp = list[int]
 #: Arguments that change how fast outputs come, not which.
-_SPEED = ("batch_size", "max_batch_size", "prefix_budget")
+_SPEED = ("batch_size", "max_batch_size", "prefix_budget", "matmul")
 #: Arguments that name files.
 _FILES = ("pretrained", "tokenizer", "peft")
 _PACKAGES = ("multiform", "torch", "transformers")

@@ -161,8 +161,8 @@ class Media:
 
     def data_url(self) -> str:
         """The file's content as a data URL."""
-        kind, data = self.encode()
-        return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+        media_type, data = self.encode()
+        return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
     def _bytes(self) -> bytes:
         if isinstance(self.payload, Path):

@@ -76,7 +76,7 @@ class Metered(ImmutableSandboxedEnvironment):
     def meter_filters(self) -> None:
         """Have all filters charged, and those that the guards need."""
         self.filters = {name: _charge_filter(name, function) for name, function in self.filters.items()}
-        self.filters |= {"_joined": _concatenate, "_sized": _charge_value, "_counted": _charge_rounds}
+        self.filters |= {"_joined": _concatenate, "_sized": _charge_value, "_counted": _charge_loop}
 
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
@@ -198,8 +198,8 @@ def _charge_value(value: Any) -> Any:
     return value
 
 
-def _charge_rounds(items: Any) -> Any:
-    """What a loop goes through, whose rounds are charged for threads without a limit of time."""
+def _charge_loop(items: Any) -> Any:
+    """What a loop goes through, whose iterations are charged for threads without a limit of time."""
     if isinstance(items, Undefined):
         return items
     listed = items if hasattr(items, "__len__") else list(items)
@@ -243,8 +243,8 @@ def _has_plain(obj: Any, attribute: str) -> bool:
     """Whether an attribute is one that the plain type of a value has."""
     if isinstance(obj, _RUNTIME):
         return True
-    kind = next((plain for plain in _PLAIN if isinstance(obj, plain)), None)
-    return kind is not None and hasattr(kind, attribute)
+    plain_type = next((plain for plain in _PLAIN if isinstance(obj, plain)), None)
+    return plain_type is not None and hasattr(plain_type, attribute)
 
 
 def _is_array(value: Any) -> bool:
@@ -360,13 +360,13 @@ def literal_text(source: str) -> list[str]:
 
 
 def lex(source: str) -> Iterator[tuple[str, str]]:
-    """The tokens of a template, each with its kind; what white-space control removes is removed.
+    """The tokens of a template, each with its type; what white-space control removes is removed.
 
     >>> list(lex("a{{ b }}"))[:2]
     [('data', 'a'), ('variable_begin', '{{')]
     """
     with _compiling(source):
-        tokens = [(kind, value) for _, kind, value in _ENV.lex(source)]
+        tokens = [(token, value) for _, token, value in _ENV.lex(source)]
     yield from tokens
 
 

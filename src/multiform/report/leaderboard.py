@@ -88,10 +88,12 @@ def _collect(
 
 def model_labels(runs: Mapping[str, Results]) -> dict[str, str]:
     """The label of each run's model: its name, with its arguments where the same name has several."""
-    names = {
-        key: str(results.provenance.get("model_name") or results.run.get("model")) for key, results in runs.items()
+    names = {key: results.model_name for key, results in runs.items()}
+    # A label tells models apart, whatever their arguments.
+    arguments = {
+        key: "" if results.run.get("label") else arguments_text(results.run.get("model_args"))
+        for key, results in runs.items()
     }
-    arguments = {key: arguments_text(results.run.get("model_args")) for key, results in runs.items()}
     ambiguous = {name for name in names.values() if len({arguments[key] for key in names if names[key] == name}) > 1}
     return {
         key: f"{name} ({arguments[key] or 'no arguments'})" if name in ambiguous else name

@@ -31,7 +31,7 @@ def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
     return {
         "attention": [note for run, label in zip(runs, labels, strict=True) for note in _attention(run, label, runs)],
         "sentence": _change_sentence(changes, labels) if len(runs) > 1 and changes else _sentence(runs[0]),
-        "facts": [] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
+        "facts": [*_change_facts(changes)] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
         "charts": [_chart(results) for results in runs],
         "changes": [_change_entry(*change) for change in changes],
     }
@@ -52,15 +52,28 @@ def _attention(results: Results, label: str, runs: Sequence[Results]) -> Iterato
         yield f"{before}Running: {scored:,} of {total:,} documents are scored; open the page again to see more"
         notes = notes[1:]
     elif results.status != "complete":
-        empty = sum(not form.estimates or not form.n for form in results.forms)
-        missing = f"; {empty} of {len(results.forms)} forms have no scores" if empty else ""
-        scored = sum(form.n for form in results.forms)
-        yield f"{before}Partial: the run {'was stopped' if results.status == 'stopped' else 'failed'} after " + (
-            f"{scored:,} scored samples{missing}"
-        )
+        yield before + _partial_words(results)
         notes = notes[1:]
     overrides = ": the format overrides "
-    yield from (f"{before}{note}" for note in [*notes, *(n for n in form_notes(results) if overrides not in n)])
+    of_model = results.run.get("model_warnings") or ()
+    of_forms = (note for note in form_notes(results) if overrides not in note)
+    yield from (f"{before}{note}" for note in [*of_model, *notes, *of_forms])
+
+
+def _partial_words(results: Results) -> str:
+    """How much of a run that was stopped or failed is there, and which forms are not."""
+    limit = results.run.get("limit")
+    sizes = [form.total_docs for form in results.forms]
+    if limit is not None:
+        sizes = [math.ceil(limit * size) if limit < 1 else min(int(limit), size) for size in sizes]
+    scored = sum(form.n for form in results.forms)
+    missing = [form.name for form in results.forms if not form.estimates or not form.n]
+    missing += results.run.get("forms_without_scores") or ()
+    forms = len({*missing, *(form.name for form in results.forms)})
+    lacking = f"; {len(missing)} of {forms} forms are missing: {', '.join(missing[:3])}" if missing else ""
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    state = "was stopped" if results.status == "stopped" else "failed"
+    return f"Partial: the run {state}, {scored:,} of {sum(sizes):,} documents are scored{lacking}{more}"
 
 
 Scored = FormResult | GroupResult
@@ -81,7 +94,7 @@ def _headlines(results: Results) -> dict[str, list[Scored]]:
 
 def _sentence(results: Results) -> str:
     """What the model scores, by the metric that most forms of a task have."""
-    model = str(results.provenance.get("model_name") or results.run.get("model") or "the model")
+    model = results.model_name
     model = model.rstrip("/").rpartition("/")[2] or model
     headlines = _headlines(results)
     if not headlines:
@@ -143,7 +156,7 @@ def _spread_facts(comparison: FormComparison, p: float, among: int, pairs: int) 
     assert spread is not None
     low, high = spread.spread.interval
     where = f"{comparison.name}, {comparison.scoring}" + (f", clearest of {among}" if among > 1 else "")
-    noise, verdict = ("no", "a finding") if p < ALPHA else ("may be", "no finding")
+    noise, verdict = _noise_words(p)
     corrected = " after correction" if among > 1 else ""
     detectable = detectable_difference(comparison.clusters, comparisons=max(1, pairs))
     can = "none" if detectable.difference is None else f"{detectable.difference:.3f}"
@@ -180,29 +193,51 @@ def _changes(runs: Sequence[Results]) -> Iterator[tuple[int, int, str, FormChang
         yield first, second, "form", change
 
 
+def _clearest(changes: Sequence[tuple[int, int, str, FormChange]]) -> tuple[int, int, str, FormChange] | None:
+    """The change of the groups with the smallest p value, or the only change; None where several forms count alike."""
+    counted = [entry for entry in changes if entry[2] == "group"] or list(changes)
+    if not counted or (len(counted) > 1 and counted[0][2] != "group"):
+        return None
+    return min(counted, key=lambda entry: 1.0 if entry[3].p is None else entry[3].p)
+
+
 def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels: Sequence[str]) -> str:
-    groups = [entry for entry in changes if entry[2] == "group"]
-    counted = groups or list(changes)
-    kind = "groups" if groups else "forms"
-    if len(counted) == 1 or groups:
-        first, second, _, change = min(counted, key=lambda entry: 1.0 if entry[3].p is None else entry[3].p)
+    if (clearest := _clearest(changes)) is not None:
+        first, second, _, change = clearest
         low, high = change.simultaneous
         p = "" if change.p_simultaneous is None else f", {p_words(change.p_simultaneous)}"
         words = "worse than" if change.gain < 0 else "better than"
         if change.p_simultaneous is not None and change.p_simultaneous >= ALPHA:
             words = "not shown to differ from"
         interval = "" if math.isnan(low) else f" ({low:+.3f} to {high:+.3f}{p})"
-        sentence = (
-            f"{labels[second]} is {words} {labels[first]} on {change.name}: {change.difference.value:+.3f}{interval}"
-        )
-        return sentence.replace("-", "−") if "-" not in change.name + labels[first] + labels[second] else sentence
-    shown = [entry[3] for entry in counted if entry[3].p_simultaneous is not None and entry[3].p_simultaneous < ALPHA]
+        numbers = f"{change.difference.value:+.3f}{interval}".replace("-", "−")
+        return f"{labels[second]} is {words} {labels[first]} on {change.name}: {numbers}"
+    shown = [entry[3] for entry in changes if entry[3].p_simultaneous is not None and entry[3].p_simultaneous < ALPHA]
     worse = sum(change.gain < 0 for change in shown)
     which = f"{labels[1]} against {labels[0]}" if len(labels) == 2 else f"{len(labels)} runs against each other"
     return (
-        f"{which}: {worse} of {len(counted)} {kind} got worse, {len(shown) - worse} better, "
-        f"{len(counted) - len(shown)} without a finding"
+        f"{which}: {worse} of {len(changes)} forms got worse, {len(shown) - worse} better, "
+        f"{len(changes) - len(shown)} without a finding"
     )
+
+
+def _change_facts(changes: Sequence[tuple[int, int, str, FormChange]]) -> Iterator[dict[str, str]]:
+    """How sure the change of the sentence is, and how many documents it is made of."""
+    clearest = _clearest(changes)
+    if clearest is None or not clearest[3].paired:
+        return
+    change, p = clearest[3], clearest[3].p_simultaneous
+    yield _fact("documents", f"{change.difference.n:,}", "that both runs have")
+    yield _fact("lost", f"{len(change.lowered):,}", "with a lower score in the second run")
+    yield _fact("won", f"{len(change.raised):,}", "with a higher one")
+    if p is not None:
+        noise, verdict = _noise_words(p)
+        corrected = f" after correction for {change.comparisons}" if change.comparisons > 1 else ""
+        yield _fact("is it noise?", noise, f"{verdict}: {p_words(p)}{corrected}", key="verdict")
+
+
+def _noise_words(p: float) -> tuple[str, str]:
+    return ("no", "a finding") if p < ALPHA else ("may be", "no finding")
 
 
 def _change_entry(first: int, second: int, kind: str, change: FormChange) -> dict[str, Any]:

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from multiform.errors import MultiformError
 from multiform.forms import ScoredSample
 from multiform.report.command import arguments_text, command
 from multiform.report.comparisons import task_entries, wording_entries
 from multiform.report.forms import form_entry, group_entry, question_heads, short_formats, variation_table
 from multiform.report.overview import overview
-from multiform.report.sample import media_of, primary_samples, sample_entry
+from multiform.report.sample import primary_samples, sample_entry
 from multiform.report.turns import Question, shown_prompt, with_questions
 from multiform.results.notes import stop_lines
 from multiform.results.provenance import usage_words
 from multiform.results.results import Results
+from multiform.results.sidecars import images_of, small_jpeg
 from multiform.results.values import FormResult
 
 #: Samples in a block.
 BLOCK = 200
 #: The longest name of a run that charts show whole.
 _LONGEST_LABEL = 16
-#: The longest side of an image in pixels, and the most bytes of all images of a page.
-_PICTURE_SIDE, _PICTURE_BYTES = 640, 12_000_000
+#: The most bytes of all images of a page.
+_PICTURE_BYTES = 12_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,25 +58,14 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
 
 
 def _pictures(samples: Iterable[ScoredSample]) -> dict[str, str]:
-    """The images of samples as JPEG in base64, by their SHA-256; what does not fit into a page any more is left out.
-
-    Results that were read from files have no pixels, and none of their images is here.
-    """
+    """The images of samples as JPEG in base64, by their SHA-256; what does not fit into a page any more is left out."""
     pictures: dict[str, str] = {}
     size = 0
-    for sample in samples:
-        for medium in media_of(sample):
-            if medium.kind != "image" or not medium.payload or medium.sha256 in pictures or size > _PICTURE_BYTES:
-                continue
-            try:
-                image = medium.image().copy()
-            except (MultiformError, OSError):  # the file is gone
-                continue
-            image.thumbnail((_PICTURE_SIDE, _PICTURE_SIDE))
-            data = io.BytesIO()
-            image.convert("RGB").save(data, "JPEG", quality=82)
-            pictures[medium.sha256] = base64.b64encode(data.getvalue()).decode()
-            size += len(pictures[medium.sha256])
+    for image in images_of(samples):
+        data = small_jpeg(image) if size <= _PICTURE_BYTES else None
+        if data is not None:
+            pictures[image.sha256] = base64.b64encode(data).decode()
+            size += len(pictures[image.sha256])
     return pictures
 
 
@@ -175,14 +163,14 @@ def minute(results: Results) -> str:
 
 
 def _model(results: Results) -> str:
-    name = str(results.provenance.get("model_name") or results.run.get("model") or "model")
+    name = results.model_name
     return name if len(name) <= 40 else f"…{name[-39:]}"
 
 
 def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
     about = results.provenance
     model = f"{results.run.get('model')} {arguments_text(results.run.get('model_args'))}".strip()
-    name = str(about.get("model_name") or "")
+    name = results.model_name
     names = ("date_iso", "multiform_version", "lm_eval_version", "transformers_version", "git_hash", "model_identity")
     facts = [(name, about[name]) for name in names if about.get(name)]
     if results.status != "complete":

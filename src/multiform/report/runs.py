@@ -174,7 +174,7 @@ def _summary(results: Results) -> dict[str, Any]:
     about = results.provenance
     seconds = about.get("total_evaluation_time_seconds")
     return {
-        "model": str(about.get("model_name") or results.run.get("model")),
+        "model": results.model_name,
         "arguments": arguments_text(results.run.get("model_args")),
         "date": minute(results),
         "seconds": None if seconds is None else float(seconds),

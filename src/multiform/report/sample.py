@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from multiform.forms import ScoredSample
-from multiform.prompts.media import Media
 from multiform.report.turns import chat_turns, shown_prompt
-from multiform.requests import Completion, LLOutput, RollingRequest
+from multiform.requests import Completion, LLOutput
 from multiform.results.export import sample_row
 from multiform.results.extraction import is_unread
 from multiform.results.samples import choices_and_labels
+from multiform.results.sidecars import media_of
 from multiform.results.values import FormResult
 
 #: What can be said of a sample, as bits of a number.
@@ -80,11 +79,13 @@ def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
     completions = [output for output in sample.outputs if isinstance(output, Completion)]
     tokens = [output.tokens for output in sample.outputs if isinstance(output, LLOutput)]
     thoughts = [completion.thought for completion in completions]
+    costs = [_cost_words(completion) for completion in completions]
     added = {
         "turns": [{"role": turn.role, "content": turn.content} for turn in chat_turns(row["prompt"])],
         "media": [medium.summary() for medium in media_of(sample)],
         "tokens": tokens if any(tokens) else None,
         "thoughts": thoughts if any(thoughts) else None,
+        "costs": costs if any(costs) else None,
         "failure": sample.failure,
         "endings": sorted(sample.endings),
         # The first step is the completion; what judges wrote is the last.
@@ -102,10 +103,11 @@ def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
     }
 
 
-def media_of(sample: ScoredSample) -> Sequence[Media]:
-    """The images and audio clips of a sample's prompt."""
-    request = sample.instances[0].request if sample.instances else None
-    return () if request is None or isinstance(request, RollingRequest) else request.media
+def _cost_words(completion: Completion) -> str:
+    """How many tokens were generated and how long that took, as far as it is known."""
+    tokens = "" if completion.tokens is None else f"{completion.tokens:,} token{'' if completion.tokens == 1 else 's'}"
+    seconds = "" if completion.seconds is None else f"{completion.seconds:.2f} s"
+    return " in ".join(filter(None, (tokens, seconds)))
 
 
 def _step_text(value: Any) -> str:

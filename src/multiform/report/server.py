@@ -182,6 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
                 if block is None:
                     raise UnknownPageError(number)
                 return _json({"samples": block})
+            case "/api/picture":
+                return _json({"picture": runs.report(keys).picture(query.get("sha256", ""))})
         raise UnknownPageError(path)
 
     def _is_token(self, given: str) -> bool:

@@ -6,6 +6,7 @@ and the comparisons need stays in memory, with its place in the samples file, fr
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import zlib
@@ -26,7 +27,7 @@ from multiform.results.compare import compare_forms
 from multiform.results.export import json_line
 from multiform.results.read import MALFORMED, RecordedRun, results_of_run
 from multiform.results.results import Results
-from multiform.results.samples import scored_sample
+from multiform.results.sidecars import picture_file
 from multiform.results.values import FormResult
 
 #: Characters of a question that are kept until the form has been read: what its head is made of.
@@ -92,8 +93,14 @@ class StreamedReport:
         form = self._forms[at]
         first = (number - self._first_blocks[at]) * BLOCK
         places, questions = form.places[first : first + BLOCK], form.questions[first : first + BLOCK]
-        samples = form.run.samples_at(form.form, places, scored_sample)
+        samples = form.run.samples_at(form.form, places, form.run.reader(form.form))
         return [sample_entry(sample, start) for sample, start in zip(samples, questions, strict=True)]
+
+    def picture(self, sha256: str) -> str | None:
+        """An image of a sample in base64; None where the runs have not written it."""
+        files = [picture_file(run.file.parent, sha256) for run in self._runs if sha256.isalnum()]
+        data = next((file.read_bytes() for file in files if file.is_file()), None)
+        return None if data is None else base64.b64encode(data).decode()
 
     def _append(self, part: Mapping[str, Any]) -> None:
         line = json.dumps(json.loads(json_line(part)), separators=(",", ":"), ensure_ascii=False)
@@ -143,7 +150,7 @@ class StreamedReport:
 
         def primary() -> Iterator[ScoredSample]:
             nonlocal scorer
-            for place, sample in index.run.placed_samples(form.name, scored_sample) or ():
+            for place, sample in index.run.placed_samples(form.name, index.run.reader(form.name)) or ():
                 scorer = sample.scorer if scorer is None else scorer
                 if sample.scorer == scorer:
                     places.append(place)

@@ -19,6 +19,7 @@ from multiform.requests import Completion, LLOutput
 from multiform.results.extraction import extraction_of
 from multiform.results.notes import failures_of
 from multiform.results.samples import choices_and_labels, sample_lines, task_hash
+from multiform.results.sidecars import Sidecars
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate
 
@@ -92,7 +93,7 @@ def write_results(results: ResultsData, path: Path, *, samples: bool) -> list[Pa
     stamp = str(results.provenance["date_iso"]).replace(":", "-")
     folder = output_folder(path, str(results.provenance["model_name_sanitized"]))
     main = path.stem if path.suffix == ".json" else "results"
-    written = [folder / f"{main}_{stamp}.json"]
+    written, sidecars = [folder / f"{main}_{stamp}.json"], Sidecars(folder)
     # All files are written before the first gets its name, and the results get theirs last, as the stack is unwound.
     with ExitStack() as files:
         files.enter_context(_replacing(written[0], [plain_json(to_json(results)), "\n"]))
@@ -101,8 +102,9 @@ def write_results(results: ResultsData, path: Path, *, samples: bool) -> list[Pa
             # Two forms may have the same sanitized name; the hash of the form keeps their files apart.
             is_taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
             file = folder / f"samples_{f'{name}_{form.identity}' if is_taken else name}_{stamp}.jsonl"
-            files.enter_context(_replacing(file, (json_line(line) + "\n" for line in sample_lines(form))))
+            files.enter_context(_replacing(file, (json_line(line) + "\n" for line in sample_lines(form, sidecars))))
             written.append(file)
+        sidecars.close(stamp)
     return written
 
 

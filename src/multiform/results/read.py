@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -17,6 +18,7 @@ from multiform.forms import Sample, ScoredSample
 from multiform.paths import open_file, read_file, safe_name
 from multiform.results.results import Results
 from multiform.results.samples import RecordedDoc, recorded_doc, scored_sample
+from multiform.results.sidecars import costs_file, with_costs
 from multiform.results.values import FailedDoc, FormResult, GroupResult
 from multiform.statistics.estimates import Estimate, recorded_estimate
 
@@ -64,6 +66,20 @@ class RecordedRun:
         """The documents of a form, each once; None where the run did not log samples."""
         docs = self.samples(form, recorded_doc)
         return None if docs is None else _distinct_docs(docs)
+
+    def reader(self, form: str) -> Callable[[Mapping[str, Any]], ScoredSample]:
+        """Reads the lines of a form's samples file, with the images and costs that are beside it."""
+        folder, file = self.file.parent, costs_file(self.file.parent, self.file.stem.rpartition("_")[2])
+        costs: dict[str, Any] = {}
+        with suppress(*MALFORMED), open_file(file) as lines:
+            costs = next((dict(entry["costs"]) for line in lines if (entry := json.loads(line))["form"] == form), {})
+
+        def read(line: Mapping[str, Any]) -> ScoredSample:
+            sample = scored_sample(line, folder)
+            known = costs.get(str(sample.doc_id))
+            return with_costs(sample, known) if known else sample
+
+        return read
 
     def samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T] | None:
         """The result of `read` for each line of a form's samples file; None where the run did not log samples."""
@@ -275,7 +291,7 @@ def _results(run: RecordedRun, samples: bool) -> Results:
     scores = saved["results"]
     groups = saved.get("group_subtasks") or {}
     tasks = [name for name in scores if name in saved["configs"] or name not in groups]
-    forms = [_form(name, saved, list(run.samples(name, scored_sample) or ()) if samples else []) for name in tasks]
+    forms = [_form(name, saved, list(run.samples(name, run.reader(name)) or ()) if samples else []) for name in tasks]
     of_groups = [_group(name, saved) for name in groups if name not in tasks and name in scores]
     return Results(
         forms=forms,

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
+from pathlib import Path
 from typing import Any
 
 from multiform.forms import Sample, ScoredSample
@@ -25,6 +26,7 @@ from multiform.requests import (
     Request,
     RollingRequest,
 )
+from multiform.results.sidecars import Sidecars, picture_file
 from multiform.results.values import FormResult, metrics_in_order
 
 
@@ -39,9 +41,15 @@ class RecordedDoc:
     failure: str | None = None
 
 
-def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
-    """The lines of a samples file: all documents of the first scorer, then those of the next."""
-    return (sample_line(sample, metrics_in_order(sample.values, form.config)) for sample in _in_order(form))
+def sample_lines(form: FormResult, sidecars: Sidecars | None = None) -> Iterator[dict[str, Any]]:
+    """The lines of a samples file: all documents of the first scorer, then those of the next.
+
+    `sidecars` writes what is beside it.
+    """
+    for sample in _in_order(form):
+        if sidecars is not None:
+            sidecars.add(form.name, sample)
+        yield sample_line(sample, metrics_in_order(sample.values, form.config))
 
 
 def sample_line(sample: ScoredSample, metrics: Sequence[str] | None = None) -> dict[str, Any]:
@@ -159,14 +167,14 @@ def _response(output: Any, request: Request | None = None) -> Any:
     return output.text if isinstance(output, Completion) else str(output)
 
 
-def recorded_doc(line: Mapping[str, Any]) -> RecordedDoc:
-    """The document of a line of a samples file."""
+def recorded_doc(line: Mapping[str, Any], folder: Path | None = None) -> RecordedDoc:
+    """The document of a line of a samples file; `folder` is that of the run, with the images of its prompts."""
     instances: list[Instance] = []
     outputs: list[Output] = []
     places, completions, likelihoods = count(), count(), count()
     for argument, responses in zip(_arguments(line["arguments"]), line["resps"], strict=True):
         for repeat, response in enumerate(responses or [None]):
-            request = _request(argument, repeat)
+            request = _request(*argument, repeat, folder)
             instances.append(Instance(line["doc_id"], len(instances), request))
             if response is not None:
                 number = next(completions if isinstance(request, GenerationRequest) else likelihoods)
@@ -180,18 +188,34 @@ def recorded_doc(line: Mapping[str, Any]) -> RecordedDoc:
     )
 
 
-def _arguments(recorded: Any) -> list[tuple[Any, Any]]:
-    """The first two arguments of all requests; older files of lm-eval have lists where newer ones have objects."""
+def _arguments(recorded: Any) -> list[tuple[Any, Any, Any]]:
+    """The arguments of all requests; older files of lm-eval have lists where newer ones have objects."""
     listed = list(recorded.values()) if isinstance(recorded, Mapping) else list(recorded)
     values = [[*item.values()] if isinstance(item, Mapping) else [*item] for item in listed]
-    return [(item[0], item[1] if len(item) > 1 else None) for item in values]
+    return [(item[0], *[*item[1:3], None, None][:2]) for item in values]
 
 
-def _request(argument: tuple[Any, Any], repeat: int) -> Request:
-    context, second = argument
+def _request(context: Any, second: Any, media: Any, repeat: int, folder: Path | None) -> Request:
+    shown = _recorded_media(media, folder)
     if isinstance(second, str):
-        return LoglikelihoodRequest(context, second)
-    return RollingRequest(context) if second is None else GenerationRequest.of(context, second, repeat)
+        return LoglikelihoodRequest(context, second, shown)
+    return RollingRequest(context) if second is None else GenerationRequest.of(context, second, repeat, shown)
+
+
+def _recorded_media(argument: Any, folder: Path | None) -> list[Media]:
+    """The media that `_media` wrote the summaries of; images are beside the samples, if they were written there."""
+    listed = argument.values() if isinstance(argument, Mapping) else ()
+    return [
+        Media(item["kind"], item["sha256"], str(item.get("size", "")), payload=_picture(folder, item["sha256"]))
+        for items in listed
+        for item in (items if isinstance(items, list) else ())
+        if isinstance(item, Mapping) and {"kind", "sha256"} <= item.keys()
+    ]
+
+
+def _picture(folder: Path | None, sha256: Any) -> Path | bytes:
+    file = None if folder is None or not str(sha256).isalnum() else picture_file(folder, sha256)
+    return b"" if file is None or not file.is_file() else file
 
 
 def _output(line: Mapping[str, Any], request: Request, response: Any, place: int, number: int) -> Output:
@@ -212,9 +236,9 @@ def _at(line: Mapping[str, Any], key: str, place: int) -> Any:
     return values[place] if place < len(values) else None
 
 
-def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
-    """The sample of one line of a samples file, as far as the line has its fields."""
-    doc = recorded_doc(line)
+def scored_sample(line: Mapping[str, Any], folder: Path | None = None) -> ScoredSample:
+    """The sample of one line of a samples file, as far as the line has its fields; `folder` is that of the run."""
+    doc = recorded_doc(line, folder)
     ranked = [item.request.continuation for item in doc.instances if isinstance(item.request, LoglikelihoodRequest)]
     choices = tuple(text.strip() for text in ranked) if len(ranked) > 1 else ()
     sample = Sample(

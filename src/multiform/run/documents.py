@@ -168,7 +168,7 @@ class Documents:
             missing = [request for request in requests if request not in known and hash(request) not in asked]
             cached.update(map(hash, known))
             asked.update(map(hash, missing))
-            later += sum(entry.form.renderer.kind.has_stages for entry in chunk)
+            later += sum(entry.form.renderer.output_kind.has_stages for entry in chunk)
             if missing and in_one:
                 cost = model.plan(missing)
             elif missing:
@@ -237,7 +237,7 @@ class Documents:
         return entries
 
     def _stream_of(self, form: Form) -> Iterator[Sample]:
-        if self._caching is None or form.renderer.kind.has_stages:  # later stages need more than the first requests
+        if self._caching is None or form.renderer.output_kind.has_stages:  # later stages need more than these
             return _samples(form, self._template)
         requests = _cached_requests(form, self._template, self._caching)
         return (form.renderer.with_requests(doc_id, doc, requests.get(doc_id, [])) for doc_id, doc in form.docs())

@@ -112,7 +112,8 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
 
     The `executor` has the model, and other runs may share it; by default, it is for this run alone.
     """
-    import_plugins(options.imports)
+    if options.imports:
+        import_plugins(options.imports)
     check_options(options)
     started = time.monotonic()
     store = chosen_store(options.use_cache)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
 from multiform.forms import Form
 from multiform.hashing import short_hash
+from multiform.lint import model_findings
 from multiform.models import Model
 from multiform.paths import safe_name
 from multiform.results import FormResult, GroupResult, Results
@@ -109,10 +110,15 @@ class RunResults:
         options, model, stops, labels = self.options, self.model, outcome.stops, self.options.labels
         described_run = _config_entry(options, model)
         described_run |= self.spending.entries()
+        findings = model_findings(model, self.forms, apply_chat_template=bool(options.apply_chat_template))
+        if warnings := [finding for finding in findings if finding.level == "warning"]:
+            described_run["model_warnings"] = [f"{each.where}: {each.what}; {each.hint}" for each in warnings]
         if stops:
             described_run["budget"] = [asdict(stop) for stop in stops]
         complete = outcome.state == "complete"
         forms = [form for form in self.forms if outcome.scored[form.name] or (complete and not stops)]
+        if not complete and len(forms) < len(self.forms):
+            described_run["forms_without_scores"] = [form.name for form in self.forms if form not in forms]
         form_results = [
             form_result(
                 form,

@@ -14,6 +14,7 @@ from multiform.errors import ConfigError, MultiformError, UsageError, nearest, s
 from multiform.models import models
 from multiform.paths import replace_output
 from multiform.results import Results
+from multiform.results.export import to_json, write_json
 from multiform.run.checks import check_options
 from multiform.run.options import OPTION_DEFAULTS, RunOptions
 from multiform.tasks import TaskManager
@@ -49,8 +50,11 @@ class SweepRun:
         return self.model.label if self.shots is None else f"{self.model.label}, {self.shots}-shot"
 
     def label_results(self, results: Results) -> Results:
-        """The results of the run, under the name that the sweep gives the model."""
-        return replace(results, provenance={**results.provenance, "model_name": self.model.label})
+        """The results of the run, under the name that the sweep gives the model; its results file has the name, too."""
+        labelled = replace(results, run={**results.run, "label": self.model.label})
+        if results.files and results.model_name != self.model.label:
+            write_json(results.files[0], to_json(labelled))
+        return labelled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

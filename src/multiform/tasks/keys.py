@@ -67,7 +67,7 @@ class FewshotConfig:
             docs = dataset[self.split]
             return self.process_docs(docs) if self.process_docs is not None else docs
         if callable(self.samples):
-            with running("fewshot_config.samples", kind=ConfigError, hint="call it to debug it"):
+            with running("fewshot_config.samples", raises=ConfigError, hint="call it to debug it"):
                 samples = self.samples()
             if not isinstance(samples, list) or not all(isinstance(doc, dict) for doc in samples):
                 raise SamplesError(

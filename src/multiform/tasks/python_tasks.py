@@ -68,6 +68,9 @@ class TaskClass:
         """Import the file and return the class."""
         named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, FilePosition(self.file, self.line))
         foreign = "eval_framework" in read_text(self.file)
+        if foreign:  # files of one folder import each other, and methods may import the package when they are called
+            eval_framework_finder.folders.add(self.file.parent)
+            eval_framework_finder.install(load=load_module)
         with eval_framework_finder.during(self.file, load_module) if foreign else nullcontext():
             cls: Any = named.resolve()
         if not isinstance(cls, type) or not issubclass(cls, PythonTask):
@@ -79,18 +82,16 @@ class TaskClass:
 def instantiate(kind: TaskClass | type[PythonTask]) -> PythonTask:
     """An instance of the task class; errors in its constructor name the class."""
     cls = kind.load() if isinstance(kind, TaskClass) else kind
-    with running(f"{cls.__name__}()", kind=ConfigError, where=cls.NAME, hint="call it to debug it"):
+    with running(f"{cls.__name__}()", raises=ConfigError, where=cls.NAME, hint="call it to debug it"):
         return cls()
 
 
 def resolve_class(stated: StatedKeys) -> StatedKeys:
-    """What a task file states, with the class that it names under `class`; the same if it names none.
+    """What a task file states, with the class that it names under `class`.
 
     A class with `any_keys` gets all keys itself, and the configuration has only those that name the task.
     """
     data = stated.data
-    if "class" not in data:
-        return stated
     settings = {key: value for key, value in data.items() if key != "class"}
     kind = resolve_functions(data["class"])
     if not isinstance(kind, type):
@@ -238,7 +239,7 @@ def class_text(config: TaskConfig, translation: WrittenFormat, values: Mapping[s
     written = (f"\n    def {name}(self, item):\n        return {code or '...'}\n" for name, code in methods.items())
     name = re.sub(r"\W+", "_", config.base_name).strip("_") or "Task"
     return (
-        f"from multiform import BaseTask, {translation.kind}, process_field\n"
+        f"from multiform import BaseTask, {translation.class_name}, process_field\n"
         "from multiform.labels import gold_index\n\n\n"
         f"class {name if name[0].isalpha() else f'Task_{name}'}(BaseTask[str]):\n"
         f"{named}    TASK_STYLER = {translation.python()}\n{''.join(written)}"

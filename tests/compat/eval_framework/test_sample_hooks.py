@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from multiform import BaseTask, ConfigError, DataError, MCStyle, ResponseType
+from multiform import BaseTask, ConfigError, DataError, MCStyle, ResponseType, UsageError
 from multiform import evaluate as run
-from multiform.compat.eval_framework.likelihood_metrics import PartialEvalAccuracy
+from multiform.compat.eval_framework.metrics import PartialEvalAccuracy
 from multiform.compat.eval_framework.samples import BaseMetricContext, Message, Role, Sample, extract_context_metric
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
@@ -353,7 +353,7 @@ def test_names_beside_classes_that_calculate_are_refused():
         Mixed().to_node()
 
 
-@pytest.mark.parametrize("name", ["iterate_samples", "generate_completions"])
+@pytest.mark.parametrize("name", ["iterate_samples", "generate_completions", "_apply_user_prompt_suffix"])
 def test_an_override_that_a_run_never_calls_is_refused_by_name(name):
     kind = type("Refused", (_Sums,), {"NAME": "Refused", name: lambda self, *args: []})
     with pytest.raises(ConfigError, match=f"a run never calls {name}, which the class overrides"):
@@ -442,9 +442,19 @@ def test_samples_can_be_looked_at_without_a_run():
     class Looked(_Sums):
         NAME = "Looked"
 
-    task = Looked.with_overwrite(1, custom_subjects=None, user_prompt_suffix=" !")
+    task = Looked.with_overwrite(1, custom_subjects=None)
     first, second = task.iterate_samples(2)
     assert (first.id, second.id) == (0, 1)
     assert [message.role for message in first.messages] == [Role.USER, Role.ASSISTANT, Role.USER, Role.ASSISTANT]
-    assert first.messages[2].content.endswith("+ 1 =\n !")
+    assert first.messages[2].content.endswith("+ 1 =\n")
     assert str(first.ground_truth) in "1234"
+
+
+def test_a_task_is_made_with_some_of_its_subjects():
+    class Several(_Sums):
+        NAME = "Several"
+        SUBJECTS = ["one", ("de", "two")]
+
+    assert Several.with_overwrite(0, custom_subjects=["de,two"]).SUBJECTS == [("de", "two")]
+    with pytest.raises(UsageError, match="Several: no subject 'tow'"):
+        Several.with_overwrite(0, custom_subjects=["tow"])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
 
-from multiform import UsageError
-from multiform.compat.lm_eval.config import AggMetricConfig, GroupConfig
+from multiform import GroupConfig, UsageError
 from multiform.compat.lm_eval.evaluator import evaluate, simple_evaluate
 from multiform.compat.lm_eval.manager import ConfigurableGroup, Group, TaskManager
 from multiform.compat.lm_eval.models import DummyLM
@@ -44,11 +42,11 @@ def test_their_tasks_are_two_objects(manager):
 
 def test_a_group_does_not_replace_one_task_by_another(config):
     first, second = ConfigurableTask(config=config), ConfigurableTask(config={**config, "num_fewshot": 1})
-    group = Group("g")
+    group = Group({"group": "g"})
     group.add(first)
     with pytest.raises(ValueError, match="there is another 'own' in the group"):
         group.add(second)
-    one, other = Group("one"), Group("other")
+    one, other = Group({"group": "one"}), Group({"group": "other"})
     one.add(first)
     other.add(second)
     with pytest.raises(UsageError, match="two different tasks are called 'own'"):
@@ -56,44 +54,18 @@ def test_a_group_does_not_replace_one_task_by_another(config):
 
 
 def test_a_group_that_a_script_builds_is_scored(config):
-    group = Group("own_group", aggregate_metric_list=[AggMetricConfig("acc")])
+    group = Group({"group": "own_group", "aggregate_metric_list": [{"metric": "acc"}]})
     task = ConfigurableTask(config=config)
     group.add(task)
     results = evaluate(DummyLM(), {"tasks": {"own": task}, "groups": {"own_group": group}})
     assert results["groups"]["own_group"]["acc,none"] == results["results"]["own"]["acc,none"]
 
 
-def test_scores_are_aggregated_by_metric_and_filter(config, caplog):
-    group = Group("g", "All", [AggMetricConfig("acc"), AggMetricConfig("f1", weight_by_size=False)])
-    for name in ("a", "b"):
-        group.add(ConfigurableTask(config={**config, "task": name}))
-    metrics: dict[str, dict[str, Any]] = {
-        "a": {"sample_len": 100, "acc,none": 0.5, "acc_stderr,none": 0.1, "f1,none": 1.0, "f1_stderr,none": "N/A"},
-        "b": {"sample_len": 300, "acc,none": 0.9, "acc_stderr,none": 0.1, "acc,strict": 0.2, "f1,none": 0.0},
-    }
-    with caplog.at_level(logging.WARNING):
-        scores = group.aggregate(metrics)
-    assert (scores["alias"], scores["name"], scores["sample_len"]) == ("All", "g", 400)
-    assert scores["acc,none"] == pytest.approx(0.8)
-    assert 0 < scores["acc_stderr,none"] < 0.1
-    assert (scores["f1,none"], scores["f1_stderr,none"]) == (0.5, "N/A")
-    assert (scores["acc,strict"], scores["acc_stderr,strict"]) == (0.2, "N/A")
-    assert scores["sample_count"] == {"acc,none": 400, "acc,strict": 300, "f1,none": 400}
-    assert "metric 'acc,strict' is missing in 1/2 tasks: a" in caplog.text
-
-
 def test_a_group_is_its_configuration():
-    config = GroupConfig("g", "All", "a", {"metric": "acc", "filter_list": "none"}, {"version": 2})
-    group = Group.from_config(config)
-    assert group.aggregate_metric_list is not None
-    assert (group.version, group.aggregate_metric_list[0].filter_list, group.to_dict()["task"]) == (
-        "2",
-        ["none"],
-        ["a"],
-    )
-    assert ConfigurableGroup(config) == ConfigurableGroup.from_group(group)
-    with pytest.raises(ValueError, match="'mean' is the only pre-defined aggregation"):
-        AggMetricConfig("acc", aggregation="median")
+    config = GroupConfig(group="g", group_alias="All", task="a", metadata={"version": 2})
+    group = ConfigurableGroup(config)
+    assert (group.name, group.group_alias, group.version, group.has_aggregation) == ("g", "All", "2", False)
+    assert group.config == {"group": "g", "group_alias": "All", "task": "a", "metadata": {"version": 2}}
 
 
 def test_the_managers_metadata_reach_tasks_and_groups(folder):
@@ -105,8 +77,6 @@ def test_the_managers_metadata_reach_tasks_and_groups(folder):
 def test_without_defaults_only_the_named_folders_are_listed(folder):
     manager = TaskManager(include_path=folder, include_defaults=False)
     assert manager.all_tasks == ["animals", "bare", "both", "choices", "nature", "plain", "spelled"]
-    assert manager.task_index["nature"].tags == {"animals", "spelled"}
-    assert manager.task_index["choices"].kind.name == "GROUP"
     with pytest.raises(KeyError, match="quiz: no task, tag or file of that name"):
         manager.load("quiz")
 

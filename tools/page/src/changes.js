@@ -3,7 +3,7 @@
 /** @import { Report } from "./types.d.ts" */
 
 import { element, plainLine } from "./dom.js";
-import { fixed, grouped, pText, signed } from "./numbers.js";
+import { counted, fixed, grouped, pText, signed } from "./numbers.js";
 import { makeSortable } from "./table.js";
 import { showSamples } from "./tabs.js";
 
@@ -34,7 +34,7 @@ export function changesPanel(report) {
           {
             type: "button",
             class: "plain",
-            "aria-label": `${change.name}: ${change[worse ? "lowered" : "raised"]} documents ${worse ? "lost" : "won"}, show them`,
+            "aria-label": `${change.name}: ${counted(change[worse ? "lowered" : "raised"], "document")} ${worse ? "lost" : "won"}, show them`,
             onclick: () => showSamples(filter(change, worse)),
           },
           grouped(change[worse ? "lowered" : "raised"]),

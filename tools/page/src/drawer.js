@@ -7,7 +7,7 @@ import { FAILED, PROMPT_TRUNCATED, TRUNCATED, UNREADABLE, WRONG } from "./data.j
 import { element, exactText, keepFocus, plainLine } from "./dom.js";
 import { formLabel, listLabel } from "./labels.js";
 import { noteBox } from "./notes.js";
-import { fixed, grouped } from "./numbers.js";
+import { counted, fixed } from "./numbers.js";
 import { LONGEST_RENDERED, renderedText } from "./rendered.js";
 import { copyButton } from "./state.js";
 import { differingWords } from "./words.js";
@@ -145,7 +145,7 @@ export class Drawer {
       element(
         "p",
         { class: "soft small" },
-        `prompt, ${grouped(sample.prompt.length)} characters `,
+        `prompt, ${counted(sample.prompt.length, "character")} `,
         copyButton(sample.prompt, "the prompt"),
       ),
       ...(view.rendered
@@ -171,7 +171,7 @@ export class Drawer {
     const after = marks
       ?.filter(([, to]) => to > start)
       .map(([from, to]) => /** @type {Range} */ ([Math.max(from, start) - start, to - start]));
-    const shots = folded(`${grouped(start)} characters before the question: description and few-shot examples`, () =>
+    const shots = folded(`${counted(start, "character")} before the question: description and few-shot examples`, () =>
       exactText(prompt.slice(0, start), { whitespace, marks: before }),
     );
     return [...pictures, shots, exactText(prompt.slice(start), { whitespace, marks: after })];
@@ -200,11 +200,7 @@ export class Drawer {
     // The pictures of the turns before the question come first, so that they are rendered with them.
     const earlier = turns.slice(0, Math.max(0, last)).map(bubble);
     const before = earlier.length
-      ? [
-          folded(`${earlier.length} turn${earlier.length === 1 ? "" : "s"} before the question`, () =>
-            element("div", {}, ...earlier),
-          ),
-        ]
+      ? [folded(`${counted(earlier.length, "turn")} before the question`, () => element("div", {}, ...earlier))]
       : [];
     return [...before, ...turns.slice(Math.max(0, last)).map(bubble)];
   }
@@ -302,7 +298,7 @@ function choices({ choices, labels, loglikelihoods, tokens, gold, picked }) {
   const lines = choices.map((text, index) => {
     const part = (100 * weights[index]) / total;
     const count = tokens?.[index];
-    const about = count ? `log-likelihood of ${count} token${count === 1 ? "" : "s"}` : "log-likelihood";
+    const about = count ? `log-likelihood of ${counted(count, "token")}` : "log-likelihood";
     return element(
       "div",
       {
@@ -354,11 +350,12 @@ function completions(sample, { whitespace, rendered: isRendered, words }) {
       const thought = thoughts?.[index];
       const name = raw.length > 1 ? `completion ${index + 1}` : "completion";
       return [
-        thought ? folded(`thought, ${grouped(thought.length)} characters`, () => shown(thought)) : null,
+        thought ? folded(`thought, ${counted(thought.length, "character")}`, () => shown(thought)) : null,
         element(
           "p",
           { class: "soft small completion" },
-          `${name}, ${grouped(text.length)} characters `,
+          [name, counted(text.length, "character"), sample.costs?.[index]].filter(Boolean).join(", "),
+          " ",
           copyButton(text, `the ${name}`),
         ),
         shown(text),

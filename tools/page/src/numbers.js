@@ -13,7 +13,14 @@ export const fixed = (value, digits = 3) => (value === null || value === undefin
  * A number with its thousands apart.
  * @param {number} value
  */
-export const grouped = (value) => String(value).replace(/\B(?=(\d{3})+(?!\d))/g, " ");
+export const grouped = (value) => String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+
+/**
+ * A number of things: `1 document`, `2 documents`.
+ * @param {number} number
+ * @param {string} thing
+ */
+export const counted = (number, thing) => `${grouped(number)} ${thing}${number === 1 ? "" : "s"}`;
 
 /**
  * A difference, with its sign.

@@ -4,6 +4,7 @@
 
 import { changesPanel } from "./changes.js";
 import { element, plainLine } from "./dom.js";
+import { counted } from "./numbers.js";
 import { plotPanel } from "./plot.js";
 import { flippingQuestions, wordingCost } from "./wording.js";
 
@@ -48,14 +49,7 @@ function attentionStrip(notes) {
       { class: "attention notes", "aria-label": "what to know before reading the scores" },
       ...notes.slice(0, 2).map(line),
       ...(rest.length
-        ? [
-            element(
-              "details",
-              {},
-              element("summary", {}, `${rest.length} more note${rest.length === 1 ? "" : "s"}`),
-              ...rest.map(line),
-            ),
-          ]
+        ? [element("details", {}, element("summary", {}, counted(rest.length, "more note")), ...rest.map(line))]
         : []),
     ),
   ];

@@ -4,7 +4,7 @@
 /** @import { TableState } from "./table.js" */
 
 import { element, plainLine } from "./dom.js";
-import { duration, fixed, grouped } from "./numbers.js";
+import { counted, duration, fixed, grouped } from "./numbers.js";
 import { copyButton } from "./state.js";
 import { makeSortable, searchRows } from "./table.js";
 
@@ -61,7 +61,7 @@ function statePanel(state) {
     `${grouped(answered + cached)} of ${grouped(needed)} responses`,
     failed ? `${grouped(failed)} failed` : "",
     documents
-      ? `${grouped(scored)} of ${grouped(documents)} documents of ${forms.length} form${forms.length === 1 ? "" : "s"} scored`
+      ? `${grouped(scored)} of ${counted(documents, "document")} of ${counted(forms.length, "form")} scored`
       : "",
     running && state.left !== null ? `about ${duration(state.left)} left` : "",
     `updated ${shortDate(state.updated)}`,
@@ -171,7 +171,7 @@ export function runsTable(runs, chosen, state, changed) {
   const left = element("span", { class: "soft small", "aria-live": "polite" });
   const search = () => {
     const number = searchRows(table, state.words);
-    left.textContent = `${grouped(number)} of ${grouped(runs.length)} run${runs.length === 1 ? "" : "s"}`;
+    left.textContent = `${grouped(number)} of ${counted(runs.length, "run")}`;
   };
   const box = element("input", { type: "search", "aria-label": "search runs", placeholder: "search model, arguments, date", value: state.words, oninput: () => { state.words = box.value; search(); } }); // prettier-ignore
   search();

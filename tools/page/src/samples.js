@@ -10,7 +10,7 @@ import { FILTER_WORDS, disagrees, parseFilter } from "./filters.js";
 import { columnName, listLabel } from "./labels.js";
 import { VirtualList } from "./list.js";
 import { readNotes } from "./notes.js";
-import { grouped } from "./numbers.js";
+import { counted, grouped } from "./numbers.js";
 import { address, decoded, download, keepInAddress } from "./state.js";
 import { csvText } from "./table.js";
 
@@ -423,7 +423,7 @@ export class SampleBrowser {
   #show(documents, more) {
     this.shown = documents;
     const all = this.documents.length;
-    this.count.textContent = `${grouped(documents.length)} of ${grouped(all)} document${all === 1 ? "" : "s"}${more}`;
+    this.count.textContent = `${grouped(documents.length)} of ${counted(all, "document")}${more}`;
     this.frame.setAttribute("aria-rowcount", String(documents.length + 1));
     this.list.show(documents.length);
     if (this.selected && !more && !documents.includes(this.selected)) this.close();

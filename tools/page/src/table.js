@@ -21,7 +21,7 @@ export const newTableState = () => ({ column: -1, up: true, words: "" });
 function cellValue(row, column) {
   const cell = row.cells[column];
   const text = (cell?.dataset.value ?? cell?.textContent ?? "").trim();
-  const number = Number(text.replaceAll(" ", "").replace("−", "-").replace("<", ""));
+  const number = Number(text.replaceAll(/[ ,]/g, "").replace("−", "-").replace("<", ""));
   return text === "" ? null : Number.isNaN(number) ? text : number;
 }
 

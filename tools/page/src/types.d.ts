@@ -203,6 +203,7 @@ export interface Sample {
   picked: number | null;
   raw: string[] | null;
   thoughts: (string | null)[] | null;
+  costs: string[] | null;
   extracted: unknown;
   target: string | null;
   scores: Record<string, unknown>;

@@ -5,6 +5,7 @@
 import { boardSection, historySection } from "./board.js";
 import { SampleSource } from "./data.js";
 import { byId, element, keepFocus, plainLine } from "./dom.js";
+import { counted } from "./numbers.js";
 import { plotPanel } from "./plot.js";
 import { buildPage } from "./report.js";
 import { runsTable, silence, statePanels } from "./runs.js";
@@ -116,13 +117,16 @@ async function showReport() {
   try {
     const report = await readReport(`/api/report?runs=${runs}`, (first, read) => {
       if (!read) main.append(...firstScores(first));
-      const samples = first.forms.length;
-      progress.textContent = `Reading samples: ${read} of ${samples} form${samples === 1 ? "" : "s"} …`;
+      progress.textContent = `Reading samples: ${read} of ${counted(first.forms.length, "form")} …`;
     });
     main.replaceChildren();
     document.title = report.title;
     const load = async (number) => (await (await ask(`/api/samples?runs=${runs}&block=${number}`)).json()).samples;
-    buildPage(report, new SampleSource(report, load));
+    const picture = async (sha256) => {
+      const { picture: data } = await (await ask(`/api/picture?runs=${runs}&sha256=${sha256}`)).json();
+      return data && `data:image/jpeg;base64,${data}`;
+    };
+    buildPage(report, new SampleSource(report, load, picture));
   } catch (error) {
     const retry = element("button", { type: "button", onclick: () => showReport() }, "try again");
     main.replaceChildren(

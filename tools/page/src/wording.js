@@ -5,7 +5,7 @@
 import { WRONG } from "./data.js";
 import { element, plainLine } from "./dom.js";
 import { columnName, inColumn } from "./labels.js";
-import { grouped, share } from "./numbers.js";
+import { counted, grouped, share } from "./numbers.js";
 import { showDocument, showSamples } from "./tabs.js";
 
 /**
@@ -57,7 +57,7 @@ function rightness(report, entry, named) {
     ["some", "some", Number(entry.some), "right under some forms", some],
     ["no", "none", Number(entry.none), "right under no form", every("wrong")],
   ]);
-  const documents = `of ${grouped(entry.n)} document${entry.n === 1 ? "" : "s"}`;
+  const documents = `of ${counted(entry.n, "document")}`;
   return element(
     "div",
     { "data-right": entry.row },
@@ -123,8 +123,8 @@ export function wordingCost(report) {
             {
               type: "button",
               class: "plain",
-              title: `right in ${columns[a]}, wrong in ${columns[b]}: ${counts[a][b]} documents`,
-              "aria-label": `right in ${columns[a]} and wrong in ${columns[b]}: ${counts[a][b]} documents, show them`,
+              title: `right in ${columns[a]}, wrong in ${columns[b]}: ${counted(counts[a][b], "document")}`,
+              "aria-label": `right in ${columns[a]} and wrong in ${columns[b]}: ${counted(counts[a][b], "document")}, show them`,
               onclick: () => showSamples(`right in ${columns[a]} and wrong in ${columns[b]}`),
             },
             grouped(counts[a][b]),

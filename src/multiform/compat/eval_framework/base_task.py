@@ -17,7 +17,7 @@ from multiform.compat.eval_framework.hook_fields import (
     calculates,
     hook,
 )
-from multiform.compat.eval_framework.hooked_task import KINDS
+from multiform.compat.eval_framework.hooked_task import HookedTask
 from multiform.compat.eval_framework.sample_hooks import DATA, LOADING, NO_SUBJECT, REFUSED, STYLED, SampleHooks
 from multiform.errors import ConfigError
 from multiform.formats import BPBStyle, FieldMapping, OutputType, ResponseType, TaskStyler, supported_formats
@@ -29,6 +29,11 @@ from multiform.tasks.group import Group, Node
 from multiform.tasks.python_tasks import PythonTask, task_classes
 
 SubjectType = TypeVar("SubjectType")
+
+#: The lock files of eval-framework's benchmarks. They come with eval-framework: where there is none, a task uses
+#: the newest revision of its dataset, and a file that is put here is used.
+HF_REVISIONS_LOCKFILE = Path(__file__).resolve().parent / "hf-dataset-revisions.json"
+FROZEN_HF_REVISIONS_LOCKFILE = Path(__file__).resolve().parent / "frozen-hf-dataset-revisions.json"
 
 
 class BaseTask(SampleHooks, PythonTask, Generic[SubjectType]):
@@ -114,7 +119,7 @@ class BaseTask(SampleHooks, PythonTask, Generic[SubjectType]):
             common["formats"] = {type(self.TASK_STYLER).__name__: styled}
         if label is not None:
             common["_formats_selection"] = label
-        task_class = KINDS[_output_type(task)] if named is None and styled is None else None
+        task_class = HookedTask if named is None and styled is None else None
         return TaskConfig.from_stated(
             StatedKeys({**common, **self.CONFIG, **overrides}, self._source(), task_class=task_class)
         )
@@ -200,7 +205,8 @@ def _metric_list(task: BaseTask[Any]) -> list[dict[str, Any]]:
     if not calculates(task):
         return metric_specs(metrics, where=where)
     for metric in metrics:
-        if not (isinstance(metric, type) and issubclass(metric, BaseMetric) and metric.has_calculate()):
+        is_class = isinstance(metric, type) and issubclass(metric, BaseMetric)
+        if not is_class or not (metric.has_calculate() or metric.is_registered()):
             message = f"{metric!r} stands beside classes that calculate their values"
             raise ConfigError(message, where=where, hint="give classes with calculate() alone, or names alone")
     return [{"metric": key, "aggregation": "mean"} for key in result_keys(metrics).values()]
@@ -211,3 +217,8 @@ def _output_type(task: BaseTask[Any]) -> OutputType:
         return "generate_until"
     gold = isinstance(getattr(task, "TASK_STYLER", None), BPBStyle) or task.get_metrics() == [BitsPerByteLoglikelihood]
     return "loglikelihood" if gold and not calculates(task) else "multiple_choice"
+
+
+def register_task(task: type[BaseTask[Any]]) -> str:
+    """The name of a task class; defining it has registered it by its NAME."""
+    return task.__name__

@@ -91,10 +91,10 @@ class HookedDataset:
 
 
 def calculates(task: SampleHooks) -> bool:
-    """Whether the values come from the `calculate` of metric classes.
+    """Whether the metric classes are computed from responses as eval-framework has them.
 
-    The built-in metric classes of log-likelihoods are computed by the registered metrics, with the same values.
+    Built-in classes of log-likelihoods need none of that: the registered metrics have the same values.
     """
     classes = [metric for metric in task.get_metrics() if isinstance(metric, type) and issubclass(metric, BaseMetric)]
-    written = task.get_response_type() is ResponseType.COMPLETION
-    return any(metric.has_calculate() and (written or not metric.is_registered()) for metric in classes)
+    generates = task.get_response_type() is ResponseType.COMPLETION
+    return any(metric.has_calculate() or (generates and metric.is_registered()) for metric in classes)

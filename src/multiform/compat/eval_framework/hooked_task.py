@@ -7,28 +7,26 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multiform.compat.eval_framework.hook_fields import DEFAULT_MAX_TOKENS, HookedPrompt, calculates, item_of
+from multiform.compat.eval_framework.metrics import calculate
+from multiform.compat.eval_framework.sample_hooks import SampleHooks
+from multiform.compat.eval_framework.samples import Completion, Loglikelihood, Message, Role, Sample
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc, FieldSpec
-from multiform.formats.dialects.metric_classes import result_keys
+from multiform.formats.dialects.metric_classes import BaseMetric, result_keys
+from multiform.formats.dialects.metric_results import MetricResult
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.sample import ScoredSample
 from multiform.forms.spec import RunSettings
-from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, Task
+from multiform.forms.task import Task
 from multiform.prompts.prompt import ChatTemplate, Turn, chat_messages, plain_text
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.filters import Pipeline
 from multiform.statistics.estimates import Estimate, mean_estimate
 from multiform.tasks import TaskConfig
 from multiform.tasks.datasets.documents import Docs, DocSource
-
-if TYPE_CHECKING:
-    from multiform.compat.eval_framework.sample_hooks import SampleHooks
-    from multiform.compat.eval_framework.samples import Message, Sample
-    from multiform.formats.dialects.metric_classes import BaseMetric
-    from multiform.formats.dialects.metric_results import MetricResult
 
 logger = logging.getLogger("multiform")
 
@@ -41,10 +39,14 @@ SAMPLE_ID = "sample_id"
 class HookedTask(Task):
     """Runs the samples of a Python task and scores them with its metrics."""
 
+    _warned = False
+
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
         self._samples: dict[int, Sample] = {}
         #: The row of each document and the document's number among those of its row.
         self._rows: list[tuple[int, int]] = []
+        #: The completions of each document before they were post-processed.
+        self._raw: dict[int, list[str]] = {}
         self._better: dict[str, bool] = {}
         self._errors: dict[str, list[str]] = {}
         for name in ("python_task", "_numbered_docs", "_metric_objects"):
@@ -65,6 +67,11 @@ class HookedTask(Task):
             hooks.pop("process_results", None)
         else:
             hooks["values"] = dict  # a metric may have several values for a document, and all of them count
+        if config.output_type == "generate_until":
+            hooks["filtered"] = self._post_process
+        if config.output_type != "multiple_choice":
+            hooks.pop("doc_to_choice")
+            hooks.pop("fewshot_doc_to_choice")
         return hooks
 
     @property
@@ -110,8 +117,6 @@ class HookedTask(Task):
         return self._samples[number]
 
     def _create_samples(self, row: int, doc: Doc, number: int) -> list[Sample]:
-        from multiform.compat.eval_framework.samples import Sample
-
         task = self.python_task
         task.num_fewshot = self.num_fewshot
         task.rnd = random.Random(f"{self.form.fewshot_seed} {row}")
@@ -155,10 +160,34 @@ class HookedTask(Task):
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> RenderedSample:
         self._check_metrics()
+        limit = self.form.generation_kwargs.get("max_gen_toks")
+        if not self._warned and self._prompt.task.max_tokens is None and limit == DEFAULT_MAX_TOKENS:
+            self._warned = True
+            hint = "set self.max_tokens, or give --gen_kwargs max_gen_toks=N"
+            logger.warning(
+                "%s: completions end after %d tokens, as the class sets no max_tokens; %s", self.name, limit, hint
+            )
         return super().sample(doc_id, doc, chat_template)
 
+    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str]:
+        completions = self.sample_of(doc).possible_completions
+        if not completions:
+            message = f"a sample of {type(self._prompt.task).__name__} has no completions to score"
+            raise DataError(message, where=self.name, hint="return some from _get_possible_completions")
+        return completions
+
     def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
-        return self.sample_of(doc).ground_truth
+        """The ground truth; where registered metrics rank the completions, its indexes among them."""
+        truth = self.sample_of(doc).ground_truth
+        if self.form.output_type != "multiple_choice" or self.form.scores_itself:
+            return truth
+        completions = self.doc_to_choice(doc)
+        golds = truth if isinstance(truth, list) else [truth]
+        indexes = [completions.index(gold) for gold in golds if gold in completions]
+        if not indexes:
+            message = f"the answer {shorten(truth)} is none of the completions {shorten(completions, 120)}"
+            raise DataError(message, hint="check _get_ground_truth and _get_possible_completions")
+        return indexes if len(indexes) > 1 else indexes[0]
 
     # Scores.
 
@@ -191,20 +220,55 @@ class HookedTask(Task):
             return super().process_results(doc, results)
         keys = result_keys([type(metric) for metric in self._metric_objects])
         values: dict[str, list[float]] = {}
-        for response in self.metric_responses(doc, results):
+        for response in self._responses(doc, results):
             for metric in self._metric_objects:
                 with self._running(f"{type(metric).__name__}.calculate"):
-                    calculated = metric.calculate(response)
+                    calculated = calculate(metric, response)
                 for result in calculated:
                     key = keys.get((type(metric), result.metric_name), result.metric_name)
                     self._note(key, result)
                     values.setdefault(key, []).extend([] if result.value is None else [float(result.value)])
         return {key: numbers[0] if len(numbers) == 1 else numbers for key, numbers in values.items()}
 
-    def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
+    def _post_process(self, pipeline: Pipeline, sample: RenderedSample, outputs: Sequence[Any]) -> list[Any]:
+        raw, process = [output.text for output in outputs], self.python_task.post_process_generated_completion
+        if SAMPLE_ID in sample.doc:
+            self._raw[sample.doc[SAMPLE_ID]] = raw
+        with self._running("post_process_generated_completion"):
+            texts = [str(process(text, self.sample_of(sample.doc))) for text in raw]
+        if self._calculates:
+            return list(texts)
+        filtered = pipeline(texts, sample.doc)
+        return filtered if pipeline.single else [filtered]
+
+    def _responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Completion | Loglikelihood]:
         """The responses of the model, as the metrics take them."""
-        message = f"metrics with calculate() take no responses of the kind {self.form.output_type}"
-        raise ConfigError(message, where=self.name, hint="give the class METRICS that are registered by name")
+        sample = self.sample_of(doc)
+        question: dict[str, Any] = {
+            "id": sample.id,
+            "subject": sample.subject,
+            "ground_truth": sample.ground_truth,
+            "prompt": plain_text(prompt_turns(sample.messages, self.name)),
+            "prompt_sequence_positions": None,
+        }
+        if self.form.output_type != "generate_until":
+            if sample.ground_truth is None:
+                raise DataError("there is no answer", where=self.name, hint="check _get_ground_truth")
+            scored = zip(self.doc_to_choice(doc), results, strict=True)
+            likelihoods = {completion: loglikelihood for completion, (loglikelihood, _) in scored}
+            yield Loglikelihood(**question, loglikelihoods=likelihoods, loglikelihoods_sequence_positions={})
+            return
+        for text, raw in zip(results, self._raw.get(doc.get(SAMPLE_ID, -1), results), strict=True):
+            messages = list(sample.messages)
+            begun = messages.pop().content if messages and messages[-1].role is Role.ASSISTANT else ""
+            yield Completion(
+                **question,
+                messages=[*messages, Message(role=Role.ASSISTANT, content=begun + raw)],
+                completion=text,
+                raw_completion=raw,
+                raw_completion_sequence_positions=None,
+                context=sample.context,
+            )
 
     def _note(self, key: str, result: MetricResult) -> None:
         self._better[key] = result.higher_is_better
@@ -251,7 +315,7 @@ def _prompt_of(config: TaskConfig) -> HookedPrompt:
 def _accept_shots(config: TaskConfig, num_fewshot: int) -> int:
     """The number of few-shot examples that the constructor of the class accepts; it may refuse or change it."""
     kind, name = type(_prompt_of(config).task), config.form_name
-    with running(f"{kind.__name__}(num_fewshot={num_fewshot})", kind=ConfigError, where=name):
+    with running(f"{kind.__name__}(num_fewshot={num_fewshot})", raises=ConfigError, where=name):
         number = kind(num_fewshot=num_fewshot).num_fewshot or 0
     if number != num_fewshot:
         logger.warning("%s: %s makes num_fewshot=%d of %d", name, kind.__name__, number, num_fewshot)
@@ -290,119 +354,3 @@ def prompt_turns(messages: Sequence[Message], task: str) -> list[Turn]:
     last = turns[-1]
     turns[-1] = Turn(last.role, last.content.strip())
     return turns
-
-
-logger = logging.getLogger("multiform")
-
-
-class HookedGenerateTask(HookedTask, GenerateTask):
-    """The model generates, and the class post-processes the completion."""
-
-    OUTPUT_TYPE = "generate_until"
-    _warned = False
-
-    def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
-        #: The completions of each document before they were post-processed.
-        self._raw: dict[int, list[str]] = {}
-        super()._configure(config, settings)
-
-    def _hooks(self, config: TaskConfig) -> dict[str, Callable[..., Any]]:
-        return {**super()._hooks(config), "filtered": self._post_process}
-
-    def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> RenderedSample:
-        limit = self.form.generation_kwargs.get("max_gen_toks")
-        if not self._warned and self._prompt.task.max_tokens is None and limit == DEFAULT_MAX_TOKENS:
-            self._warned = True
-            hint = "set self.max_tokens, or give --gen_kwargs max_gen_toks=N"
-            logger.warning(
-                "%s: completions end after %d tokens, as the class sets no max_tokens; %s", self.name, limit, hint
-            )
-        return super().sample(doc_id, doc, chat_template)
-
-    def _post_process(self, pipeline: Pipeline, sample: RenderedSample, outputs: Sequence[Any]) -> list[Any]:
-        raw, process = [output.text for output in outputs], self.python_task.post_process_generated_completion
-        if SAMPLE_ID in sample.doc:
-            self._raw[sample.doc[SAMPLE_ID]] = raw
-        with self._running("post_process_generated_completion"):
-            texts = [str(process(text, self.sample_of(sample.doc))) for text in raw]
-        if self._calculates:
-            return list(texts)
-        filtered = pipeline(texts, sample.doc)
-        return filtered if pipeline.single else [filtered]
-
-    def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
-        from multiform.compat.eval_framework.samples import Completion, Message, Role
-
-        sample = self.sample_of(doc)
-        for text, raw in zip(results, self._raw.get(doc.get(SAMPLE_ID, -1), results), strict=True):
-            messages = list(sample.messages)
-            begun = messages.pop().content if messages and messages[-1].role is Role.ASSISTANT else ""
-            yield Completion(
-                **_question_fields(sample, self.name),
-                messages=[*messages, Message(role=Role.ASSISTANT, content=begun + raw)],
-                completion=text,
-                raw_completion=raw,
-                raw_completion_sequence_positions=None,
-                context=sample.context,
-            )
-
-
-class HookedChoiceTask(HookedTask, MultipleChoiceTask):
-    """The possible completions of a sample are scored, with one request for each."""
-
-    OUTPUT_TYPE = "multiple_choice"
-
-    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str]:
-        completions = self.sample_of(doc).possible_completions
-        if not completions:
-            message = f"a sample of {type(self._prompt.task).__name__} has no completions to score"
-            raise DataError(message, where=self.name, hint="return some from _get_possible_completions")
-        return completions
-
-    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
-        """The indexes of the ground truth among the completions; the ground truth itself where metrics calculate."""
-        truth = self.sample_of(doc).ground_truth
-        if self.form.scores_itself:
-            return truth
-        completions = self.doc_to_choice(doc)
-        golds = truth if isinstance(truth, list) else [truth]
-        indexes = [completions.index(gold) for gold in golds if gold in completions]
-        if not indexes:
-            message = f"the answer {shorten(truth)} is none of the completions {shorten(completions, 120)}"
-            raise DataError(message, hint="check _get_ground_truth and _get_possible_completions")
-        return indexes if len(indexes) > 1 else indexes[0]
-
-    def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
-        from multiform.compat.eval_framework.samples import Loglikelihood
-
-        sample = self.sample_of(doc)
-        likelihoods = zip(self.doc_to_choice(doc), results, strict=True)
-        if sample.ground_truth is None:
-            raise DataError("there is no answer", where=self.name, hint="check _get_ground_truth")
-        yield Loglikelihood(
-            **_question_fields(sample, self.name),
-            loglikelihoods={completion: loglikelihood for completion, (loglikelihood, _) in likelihoods},
-            loglikelihoods_sequence_positions={},
-        )
-
-
-class HookedLoglikelihoodTask(HookedTask, LoglikelihoodTask):
-    """Only the ground truth is scored."""
-
-    OUTPUT_TYPE = "loglikelihood"
-
-
-KINDS: Mapping[str, type[HookedTask]] = {
-    kind.OUTPUT_TYPE: kind for kind in (HookedGenerateTask, HookedChoiceTask, HookedLoglikelihoodTask)
-}
-
-
-def _question_fields(sample: Sample, task: str) -> dict[str, Any]:
-    """The fields of a response that say what the model was asked."""
-    return {
-        "id": sample.id,
-        "subject": sample.subject,
-        "ground_truth": sample.ground_truth,
-        "prompt": plain_text(prompt_turns(sample.messages, task)),
-        "prompt_sequence_positions": None,
-    }

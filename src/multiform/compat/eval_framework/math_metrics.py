@@ -7,18 +7,14 @@ language models".
 from __future__ import annotations
 
 import importlib.util
-import logging
 import re
-from typing import TYPE_CHECKING
 
-from multiform.formats.dialects.metric_classes import BaseMetric, SingleValue
-from multiform.limits import TimeLimitError, within
+from multiform.compat.eval_framework.metrics import SingleValue
+from multiform.compat.eval_framework.samples import Completion
+from multiform.formats.dialects.metric_classes import BaseMetric
+from multiform.formats.dialects.metric_results import Error, MetricResult
+from multiform.scoring.scorers.answers import equal_expressions
 
-if TYPE_CHECKING:
-    from multiform.compat.eval_framework.samples import Completion
-    from multiform.formats.dialects.metric_results import MetricResult
-
-_SECONDS = 5.0
 #: What replaces what in an answer, in this order.
 _REPLACEMENTS = {
     "an ": "",
@@ -135,27 +131,19 @@ def _plain_latex(text: str) -> str:
 
 
 def is_equiv_minerva(x1: str, x2: str) -> bool:
-    """Whether two answers are the same text or the same expression; False if comparing them takes too long."""
-    if x1 == x2:
-        return True
-    from math_verify import parse, verify
-
-    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that the time limit is ours
-    try:
-        with within(_SECONDS):
-            gold, answer = (parse(f"${text}$", parsing_timeout=None) for text in (x2, x1))
-            return bool(verify(gold, answer, timeout_seconds=None))
-    except TimeLimitError:
-        return False
+    """Whether two answers are the same text or the same expression."""
+    return x1 == x2 or equal_expressions(x2, f"${x1}$")
 
 
-def _missing_library() -> str | None:
-    """Why expressions cannot be compared on this machine, or None."""
-    installed = importlib.util.find_spec("math_verify") is not None
-    return None if installed else "it compares expressions with math-verify: pip install 'multiform[math]'"
+class _MathMetric(BaseMetric[Completion]):
+    """A metric that compares expressions."""
+
+    def unavailable(self) -> str | None:
+        installed = importlib.util.find_spec("math_verify") is not None
+        return None if installed else "it compares expressions with math-verify: pip install 'multiform[math]'"
 
 
-class MathMinervaCompletion(BaseMetric["Completion"]):
+class MathMinervaCompletion(_MathMetric):
     """Whether the first answer of a text is right, and whether any of those that it may mean is.
 
     `RELAXED` says whether the text may state its answer in other words; see `extract_answers`.
@@ -169,21 +157,15 @@ class MathMinervaCompletion(BaseMetric["Completion"]):
         self.use_cot, self.cot_style = use_cot, cot_style
         self.relaxed = self.RELAXED if relaxed is None else relaxed
 
-    def unavailable(self) -> str | None:
-        return _missing_library()
-
     def calculate(self, response: Completion) -> list[MetricResult]:
-        from multiform.formats.dialects.metric_results import Error, MetricResult
-
         gold, error = next(iter(response.ground_truth_list), None), response.error
+        values: list[float | None] = [None, None]
         if error is None and not gold:
             error = Error(error_class="ValueError", message="there is no right answer", traceback="")
-        values: list[float | None] = [None, None]
-        if error is None:
-            assert gold is not None
+        elif error is None:
             raw = response.raw_completion or response.completion
             answers = extract_answers(raw, use_cot=self.use_cot, cot_style=self.cot_style, relaxed=self.relaxed)
-            right = [is_equiv_minerva(answer, gold) for answer in answers]
+            right = [is_equiv_minerva(answer, str(gold)) for answer in answers]
             values = [float(right[0]), float(any(right))]
         return [
             MetricResult(metric_name=name, value=value, higher_is_better=True, error=error)
@@ -198,13 +180,10 @@ class MathMinervaCompletionRelaxed(MathMinervaCompletion):
     RELAXED = True
 
 
-class MathReasoningCompletion(SingleValue["Completion"]):
+class MathReasoningCompletion(_MathMetric, SingleValue[Completion]):
     """Whether the completion is equal to a right answer, as an expression or as a text without formatting and units."""
 
     NAME = "Math Reasoning Completion (symbolic)"
-
-    def unavailable(self) -> str | None:
-        return _missing_library()
 
     def value(self, response: Completion) -> float:
         truths = [normalize_final_answer(truth) for truth in response.ground_truth_list if truth is not None]

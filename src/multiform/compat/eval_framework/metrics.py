@@ -1,60 +1,115 @@
-"""eval-framework's metrics of completions that its benchmarks use: of their texts, and of other programs' checks."""
+"""eval-framework's metrics that its benchmarks use: by the registered metric that is the same, or calculated here."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 import string
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NoReturn
 
-from multiform.compat.eval_framework.samples import BaseMetricContext, detects_languages, extract_context_metric
-from multiform.errors import UsageError
-from multiform.formats.dialects.metric_classes import (
-    AccuracyCompletion,
-    BaseMetric,
-    SingleValue,
+from multiform.compat.eval_framework.samples import (
+    BaseMetricContext,
+    Completion,
+    Loglikelihood,
+    extract_context_metric,
 )
+from multiform.errors import ConfigError, UsageError
+from multiform.formats.dialects.metric_classes import BaseMetric, Response
 from multiform.formats.dialects.metric_results import MetricResult
-from multiform.imports.finder import lm_eval_finder
 from multiform.imports.libraries import normalize_answer, token_f1
+from multiform.scoring.metrics.base import build_metric
 from multiform.scoring.metrics.text import exact_match
 from multiform.scoring.outcome import TextOutcome
-from multiform.tasks.functions import load_module
-
-if TYPE_CHECKING:
-    from multiform.compat.eval_framework.samples import Completion
+from multiform.scoring.scorers.instructions import loose_texts
+from multiform.scoring.scorers.rules import follows
 
 
-# Of the text of a completion.
+def calculate(metric: BaseMetric[Any], response: Completion | Loglikelihood) -> list[MetricResult]:
+    """The values of a response: by the registered metric that a class stands for, or by its `calculate`."""
+    if not metric.is_registered():
+        return metric.calculate(response)
+    registered = build_metric(metric.specs[0])
+    value = None if response.error is not None else float(registered(response.outcome()))
+    return metric.result(value, error=response.error, better=registered.higher_is_better)
 
 
-class AccuracyCompletionWithEvaluate(AccuracyCompletion):
-    """The part of the right answers that the text equals, without what the patterns match in either."""
+class SingleValue(BaseMetric[Response]):
+    """A metric with one value for each response, and none if there was an error."""
 
-    def __init__(self, regexes_to_ignore: list[str], ignore_case: bool = False, ignore_punctuation: bool = False):
-        self.regexes_to_ignore = regexes_to_ignore
-        self.ignore_case = ignore_case
-        self.ignore_punctuation = ignore_punctuation
+    def calculate(self, response: Response) -> list[MetricResult]:
+        error = getattr(response, "error", None)
+        return self.result(None, error=error) if error is not None else self.result(self.value(response))
 
-    def value(self, response: Completion) -> float:
-        equal = [self._equals(response.completion, str(truth)) for truth in response.ground_truth_list]
-        return sum(equal) / len(equal)
-
-    def _equals(self, text: str, truth: str) -> float:
-        outcome = TextOutcome(prediction=text, references=(truth,))
-        options = {"ignore_case": self.ignore_case, "ignore_punctuation": self.ignore_punctuation}
-        return float(exact_match(outcome, regexes_to_ignore=self.regexes_to_ignore, **options))
+    @abstractmethod
+    def value(self, response: Response) -> float:
+        """The value of a response without an error."""
 
 
-class AccuracyCompletionOLMES(AccuracyCompletionWithEvaluate):
-    """Numbers as OLMES compares them: after ``####``, without commas, dollars and a full stop at the end."""
+class ConfidenceWeightedAccuracy(BaseMetric[Loglikelihood]):
+    """The probability of the most likely completion where it is correct, and 0 where it is not."""
+
+    NAME = "Confidence-weighted Accuracy"
+    specs = ({"metric": "confidence_weighted_acc"},)
+
+
+class DistributionalCorrectnessScore(BaseMetric[Loglikelihood]):
+    """Probability of correct minus wrong completions, scaled down by the probability of "I don't know"."""
+
+    NAME = "Distributional Correctness Score"
+    specs = ({"metric": "dcs"},)
+
+
+class TernaryScore(BaseMetric[Loglikelihood]):
+    """1 for a correct answer, 0 for "I don't know", -1 for a wrong answer."""
+
+    NAME = "Ternary Score"
+    specs = ({"metric": "ternary_score"},)
+
+
+class PartialEvalAccuracy(BaseMetric[Loglikelihood]):
+    """Whether, of two samples with the same completion, the correct one makes it more likely.
+
+    The samples of a pair have the ids 2n and 2n + 1, and "True" or "False" as their ground truth.
+    """
+
+    NAME = "Partial Evaluation Accuracy"
 
     def __init__(self) -> None:
-        super().__init__(regexes_to_ignore=[",", r"\$", "(?s).*#### ", r"\.$"])
+        self._waiting: dict[int, tuple[float, bool]] = {}
+
+    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
+        if response.error is not None:
+            return self.result(None, error=response.error)
+        loglikelihood, right = next(iter(response.loglikelihoods.values())), response.ground_truth == "True"
+        pair = response.id // 2
+        if pair not in self._waiting:
+            self._waiting[pair] = (loglikelihood, right)
+            return []
+        other, other_right = self._waiting.pop(pair)
+        if right == other_right:
+            message = f"of the samples {2 * pair} and {2 * pair + 1}, {'both are' if right else 'none is'} right"
+            raise ConfigError(message, where=self.NAME, hint="give one of the two the ground_truth 'True'")
+        return self.result(float(right if loglikelihood > other else other_right))
 
 
-class F1(SingleValue["Completion"]):
+class AccuracyCompletionOLMES(SingleValue[Completion]):
+    """Numbers as OLMES compares them: after ``####``, without commas, dollars and a full stop at the end."""
+
+    NAME = "Accuracy Completion"
+
+    def value(self, response: Completion) -> float:
+        outcomes = [
+            TextOutcome(prediction=response.completion, references=(str(truth),))
+            for truth in response.ground_truth_list
+        ]
+        equal = [exact_match(outcome, regexes_to_ignore=[",", r"\$", "(?s).*#### ", r"\.$"]) for outcome in outcomes]
+        return float(sum(equal) / len(equal))
+
+
+class F1(SingleValue[Completion]):
     """F1 of the words in lower case, of the right answer that it is highest for."""
 
     NAME = "F1"
@@ -62,13 +117,10 @@ class F1(SingleValue["Completion"]):
     def normalize(self, text: str) -> str:
         return text.lower()
 
-    def tokenize(self, text: str) -> list[str]:
-        return self.normalize(text).split()
-
     def value(self, response: Completion) -> float:
-        written = self.tokenize(response.completion)
-        truths = [self.tokenize(truth) for truth in response.ground_truth_list if truth is not None]
-        return max((token_f1(truth, written) for truth in truths), default=0.0)
+        predicted = self.normalize(response.completion).split()
+        truths = [self.normalize(truth).split() for truth in response.ground_truth_list if truth is not None]
+        return max((token_f1(truth, predicted) for truth in truths), default=0.0)
 
 
 class F1SquadNormalized(F1):
@@ -80,66 +132,13 @@ class F1SquadNormalized(F1):
         return normalize_answer(text)
 
 
-class _Rouge(SingleValue["Completion"]):
-    """F1 of what a text shares with the right answer that it is highest for, as rouge-score computes it."""
-
-    KIND = ""
-
-    def unavailable(self) -> str | None:
-        installed = importlib.util.find_spec("rouge_score") is not None
-        return None if installed else "it needs rouge-score: pip install 'multiform[metrics]'"
-
-    def value(self, response: Completion) -> float:
-        from rouge_score.rouge_scorer import RougeScorer
-
-        scorer = RougeScorer([self.KIND], tokenizer=_Words())
-        truths = [truth for truth in response.ground_truth_list if truth is not None]
-        scores = [scorer.score(truth, response.completion)[self.KIND].fmeasure for truth in truths]
-        return max(scores, default=0.0)
-
-
-class _Words:
-    """Splits texts at white space."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return text.split()
-
-
-class ROUGE_1(_Rouge):  # noqa: N801 - eval-framework's name
-    """Of single words."""
-
-    NAME, KIND = "ROUGE-1", "rouge1"
-
-
-class ROUGE_2(_Rouge):  # noqa: N801 - eval-framework's name
-    """Of pairs of words."""
-
-    NAME, KIND = "ROUGE-2", "rouge2"
-
-
-class ROUGE_L(_Rouge):  # noqa: N801 - eval-framework's name
-    """Of the longest common subsequence of words."""
-
-    NAME, KIND = "ROUGE-L", "rougeL"
-
-
-class ROUGE_GEOMETRIC_MEAN(_Rouge):  # noqa: N801 - eval-framework's name
-    """The geometric mean of the three."""
-
-    NAME = "ROUGE-Geometric-Mean"
-
-    def value(self, response: Completion) -> float:
-        one, two, longest = (metric().value(response) for metric in (ROUGE_1, ROUGE_2, ROUGE_L))
-        return float((one * two * longest) ** (1 / 3))
-
-
 class DropMetricContext(BaseMetricContext):
     """The right answers, each a list of spans."""
 
     answer_tuples: list[list[str]]
 
 
-class DropF1ExactMatch(BaseMetric["Completion"]):
+class DropF1ExactMatch(BaseMetric[Completion]):
     """F1 and exact match of the spans between commas, of the right answer that each is highest for."""
 
     NAME = "Drop F1"
@@ -158,30 +157,30 @@ class DropF1ExactMatch(BaseMetric["Completion"]):
         ]
 
 
-def _scores(written: Sequence[str], right: Sequence[str]) -> tuple[float, float]:
+def _scores(predicted: Sequence[str], right: Sequence[str]) -> tuple[float, float]:
     """F1 and exact match of two lists of spans."""
-    spans, truths = [_normalize_span(span) for span in written], [_normalize_span(span) for span in right]
+    spans, truths = [_normalize_span(span) for span in predicted], [_normalize_span(span) for span in right]
     exact = set(spans) == set(truths) and len(spans) == len(truths)
     return _aligned_f1([set(s.split()) for s in spans], [set(t.split()) for t in truths]), float(exact)
 
 
-def _aligned_f1(written: list[set[str]], right: list[set[str]]) -> float:
+def _aligned_f1(predicted: list[set[str]], right: list[set[str]]) -> float:
     """The mean F1 of the best pairs of spans; a span without a partner counts as 0."""
     import numpy as np
     from scipy.optimize import linear_sum_assignment
 
-    scores = np.array([[_bag_f1(span, truth) for span in written] for truth in right])
+    scores = np.array([[_bag_f1(span, truth) for span in predicted] for truth in right])
     rows, columns = linear_sum_assignment(-scores)
-    return round(float(scores[rows, columns].sum()) / max(len(written), len(right)), 2)
+    return round(float(scores[rows, columns].sum()) / max(len(predicted), len(right)), 2)
 
 
-def _bag_f1(written: set[str], right: set[str]) -> float:
-    """F1 of the words of two spans; 0 where the right one has numbers and none of them is written."""
+def _bag_f1(predicted: set[str], right: set[str]) -> float:
+    """F1 of the words of two spans; 0 where the right one has numbers and none of them is predicted."""
     numbers = {word for word in right if _is_number(word)}
-    if numbers and not numbers & written:
+    if numbers and not numbers & predicted:
         return 0.0
-    shared = len(written & right)
-    precision = shared / len(written) if written else 1.0
+    shared = len(predicted & right)
+    precision = shared / len(predicted) if predicted else 1.0
     recall = shared / len(right) if right else 1.0
     return 2 * precision * recall / (precision + recall) if precision or recall else 0.0
 
@@ -204,26 +203,32 @@ def _is_number(text: str) -> bool:
     return True
 
 
-# Of checks by other programs.
+_LANGUAGES = ("en", "de", "es", "it", "fr", "nl", "pt", "fi")
 
 
-class LanguageRawConsistencyChecker(BaseMetric["Completion"]):
+@cache
+def _language_detector() -> Any:
+    import lingua  # type: ignore[import-not-found, unused-ignore]
+
+    codes = [getattr(lingua.IsoCode639_1, code.upper()) for code in _LANGUAGES]
+    return lingua.LanguageDetectorBuilder.from_iso_codes_639_1(*codes).build()
+
+
+class LanguageRawConsistencyChecker(BaseMetric[Completion]):
     """Whether all that the model wrote is in the language of the question."""
 
     NAME = "Language Consistency Raw"
 
     def unavailable(self) -> str | None:
-        return None if detects_languages() else "it needs the package lingua-language-detector"
+        installed = importlib.util.find_spec("lingua") is not None
+        return None if installed else "it needs the package lingua-language-detector"
 
     def calculate(self, response: Completion) -> list[MetricResult]:
         if response.error is not None:
             return self.result(None, error=response.error)
-        language, expected = response.get_raw_completion_language(), response.get_instruction_language()
-        return [] if language == expected == "" else self.result(float(language == expected))
-
-
-_PER_PROMPT = ("prompt_level_strict_acc", "prompt_level_loose_acc")
-_PER_INSTRUCTION = ("inst_level_strict_acc", "inst_level_loose_acc")
+        texts = (response.raw_completion, response.user_instruction)
+        language, expected = (_language_detector().detect_language_of(text) for text in texts)
+        return [] if language is expected is None else self.result(float(language == expected))
 
 
 class IFEvalMetricContext(BaseMetricContext):
@@ -235,24 +240,29 @@ class IFEvalMetricContext(BaseMetricContext):
     additional_kwargs: list[dict[str, Any]]
 
 
-class IFEvalMetric(BaseMetric["Completion"]):
+class IFEvalMetric(BaseMetric[Completion]):
     """The part of prompts, and of instructions, that are followed; loosely where small changes of the text count."""
 
     NAME = "IFEval"
 
-    def unavailable(self) -> str | None:
-        return None if _checks() is not None else "its checks are lm-eval's: pip install 'lm-eval[ifeval]'"
-
     def calculate(self, response: Completion) -> list[MetricResult]:
         if response.error is not None:
-            return [self._result(name, None, response) for name in _PER_PROMPT]
+            return [
+                self._result(name, None, response) for name in ("prompt_level_strict_acc", "prompt_level_loose_acc")
+            ]
         context = extract_context_metric(response, IFEvalMetricContext)
-        instructions = {**context.model_dump(exclude={"additional_kwargs"}), "kwargs": context.additional_kwargs}
-        check = _checks()
-        assert check is not None
-        graded = check(instructions, [response.completion])
-        prompts = [self._result(name, graded[name], response) for name in _PER_PROMPT]
-        return prompts + [self._result(name, value, response) for name in _PER_INSTRUCTION for value in graded[name]]
+        text = response.completion
+        texts = {"strict": [text], "loose": loose_texts(text)}
+        rules = list(zip(context.instruction_id_list, context.additional_kwargs, strict=True))
+        results: list[MetricResult] = []
+        for level, versions in texts.items():
+            followed = [
+                any(follows(name, version, arguments, context.prompt) for version in versions)
+                for name, arguments in rules
+            ]
+            results.append(self._result(f"prompt_level_{level}_acc", all(followed), response))
+            results += [self._result(f"inst_level_{level}_acc", value, response) for value in followed]
+        return results
 
     def _result(self, name: str, value: bool | None, response: Completion) -> MetricResult:
         number = None if value is None else float(value)
@@ -261,65 +271,13 @@ class IFEvalMetric(BaseMetric["Completion"]):
         )
 
 
-def _checks() -> Callable[..., dict[str, Any]] | None:
-    """The function of lm-eval's task that grades a text."""
-    folder = lm_eval_finder.real_folder()
-    file = folder / "tasks" / "ifeval" / "utils.py" if folder is not None else None
-    if file is None or not file.is_file():
-        return None
-    function: Callable[..., dict[str, Any]] = load_module(file).process_results
-    return function
+class CodeMetric(BaseMetric[Any]):
+    """Stands for the metrics that run the model's code; a run refuses it before the first request."""
 
-
-class RunsCode(BaseMetric[Any]):
-    """A metric that runs the model's code: it is refused before a model is asked, unless there is nothing to score."""
+    NAME = "code execution"
 
     def calculate(self, response: Any) -> NoReturn:
         raise UsageError(f"{self.NAME}: {self.unavailable()}", hint="score these answers with eval-framework")
 
     def unavailable(self) -> str:
         return "it runs the model's code in a container, and Multiform starts none"
-
-
-class CodeCompletionAssertion(RunsCode):
-    """Whether the last thing that the code prints is True."""
-
-    NAME = "Code Completion Accuracy"
-
-
-class CodeExecutionPassAtOneContext(BaseMetricContext):
-    """What is run beside the model's code; the functions that merge code and tests and read their output, as text."""
-
-    run_env: str
-    code_prompt: str
-    test_code: str
-    benchmark_timeout: int = 60
-    package_downloads: dict[str, str | None]
-    snippet_merge_fn: str
-    output_parse_fn: str
-
-
-class CodeExecutionPassAtOne(RunsCode):
-    """Whether the code passes its tests."""
-
-    NAME = "code-execution-pass@1"
-
-
-class CodeExecutionPassAtOneWithCodebench(CodeExecutionPassAtOne):
-    """The same in the container of BigCodeBench."""
-
-    NAME = "code-execution-pass@1-codebench"
-
-
-class MultiPLEMetricContext(BaseMetricContext):
-    """The beginning of the code, its tests and its language."""
-
-    prompt: str
-    tests: str
-    language: str
-
-
-class MultiPLECodeAssertion(RunsCode):
-    """Whether prompt, completion and tests together run."""
-
-    NAME = "MultiPL-E Code Assertion"

@@ -7,19 +7,17 @@ import logging
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from typing_extensions import Self
 
 from multiform.calls import overridden_methods
-from multiform.errors import ConfigError, DataError, UsageError, nearest
+from multiform.compat.eval_framework.samples import BaseMetricContext, Message, Role, Sample
+from multiform.errors import ConfigError, UsageError, nearest
 from multiform.formats import Language, ResponseType, TaskStyler
 from multiform.tasks import Source, TaskConfig
 from multiform.tasks.datasets.documents import load_dataset
 from multiform.tasks.source import FilePosition
-
-if TYPE_CHECKING:
-    from multiform.compat.eval_framework.samples import BaseMetricContext, Message, Sample
 
 #: The subject of a dataset that has none.
 NO_SUBJECT = "no_subject"
@@ -38,7 +36,6 @@ STYLED = (
     "_get_instruction_messages",
     "_get_example_messages",
     "_get_messages",
-    "_apply_user_prompt_suffix",
     "_sample_fewshot_examples",
     "_create_samples",
     "_get_context",
@@ -47,7 +44,7 @@ STYLED = (
 #: The hooks that load rows, which are called under every format.
 LOADING = ("_load_dataset", "_load_hf_dataset", "_shuffle_splits")
 #: Methods that a run does not call, so that overriding them is refused.
-REFUSED = ("iterate_samples", "generate_completions")
+REFUSED = ("iterate_samples", "generate_completions", "_apply_user_prompt_suffix")
 
 
 class _FromStyler:
@@ -170,7 +167,6 @@ class SampleHooks(StylerHooks):
 
     def __init__(self, num_fewshot: int | None = None) -> None:
         self.num_fewshot = num_fewshot
-        self.user_prompt_suffix: str | None = None
         self.stop_sequences: list[str] | None = None
         self.max_tokens: int | None = None
         self.hf_revision: str | None = self._apply_hf_revision()
@@ -186,20 +182,21 @@ class SampleHooks(StylerHooks):
         *,
         custom_subjects: list[str] | None = None,
         custom_hf_revision: str | None = None,
-        user_prompt_suffix: str | None = None,
         seed: int | None = RANDOM_SEED,
     ) -> Self:
-        """The task with other settings: few-shot examples, subjects, dataset revision, suffix of the prompt, seed."""
+        """The task with other settings: few-shot examples, subjects, dataset revision, seed."""
         task = cls(num_fewshot=num_fewshot)
-        if user_prompt_suffix is not None and task.get_response_type() is not ResponseType.COMPLETION:
-            message = "user_prompt_suffix is for tasks in which the model generates"
-            raise SuffixError(message, where=cls.NAME, hint="leave it out")
-        task.user_prompt_suffix = user_prompt_suffix
         task.rnd = random.Random(seed)
         task.hf_revision = task._apply_hf_revision(custom_hf_revision)
-        subjects = task._filter_task_subjects(custom_subjects)
-        if subjects:
-            task.SUBJECTS = subjects
+        known = {
+            ",".join(map(str, subject)) if isinstance(subject, tuple) else str(subject): subject
+            for subject in task.SUBJECTS
+        }
+        for name in custom_subjects or ():
+            if name not in known:
+                raise UsageError(f"no subject '{name}'", where=cls.NAME, hint=nearest(name, known, listed="subjects"))
+        if custom_subjects:
+            task.SUBJECTS = [subject for name, subject in known.items() if name in custom_subjects]
         return task
 
     def _apply_hf_revision(self, custom_hf_revision: str | None = None) -> str | None:
@@ -215,21 +212,6 @@ class SampleHooks(StylerHooks):
             message = f"the lock file {self.REVISION_LOCKFILE.name} does not pin '{self.DATASET_PATH}'"
             raise ConfigError(message, where=self.NAME, hint="add it, or set REVISION_LOCKFILE = None")
         return str(pinned[self.DATASET_PATH])
-
-    def _filter_task_subjects(self, custom_subjects: list[str] | None) -> list[Any] | None:
-        """The selected subjects; ``de,*`` selects all subjects that are tuples beginning with ``de``."""
-        if not custom_subjects:
-            return None
-        chosen: list[Any] = []
-        for pattern in custom_subjects:
-            matches = [subject for subject in self.SUBJECTS if _names(pattern, subject)]
-            if not matches:
-                hint = nearest(
-                    pattern, [_subject_name(subject) for subject in self.SUBJECTS], listed="its subjects are"
-                )
-                raise SubjectError(f"no subject '{pattern}'", where=self.NAME, hint=hint)
-            chosen += [subject for subject in matches if subject not in chosen]
-        return [subject for subject in self.SUBJECTS if subject in chosen]
 
     # Rows.
 
@@ -255,7 +237,9 @@ class SampleHooks(StylerHooks):
 
     def _shuffle_splits(self, hf_dataset: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
         """The rows by split, those of SAMPLE_SPLIT in random order."""
-        rows = {split: list(data) for split, data in hf_dataset.items() if split in self._splits()}
+        rows = {
+            split: list(data) for split, data in hf_dataset.items() if split in (self.SAMPLE_SPLIT, self.FEWSHOT_SPLIT)
+        }
         if self.SAMPLE_SPLIT in rows:
             self._generator().shuffle(rows[self.SAMPLE_SPLIT])
         return rows
@@ -264,9 +248,6 @@ class SampleHooks(StylerHooks):
         """Load the rows of a subject and set `dataset`."""
         name = None if subject == NO_SUBJECT else subject
         self.dataset = self._shuffle_splits(self._load_hf_dataset(path=self.DATASET_PATH, name=name))
-
-    def _splits(self) -> tuple[str | None, str | None]:
-        return self.SAMPLE_SPLIT, self.FEWSHOT_SPLIT
 
     # Samples.
 
@@ -287,8 +268,6 @@ class SampleHooks(StylerHooks):
 
     def _create_samples(self, item: dict[str, Any], index: int, subject: str) -> list[Sample]:
         """The samples of a row; by default one."""
-        from multiform.compat.eval_framework.samples import Sample
-
         return [
             Sample(
                 id=index,
@@ -302,10 +281,8 @@ class SampleHooks(StylerHooks):
 
     def _get_messages(self, item: dict[str, Any]) -> list[Message]:
         """The messages of a prompt: system text, few-shot examples, question, and the cue as an assistant message."""
-        from multiform.compat.eval_framework.samples import Message, Role
-
         messages = self._get_example_messages(item)
-        messages += self._apply_user_prompt_suffix(self._get_instruction_messages(item))
+        messages += self._get_instruction_messages(item)
         if cue := self._get_cue_text(item):
             messages.append(Message(role=Role.ASSISTANT, content=cue))
         if opening := self._get_initial_prompt_text(item):
@@ -316,8 +293,6 @@ class SampleHooks(StylerHooks):
 
     def _get_example_messages(self, item: dict[str, Any]) -> list[Message]:
         """The messages of the few-shot examples, a question and an answer for each."""
-        from multiform.compat.eval_framework.samples import Message, Role
-
         messages = []
         for example in self._sample_fewshot_examples(item) if self.num_fewshot else []:
             example = {**example, "subject": item["subject"]}
@@ -326,23 +301,7 @@ class SampleHooks(StylerHooks):
         return messages
 
     def _get_instruction_messages(self, item: dict[str, Any]) -> list[Message]:
-        from multiform.compat.eval_framework.samples import Message, Role
-
         return [Message(role=Role.USER, content=self._get_instruction_text(item))]
-
-    def _apply_user_prompt_suffix(self, instruction_messages: list[Message]) -> list[Message]:
-        """The messages with `user_prompt_suffix` added to the last one of the user."""
-        from multiform.compat.eval_framework.samples import Role
-
-        if self.user_prompt_suffix is None:
-            return instruction_messages
-        last = max((i for i, m in enumerate(instruction_messages) if m.role is Role.USER), default=None)
-        if last is None:
-            raise SuffixError("no message of the user to put user_prompt_suffix after", where=self.NAME)
-        messages = list(instruction_messages)
-        content = f"{messages[last].content}{self.user_prompt_suffix}"
-        messages[last] = messages[last].model_copy(update={"content": content})
-        return messages
 
     def _sample_fewshot_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         """The rows of the few-shot examples; a row is never its own example."""
@@ -363,13 +322,6 @@ class SampleHooks(StylerHooks):
         """The part of a completion that is scored; by default all of it."""
         return completion_text
 
-    def generate_completions(self, *args: Any, **kwargs: Any) -> Any:
-        """Not supported: a run sends the requests to the model."""
-        raise UsageError("generate_completions is not part of Multiform", where=self.NAME, hint="call evaluate()")
-
-    def display_name(self) -> str:
-        return self.NAME
-
     @property
     def _own_hooks(self) -> frozenset[str]:
         """The hooks that the class defines or overrides."""
@@ -379,23 +331,3 @@ class SampleHooks(StylerHooks):
         if self.rnd is None:
             self.rnd = random.Random(RANDOM_SEED)
         return self.rnd
-
-
-class SubjectError(DataError, AssertionError):
-    """A task has no such subject."""
-
-
-class SuffixError(UsageError, ValueError):
-    """`user_prompt_suffix` cannot be applied to a task."""
-
-
-def _names(pattern: str, subject: Any) -> bool:
-    if not isinstance(subject, tuple):
-        return pattern == subject or pattern == str(subject)
-    parts = [part.strip() for part in pattern.split(",")]
-    pairs = zip(parts, subject, strict=False)
-    return len(parts) == len(subject) and all(part in ("*", str(value)) for part, value in pairs)
-
-
-def _subject_name(subject: Any) -> str:
-    return ",".join(map(str, subject)) if isinstance(subject, tuple) else str(subject)

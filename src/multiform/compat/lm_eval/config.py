@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, fields
-from enum import Enum, auto
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from multiform.errors import ModelError, MultiformError
 from multiform.tasks import TaskConfig as OurConfig
 from multiform.tasks.config import task_keys
-from multiform.tasks.functions import FunctionRef, resolve_functions
-from multiform.tasks.index import Entry as OurEntry
-from multiform.tasks.index import Index
 from multiform.tasks.keys import plain
-from multiform.tasks.yaml import IncludeCycleError, read_own, read_yaml
 
 
 class TaskConfig(OurConfig):
@@ -58,70 +52,6 @@ class TaskConfig(OurConfig):
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a field, or the default where there is no such field."""
         return getattr(self, key, default)
-
-    def serialize_function(self, value: Any, keep_callable: bool = False) -> Any:
-        """A function as it is, or its source code."""
-        return value if keep_callable else source_code(value)
-
-
-@dataclass
-class AggMetricConfig:
-    """One score of a group: a metric of its tasks, and how it is aggregated.
-
-    >>> AggMetricConfig("acc", filter_list="none").filter_list
-    ['none']
-    """
-
-    metric: str
-    #: The filters whose scores are aggregated, each by itself; all that there are where it is None.
-    filter_list: Any = None
-    aggregation: str | Callable[..., float] = "mean"
-    weight_by_size: bool = True
-
-    def __post_init__(self) -> None:
-        if self.aggregation != "mean" and not callable(self.aggregation):
-            message = f"'mean' is the only pre-defined aggregation: give it or a function, not {self.aggregation!r}"
-            raise ValueError(message)
-        if isinstance(self.filter_list, str):
-            self.filter_list = [self.filter_list]
-
-
-@dataclass
-class GroupConfig:
-    """A group as its file has it; a single task or score becomes a list of one."""
-
-    group: str
-    group_alias: str | None = None
-    task: Any = None
-    aggregate_metric_list: Any = None
-    metadata: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.task, str):
-            self.task = [self.task]
-        scores = self.aggregate_metric_list
-        if scores is not None:
-            listed = [scores] if isinstance(scores, Mapping | AggMetricConfig) else scores
-            self.aggregate_metric_list = [
-                AggMetricConfig(**entry) if isinstance(entry, Mapping) else entry for entry in listed
-            ]
-
-    def to_dict(self, keep_callable: bool = False) -> dict[str, Any]:
-        """The configuration as plain data; functions as their source code unless they are kept."""
-        return {key: self.serialize_function(value, keep_callable) if callable(value) else value
-                for key, value in asdict(self).items()}  # fmt: skip
-
-    def serialize_function(self, value: Any, keep_callable: bool = False) -> Any:
-        """A function as it is, or its source code."""
-        return value if keep_callable else source_code(value)
-
-
-def source_code(value: Any) -> str:
-    """The source of a function, or its name where there is none to read."""
-    try:
-        return inspect.getsource(value)
-    except (TypeError, OSError):
-        return str(value)
 
 
 def serialize_config(config: Any, keep_callable: bool = False) -> dict[str, Any]:
@@ -164,84 +94,6 @@ def build_from(config: OurConfig, mirror: Path | None) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
-
-
-def load_yaml(path: str | Path, *, resolve_func: bool = True, recursive: bool = True) -> dict[str, Any]:
-    """What a task file says, its own keys above those of the files that it includes.
-
-    `!function` is the function itself, or its place and name as text with ``resolve_func=False``. Without `recursive`
-    nothing is included.
-    """
-    file = Path(path).expanduser()
-    with convert_errors(ValueError):
-        try:
-            data = (read_yaml if recursive else read_own)(file).data
-        except IncludeCycleError as error:  # lm-eval's message begins with a capital
-            raise error.relocate(error.where, what=f"I{error.what[1:]}") from error
-        resolved = resolve_functions(data) if resolve_func else _name_functions(data)
-    assert isinstance(resolved, dict)
-    return resolved
-
-
-def _name_functions(value: Any) -> Any:
-    """The same data with the place and name of each function in place of it."""
-    if isinstance(value, FunctionRef):
-        return str(value.folder / value.name)
-    if isinstance(value, dict):
-        return {key: _name_functions(item) for key, item in value.items()}
-    return [_name_functions(item) for item in value] if isinstance(value, list) else value
-
-
-class Kind(Enum):
-    """What a name stands for."""
-
-    TASK = auto()
-    PY_TASK = auto()
-    GROUP = auto()
-    TAG = auto()
-    UNKNOWN = auto()
-
-
-@dataclass
-class Entry:
-    """A name, and the file that defines it; a tag has the tasks that carry it in `tags`."""
-
-    name: str
-    kind: Kind
-    yaml_path: Path | None
-    cfg: dict[str, Any] | None = None
-    tags: set[str] = field(default_factory=set)
-
-
-class KnownNames(Mapping[str, Entry]):
-    """The names that a manager knows; a task's file is read when its configuration is asked for."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-
-    def __getitem__(self, name: str) -> Entry:
-        if name in self._index.entries:
-            return _entry(self._index.entries[name])
-        return Entry(name, Kind.TAG, None, tags=set(self._index.tags()[name]))
-
-    def __iter__(self) -> Any:
-        return iter({**self._index.entries, **self._index.tags()})
-
-    def __len__(self) -> int:
-        return len({**self._index.entries, **self._index.tags()})
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._index.entries or name in self._index.tags()
-
-
-def _entry(entry: OurEntry) -> Entry:
-    if entry.attribute is not None or entry.path.suffix == ".py":
-        return Entry(entry.name, Kind.PY_TASK, None, tags=set(entry.tags))
-    if entry.kind == "group":
-        return Entry(entry.name, Kind.GROUP, entry.path, tags=set(entry.tags))
-    cfg = load_yaml(entry.path, resolve_func=False)
-    kind = Kind.PY_TASK if "class" in cfg else Kind.TASK
-    return Entry(entry.name, kind, entry.path, cfg, set(entry.tags))
 
 
 def get_task_name_from_config(task_config: dict[str, str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.compat.lm_eval.config import convert_errors
-from multiform.compat.lm_eval.manager import Group, TaskDict, TaskManager, as_node
+from multiform.compat.lm_eval.manager import Group, TaskDict, TaskManager
 from multiform.compat.lm_eval.registry import get_model
 from multiform.compat.lm_eval.utils import handle_non_serializable, hash_string, sanitize_list
 from multiform.errors import UsageError
@@ -160,7 +160,7 @@ def _forms(loaded: TaskDict | Mapping[Any, Any]) -> list[Any]:
         if every.setdefault(task.name, task) is not task:
             hint = "rename one of them, or run them one by one"
             raise UsageError(f"two different tasks are called '{task.name}'", where="tasks", hint=hint)
-    return [*every.values(), *(as_node(group) for group in groups if group.name not in inner)]
+    return [*every.values(), *(group.as_node() for group in groups if group.name not in inner)]
 
 
 def _flat(nested: Mapping[Any, Any]) -> Iterator[Any]:

@@ -69,94 +69,18 @@ class RegexFilter(BuiltinFilter):
         self.fallback = fallback
 
 
-class POSFilter(BuiltinFilter):
-    """Keeps the tags of pairs of token and tag."""
-
-    function = "regex_pos"
-
-
-class WhitespaceFilter(BuiltinFilter):
-    """Removes white space at the beginning and the end."""
-
-    function = "remove_whitespace"
+def filter_class(name: str) -> type[BuiltinFilter]:
+    """The class of a registered filter."""
+    return type(f"{name}_filter", (BuiltinFilter,), {"function": name, "single": name == "take_first"})
 
 
-class MultiChoiceRegexFilter(RegexFilter):
-    """Keeps the label of a choice: matched, spelled out, or after a colon."""
-
-    function = "multi_choice_regex"
-
-    def __init__(
-        self,
-        regex_pattern: str = DEFAULT_PATTERN,
-        group_select: int = 0,
-        fallback: str = INVALID,
-        ignore_case: bool = False,
-        ignore_punctuation: bool = False,
-        regexes_to_ignore: list[str] | None = None,
-    ) -> None:
-        self.ignore_case = ignore_case
-        self.ignore_punctuation = ignore_punctuation
-        self.regexes_to_ignore = regexes_to_ignore
-        super().__init__(
-            regex_pattern,
-            group_select,
-            fallback,
-            ignore_case=ignore_case,
-            ignore_punctuation=ignore_punctuation,
-            regexes_to_ignore=regexes_to_ignore,
-        )
-
-
-class TakeFirstFilter(BuiltinFilter):
-    """Keeps the first answer, by itself."""
-
-    function = "take_first"
-    single = True
-
-
-class TakeKFilter(BuiltinFilter):
-    """Keeps the first k answers."""
-
-    function = "take_first_k"
-
-
-class MajorityVoteFilter(BuiltinFilter):
-    """Keeps the most frequent answer, in a list."""
-
-    function = "majority_vote"
-
-
-class LowercaseFilter(BuiltinFilter):
-    """Lower-cases the text."""
-
-    function = "lowercase"
-
-
-class UppercaseFilter(BuiltinFilter):
-    """Upper-cases the text."""
-
-    function = "uppercase"
-
-
-class MapFilter(BuiltinFilter):
-    """Looks the text up in a table."""
-
-    function = "map"
-
-
-class SPANFilter(BuiltinFilter):
-    """Brings named entities into one form."""
-
-    function = "format_span"
-
-
-class CustomFilter(Filter):
-    """Calls ``filter_fn(resps, docs)``."""
-
-    def __init__(self, *, filter_fn: Callable[..., Iterable[Any]], **kwargs: Any) -> None:
-        self.filter_fn = filter_fn
-        self.kwargs = kwargs
-
-    def apply(self, resps: Iterable[Any], docs: Sequence[dict[str, Any]]) -> Iterable[Any]:
-        return self.filter_fn(resps, docs, **self.kwargs)
+LowercaseFilter = filter_class("lowercase")
+MajorityVoteFilter = filter_class("majority_vote")
+MapFilter = filter_class("map")
+MultiChoiceRegexFilter = filter_class("multi_choice_regex")
+POSFilter = filter_class("regex_pos")
+SPANFilter = filter_class("format_span")
+TakeFirstFilter = filter_class("take_first")
+TakeKFilter = filter_class("take_first_k")
+UppercaseFilter = filter_class("uppercase")
+WhitespaceFilter = filter_class("remove_whitespace")

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from multiform.scoring.aggregations import aggregations, bootstrap_mean_stderr
-from multiform.scoring.aggregations import bootstrap_stderr as resampled_stderr
+from multiform.scoring.aggregations import aggregations
 from multiform.scoring.metrics.text import exact_match
 from multiform.scoring.outcome import TextOutcome
 
@@ -90,78 +89,3 @@ def metric_max_over_ground_truths(
 ) -> float:
     """The best value of a metric over several right answers."""
     return max(metric_fn(prediction, truth) for truth in ground_truths)
-
-
-def weighted_mean(items: Iterable[tuple[float, float]]) -> float:
-    """The sum of the first over the sum of the second values."""
-    values, weights = zip(*items, strict=True)
-    return float(sum(values) / sum(weights))
-
-
-def acc_all(items: Iterable[tuple[Any, Any]]) -> float:
-    """How many questions of MultiRC have all their answers judged right, from pairs of judgement and document."""
-    right: dict[tuple[Any, Any], bool] = {}
-    for judged, doc in items:
-        question = (doc["idx"]["paragraph"], doc["idx"]["question"])
-        right[question] = right.get(question, True) and (doc["label"] == 1) == judged
-    return sum(right.values()) / len(right)
-
-
-def pop_stddev(arr: Sequence[float]) -> float:
-    """The standard deviation of a population."""
-    middle = math.fsum(arr) / len(arr)
-    return math.sqrt(math.fsum((x - middle) ** 2 for x in arr) / len(arr))
-
-
-def sample_stddev(arr: Sequence[float]) -> float:
-    """The standard deviation that a sample estimates."""
-    return pop_stddev(arr) * math.sqrt(len(arr) / (len(arr) - 1))
-
-
-def mean_stderr(arr: Sequence[float]) -> float:
-    """The standard error of a mean."""
-    return sample_stddev(arr) / math.sqrt(len(arr))
-
-
-def acc_all_stderr(items: Iterable[tuple[Any, Any]]) -> float:
-    """The standard error of `acc_all`, over the questions."""
-    right: dict[Any, bool] = {}
-    for judged, doc in items:
-        right[doc["idx"]["question"]] = right.get(doc["idx"]["question"], True) and (doc["label"] == 1) == judged
-    return mean_stderr([float(value) for value in right.values()])
-
-
-def bootstrap_stderr(f: Callable[[Sequence[Any]], float], xs: Sequence[Any], iters: int) -> float:
-    """The standard error of a function of all values, from so many resamples; the same each time.
-
-    >>> round(bootstrap_stderr(mean, [0.0, 1.0, 1.0, 0.0], iters=1000), 2)
-    0.26
-    """
-    if f is mean:  # the resamples are the same, a thousand at a time
-        return bootstrap_mean_stderr(lambda means: means, xs, iters)
-    return resampled_stderr(f, xs, iters)
-
-
-def unweighted_mean_stderr(stderrs: Sequence[float]) -> float:
-    """The standard error of the plain mean of independent scores."""
-    return math.sqrt(math.fsum(error**2 for error in stderrs)) / len(stderrs)
-
-
-def stderr_for_metric(metric: Aggregate, bootstrap_iters: int) -> Callable[[Sequence[Any]], float | None] | None:
-    """The function that computes the standard error of an aggregation; None where there is none."""
-    aggregation = getattr(metric, "aggregation", None)
-    if aggregation is None or bootstrap_iters <= 0:
-        return None
-    return lambda items: aggregation(list(items), bootstrap_iters).stderr
-
-
-def pooled_sample_stderr(stderrs: Sequence[float], sizes: Sequence[int]) -> float:
-    """The standard error of the mean of several samples together."""
-    pooled = sum((n - 1) * se**2 * n for se, n in zip(stderrs, sizes, strict=True)) / (sum(sizes) - len(sizes))
-    return math.sqrt(pooled / sum(sizes))
-
-
-def aggregate_subtask_metrics(metrics: Sequence[float], sizes: Sequence[int], weight_by_size: bool = True) -> float:
-    """The mean of the scores of several tasks, each counting by its size or as one."""
-    weights = sizes if weight_by_size else [1] * len(sizes)
-    return sum(value * n for value, n in zip(metrics, weights, strict=True)) / sum(weights)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import copy
-import functools
 import logging
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any, Generic, Literal, TypeVar
 
-from multiform.errors import DataError, ModelError, shorten
+from multiform.errors import DataError, shorten
 from multiform.models.foreign import LMEvalInstance as Instance
 from multiform.models.foreign import OutputType
 from multiform.prompts.media import Kind, Media
@@ -121,15 +118,11 @@ def _hashable(value: Any) -> Hashable:
     return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
-Side = Literal["left", "middle", "right"]
 logger = logging.getLogger(__name__)
 
-#: What a tokenizer of transformers says where it knows no greatest length.
-TOKENIZER_INFINITY = 1000000000000000019884624838656
 DEFAULT_MAX_LENGTH = 2048
 #: The names of the greatest number of new tokens, the first goes before the others.
 _MOST_TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
-_LENGTHS = ("n_positions", "max_position_embeddings", "n_ctx")
 
 
 def handle_stop_sequences(until: str | list[str] | None, eos: str | None) -> list[str]:
@@ -171,49 +164,6 @@ def normalize_gen_kwargs(gen_kwargs: Mapping[str, Any], default_max_gen_toks: in
     return settings
 
 
-def truncate_tokens(tokens: list[int], max_length: int, side: Side = "left") -> list[int]:
-    """So many tokens at most: cut off at the left or right, or out of the middle.
-
-    >>> truncate_tokens([1, 2, 3, 4, 5], 3), truncate_tokens([1, 2, 3, 4, 5], 3, side="middle")
-    ([3, 4, 5], [1, 4, 5])
-    """
-    first = max_length // 2
-    if side == "left":
-        return tokens[-max_length:]
-    if side == "right":
-        return tokens[:max_length]
-    if side == "middle":
-        return tokens[:first] + tokens[-(max_length - first) :]
-    raise ValueError(f"Unknown truncation side={side!r}: it is 'left', 'middle' or 'right'")
-
-
-def maybe_truncate(
-    tokens: list[int],
-    max_gen_toks: int,
-    max_model_len: int,
-    min_gen_toks: int = 1,
-    side: Side = "left",
-    shrink_gen_toks: bool = False,
-    verbose: bool = True,
-) -> tuple[list[int], int]:
-    """A prompt and a number of new tokens that fit into the model together.
-
-    The prompt is cut; with `shrink_gen_toks` fewer tokens are generated first, down to `min_gen_toks`.
-    """
-    if len(tokens) + max_gen_toks <= max_model_len:
-        return tokens, max_gen_toks
-    if verbose:
-        logger.warning("%d tokens and %d new ones exceed %d", len(tokens), max_gen_toks, max_model_len)
-    if not shrink_gen_toks:
-        return truncate_tokens(tokens, max_model_len - max_gen_toks, side), max_gen_toks
-    room = max_model_len - len(tokens)
-    if room >= min_gen_toks:
-        return tokens, room
-    if max_model_len <= min_gen_toks:
-        raise ValueError(f"{min_gen_toks} new tokens leave no room for a prompt in {max_model_len}: too small")
-    return truncate_tokens(tokens, max_model_len - min_gen_toks, side), min_gen_toks
-
-
 def postprocess_generated_text(
     generation: str, stop: str | Sequence[str] | None = None, think_end_token: str | None = None
 ) -> str:
@@ -234,21 +184,6 @@ def has_bos_prefix(sequence: str, bos_str: str | Iterable[str] | None = None) ->
     return sequence.startswith(starts)
 
 
-def _add_special_kwargs(add_special_tokens: bool | None, add_bos: bool | None = None) -> dict[str, bool]:
-    """What to tell a tokenizer about special tokens, where something is said."""
-    said = add_special_tokens if add_special_tokens is not None else add_bos
-    return {} if said is None else {"add_special_tokens": said}
-
-
-def resolve_max_length(config: Any, tokenizer: Any = None, *, default: int = DEFAULT_MAX_LENGTH) -> int:
-    """How many tokens a model takes: as its configuration for text says, its tokenizer, or the default."""
-    text = getattr(config, "text_config", None) or config
-    said = next((value for name in _LENGTHS if (value := getattr(text, name, None)) is not None), None)
-    if said is None:
-        said = getattr(tokenizer, "model_max_length", None)
-    return default if said is None or said == TOKENIZER_INFINITY else int(said)
-
-
 def configure_pad_token(tokenizer: Any, model_config: Any = None) -> Any:
     """The tokenizer with something to fill batches up with: its own, the unknown, or the last token."""
     if getattr(tokenizer, "pad_token_id", None) is not None or getattr(tokenizer, "pad_token", None):
@@ -264,59 +199,7 @@ def configure_pad_token(tokenizer: Any, model_config: Any = None) -> Any:
     return tokenizer
 
 
-def undistribute(iterable: Iterable[Iterable[T]]) -> list[T]:
-    """What was dealt out to several, in the order that it had before.
-
-    >>> undistribute([[1, 4], [2, 5], [3]])
-    [1, 2, 3, 4, 5]
-    """
-    missing = object()
-    rows = zip_longest(*map(list, iterable), fillvalue=missing)
-    return [item for row in rows for item in row if item is not missing]  # type: ignore[misc]
-
-
-def retry_on_specific_exceptions(
-    on_exceptions: Sequence[type[Exception]],
-    max_retries: int | None = None,
-    backoff_time: float = 3.0,
-    backoff_multiplier: float = 1.5,
-    on_exception_callback: Callable[[Exception, float], Any] | None = None,
-) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """A decorator that tries again after these exceptions, each time after a longer pause."""
-
-    def decorate(function: Callable[..., T]) -> Callable[..., T]:
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> T:
-            pause, tries = backoff_time, 0
-            while max_retries is None or tries < max_retries:
-                try:
-                    return function(*args, **kwargs)
-                except tuple(on_exceptions) as error:
-                    if on_exception_callback is not None:
-                        on_exception_callback(error, pause)
-                    time.sleep(pause)
-                    pause, tries = pause * backoff_multiplier, tries + 1
-            message = f"{function.__name__} failed {tries} times"
-            raise ModelError(message, where="max_retries", hint="allow more, or look at what it raises")
-
-        return call
-
-    return decorate
-
-
 DEFAULT_MAX_GEN_TOKS = 256
-DEFAULT_RANDOM_SEED = 0
-DEFAULT_OTHER_SEED = 1234
-
-
-def default_gen_kwargs(until: str | Sequence[str] | None, max_gen_toks: int = DEFAULT_MAX_GEN_TOKS) -> dict[str, Any]:
-    r"""How a task generates that does not say how: greedily, up to a stop text.
-
-    >>> default_gen_kwargs("\n\n")["until"]
-    ['\n\n']
-    """
-    stops = [until] if isinstance(until, str) else until if until is not None else []
-    return {"temperature": 0.0, "do_sample": False, "max_gen_toks": max_gen_toks, "until": stops}
 
 
 #: Reads images or sounds out of what an instance has of them.

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from multiform.compat.lm_eval.config import OWN_CODE, TaskConfig, build_context, build_from
 from multiform.compat.lm_eval.model_helpers import to_instances, to_requests
-from multiform.compat.lm_eval.registry import as_sampler
-from multiform.compat.lm_eval.utils import Message, apply_template, maybe_delimit, requires_delimiter
+from multiform.compat.lm_eval.samplers import as_sampler
 from multiform.errors import ConfigError, DataError, running
 from multiform.fields import Doc
 from multiform.forms import RunSettings, Sample
@@ -85,7 +84,7 @@ class Task(OurTask):
         """The task of a file; its class gets the file's keys where its constructor takes them."""
         place = config.where("class")
         with (
-            running(f"{cls.__name__}()", kind=ConfigError, where=place, hint=OWN_CODE),
+            running(f"{cls.__name__}()", raises=ConfigError, where=place, hint=OWN_CODE),
             build_from(config, dataset_mirror),
         ):
             task = cls(config=dict(config.stated.class_keys)) if _takes_config(cls) else cls()
@@ -128,15 +127,6 @@ class Task(OurTask):
         """How many right answers the first document has, where they are a list; else 0."""
         target = self.doc_to_target(self.eval_docs[0])
         return len(target) if isinstance(target, list) else 0
-
-    @property
-    def fewshot_cfg(self) -> Any:
-        return self.config.fewshot_config
-
-    @staticmethod
-    def resolve_field(doc: Doc, field: str | None = None) -> Any:
-        """A template rendered with a document; None where there is none."""
-        return None if field is None else apply_template(field, doc)
 
     def _hooks(self, config: OurConfig) -> dict[str, Callable[..., Any]]:
         hooks = super()._hooks(config)
@@ -255,33 +245,6 @@ class Task(OurTask):
 
 class ConfigurableTask(Task):
     """A task that its configuration describes: ``ConfigurableTask(config={...})``, or a subclass with code."""
-
-    def build_qa_turn(
-        self,
-        *,
-        q: str | None = None,
-        c: Sequence[str] | None = None,
-        a: str | int | Sequence[str] | None = None,
-        gen_prefix: str | None = None,
-        tgt_delim: str = " ",
-        few_delim: str = "\n\n",
-    ) -> list[Message]:
-        """A question as messages, with its answer (a text, the index of a choice, or several texts) or what begins it.
-
-        Prompts themselves are made elsewhere: an override does not change them, and is refused.
-        """
-        assert isinstance(q, str), f"the question is not a string: {q!r}"
-        answered = a is not None and a != ""
-        delimited = requires_delimiter(q, gen_prefix) if gen_prefix else answered
-        messages = [Message("user", q, tgt_delim if delimited else "")]
-        if answered:
-            first = a[0] if isinstance(a, Sequence) and not isinstance(a, str) else a
-            answer = c[a] if c and isinstance(a, int) else first
-            assert isinstance(answer, str), f"the answer is not a string: {a!r}"
-            messages.append(Message("assistant", maybe_delimit(gen_prefix, answer), few_delim))
-        elif gen_prefix:
-            messages.append(Message("assistant", gen_prefix))
-        return messages
 
 
 class MultipleChoiceTask(Task):

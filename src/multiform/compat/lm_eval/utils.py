@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import fnmatch
-import functools
 import hashlib
 import logging
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from multiform.arguments import parse_arguments
 from multiform.fields import Field
-from multiform.paths import safe_name
 from multiform.terminal import markdown_text
 
 T = TypeVar("T")
@@ -60,35 +55,6 @@ def sanitize_list(sub: Any) -> Any:
     return [sanitize_list(item) for item in sub] if isinstance(sub, list | tuple) else str(sub)
 
 
-def sanitize_model_name(model_name: str) -> str:
-    """A model's name as part of a path."""
-    return safe_name(model_name)
-
-
-def join_iters(iters: Iterable[Iterable[T]]) -> Iterator[T]:
-    """All items of all, one after the other."""
-    for items in iters:
-        yield from items
-
-
-def pattern_match(patterns: str | Iterable[str], source_list: Iterable[str]) -> list[str]:
-    """The names that one of the patterns matches, sorted.
-
-    >>> pattern_match(["mmlu_*"], ["mmlu_law", "arc"])
-    ['mmlu_law']
-    """
-    wanted = [patterns] if isinstance(patterns, str) else list(patterns)
-    return sorted({name for pattern in wanted for name in fnmatch.filter(list(source_list), pattern)})
-
-
-def softmax(x: Any) -> Any:
-    """The softmax of an array."""
-    import numpy as np
-
-    raised = np.exp(x - np.max(x))
-    return raised / raised.sum()
-
-
 def general_detokenize(string: str) -> str:
     """Text without the blanks that tokenised datasets have around punctuation.
 
@@ -113,11 +79,6 @@ def weighted_f1_score(items: Iterable[tuple[Any, Any]]) -> float:
     return sum(n * 2 * both[label] / (n + predicted[label]) for label, n in golds.items()) / len(pairs)
 
 
-def regex_replace(string: str, pattern: str, repl: str, count: int = 0) -> str:
-    """The text with what a regular expression finds replaced."""
-    return re.sub(pattern, repl, string, count=count)
-
-
 def apply_template(template: str, doc: Mapping[str, Any]) -> str:
     """A Jinja template rendered with a document.
 
@@ -125,19 +86,6 @@ def apply_template(template: str, doc: Mapping[str, Any]) -> str:
     'Q: Why?'
     """
     return str(Field.text(template).value(doc))
-
-
-def process_field(doc: Mapping[str, Any], field_spec: Any) -> Any:
-    """A field as lm-eval 0.5 reads it: a column as it is, a template as text, any other text as itself.
-
-    >>> process_field({"idx": 3}, "idx"), process_field({"idx": 3}, "{{idx + 1}}"), process_field({}, "Answer yes.")
-    (3, '4', 'Answer yes.')
-    """
-    if isinstance(field_spec, str):
-        return doc[field_spec] if field_spec in doc else apply_template(field_spec, doc)
-    if isinstance(field_spec, list):
-        return [apply_template(item, doc) if isinstance(item, str) else item for item in field_spec]
-    return field_spec(doc) if callable(field_spec) else field_spec
 
 
 def get_rolling_token_windows(
@@ -167,83 +115,6 @@ def make_disjoint_window(pair: tuple[Tokens, Tokens]) -> tuple[Tokens, Tokens]:
     """
     before, predicted = pair
     return before[: len(before) - (len(predicted) - 1)], predicted
-
-
-def create_iterator(
-    raw_iterator: Iterable[T], *, rank: int = 0, world_size: int = 1, limit: int | None = None
-) -> Iterator[T]:
-    """Every `world_size`-th item from the `rank`-th on, up to the limit."""
-    return islice(raw_iterator, rank, limit, world_size)
-
-
-def positional_deprecated(function: Callable[..., T]) -> Callable[..., T]:
-    """The function; lm-eval's prints a note where it is called with arguments by position."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> T:
-        return function(*args, **kwargs)
-
-    return call
-
-
-def requires_delimiter(prefix: str, suffix: str) -> bool:
-    """Whether two texts would run into each other: no white space on either side of where they meet."""
-    return bool(prefix) and not (prefix[-1].isspace() or suffix[0].isspace())
-
-
-def maybe_delimit(prefix: str | None, suffix: str | None, delimiter: str = " ") -> str:
-    """Both texts, with the delimiter between them where they would run into each other.
-
-    >>> maybe_delimit("Answer:", "B"), maybe_delimit("Answer: ", "B"), maybe_delimit(None, "B")
-    ('Answer: B', 'Answer: B', 'B')
-    """
-    if not prefix or not suffix:
-        return prefix or suffix or ""
-    return f"{prefix}{delimiter if requires_delimiter(prefix, suffix) else ''}{suffix}"
-
-
-@dataclass
-class Message:
-    """One message of a prompt; the delimiter follows its content where the prompt is plain text.
-
-    >>> Message("user", "Why?", "\\n").to_text()
-    'Why?\\n'
-    """
-
-    role: str
-    content: str
-    _delimiter: str = ""
-
-    def to_dict(self) -> dict[str, str]:
-        """The message as chat templates want it."""
-        return {"role": self.role, "content": self.content}
-
-    def to_text(self) -> str:
-        """The content with its delimiter."""
-        return f"{self.content}{self._delimiter}"
-
-
-def messages_to_text(messages: Sequence[Message]) -> str:
-    """A prompt as plain text."""
-    return "".join(message.to_text() for message in messages)
-
-
-def multiturn_to_singleturn(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """A chat with all turns in one user message; the system message and the beginning of the answer stay apart.
-
-    >>> multiturn_to_singleturn([Message("user", "1+1?", " "), Message("assistant", "2", " "), Message("user", "2+2?")])
-    [{'role': 'user', 'content': '1+1? 2 2+2?'}]
-    """
-    turns = list(messages)
-    first = [turns.pop(0)] if turns[0].role == "system" else []
-    last = [turns.pop()] if turns[-1].role == "assistant" else []
-    turns[-1] = replace(turns[-1], _delimiter="")
-    return [message.to_dict() for message in [*first, Message("user", messages_to_text(turns)), *last]]
-
-
-def format_turn(content: str, role: str, type: str | None = None) -> dict[str, str]:
-    """A message as a dict, with its type if it has one."""
-    return {**({"type": type} if type else {}), "role": role, "content": content}
 
 
 _ARROWS = {True: "↑", False: "↓"}

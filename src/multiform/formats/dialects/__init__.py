@@ -39,9 +39,10 @@ class FormatDialect(ABC):
     def words(cls, format: FormatConfig) -> dict[str, Any]:
         """The arguments for a format, as far as they can express it."""
 
-    @abstractmethod
     def arguments(self) -> dict[str, Any]:
         """The arguments that construct the object, without default values."""
+        default = vars(type(self)())
+        return {name: value for name, value in vars(self).items() if name in default and value != default[name]}
 
     @abstractmethod
     def _task_key(self) -> tuple[str, dict[str, Any]]:
@@ -58,15 +59,15 @@ class FormatDialect(ABC):
 
     def _overlay(self, format_fields: dict[str, Any]) -> FormatConfig:
         """The format of the own fields, overridden by others."""
-        kind = _format_class(format_fields.get("type"))
+        format_class = _format_class(format_fields.get("type"))
         changes = {key: value for key, value in format_fields.items() if key != "type"}
-        known = [field.name for field in fields(kind)]
+        known = [field.name for field in fields(format_class)]
         for key in changes:
             if key not in known:
                 message = f"unknown key '{key}' in the format of {self._title()}"
                 raise ConfigError(message, where="format", hint=nearest(str(key), known))
         try:
-            return kind(**{**self.own_fields(), **changes})
+            return format_class(**{**self.own_fields(), **changes})
         except ConfigError as error:
             if error.where not in changes:
                 raise
@@ -75,10 +76,10 @@ class FormatDialect(ABC):
     @classmethod
     def from_format(cls, format: FormatConfig) -> tuple[Self, list[str]]:
         """The template or styler for a format, and messages about what of the format it cannot express."""
-        kind = {"type": format.format_name} if _is_registered(format) else {}
+        named = {"type": format.format_name} if _is_registered(format) else {}
         words = cls.words(format)
-        changed, lost = _changes(format, cls(**words)._overlay(kind))
-        return cls(**words, format={**kind, **changed}), lost  # type: ignore[call-arg]
+        changed, lost = _changes(format, cls(**words)._overlay(named))
+        return cls(**words, format={**named, **changed}), lost  # type: ignore[call-arg]
 
 
 def _is_registered(format: FormatConfig) -> bool:
@@ -116,7 +117,7 @@ class WrittenFormat:
     key: str
     value: Any
     #: The Python class and its arguments.
-    kind: str
+    class_name: str
     arguments: Mapping[str, Any]
     differences: tuple[str, ...] = ()
 
@@ -126,7 +127,7 @@ class WrittenFormat:
         >>> write_format(FormatConfig.by_name("mcqa", {"question_prefix": "Q: "}), "formats").python()
         "MCQAFormat(question_prefix='Q: ')"
         """
-        return f"{self.kind}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
+        return f"{self.class_name}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
 
 
 #: The template or styler for a format, and what it cannot express; the modules of both add theirs.
@@ -137,11 +138,13 @@ def write_format(format: FormatConfig, dialect: DialectName) -> WrittenFormat:
     """A format as a dialect writes it."""
     if dialect in translators:
         translated, lost = translators[dialect](format)
-        (key, named), arguments, kind = translated._task_key(), translated.arguments(), type(translated).__name__
+        (key, named), arguments, class_name = translated._task_key(), translated.arguments(), type(translated).__name__
         value: Any = {**named, **arguments}
     else:
         format_class = type(format) if _is_registered(format) else formats.get(_NEAREST[format.scored])
         arguments, lost = _changes(format, format_class())
-        key, kind, name = "formats", format_class.__name__, format_class.format_name
+        key, class_name, name = "formats", format_class.__name__, format_class.format_name
         value = {"type": name, **arguments} if arguments else name
-    return WrittenFormat(dialect=dialect, key=key, value=value, kind=kind, arguments=arguments, differences=tuple(lost))
+    return WrittenFormat(
+        dialect=dialect, key=key, value=value, class_name=class_name, arguments=arguments, differences=tuple(lost)
+    )

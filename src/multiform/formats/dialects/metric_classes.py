@@ -1,13 +1,8 @@
-"""Metrics as classes, for stylers and Python tasks.
-
-Each class has the registered metrics that compute the same (`specs`), and can calculate the values of one response
-itself.
-"""
+"""Metrics as classes, for stylers and Python tasks: registered metrics by name, or code that calculates values."""
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -54,8 +49,8 @@ class BaseMetric(ABC, Generic[Response]):
 
     @classmethod
     def is_registered(cls) -> bool:
-        """Whether registered metrics compute it: the class itself, and no class above it, sets `specs`."""
-        return bool(cls.__dict__.get("specs"))
+        """Whether registered metrics compute it."""
+        return bool(cls.specs) and not cls.has_calculate()
 
     def result(self, value: float | None, *, error: Error | None = None, better: bool = True) -> list[MetricResult]:
         """A single value under the metric's name."""
@@ -64,36 +59,18 @@ class BaseMetric(ABC, Generic[Response]):
         return [MetricResult(metric_name=self.NAME, value=value, higher_is_better=better, error=error)]
 
 
-class SingleValue(BaseMetric[Response]):
-    """A metric with one value for each response, and none if there was an error."""
-
-    def calculate(self, response: Response) -> list[MetricResult]:
-        error = getattr(response, "error", None)
-        return self.result(None, error=error) if error is not None else self.result(self.value(response))
-
-    @abstractmethod
-    def value(self, response: Response) -> float:
-        """The value of a response without an error."""
-
-
-class AccuracyLoglikelihood(SingleValue[Any]):
+class AccuracyLoglikelihood(BaseMetric[Any]):
     """Whether the most likely completion is correct."""
 
     NAME = "Accuracy Loglikelihood"
     specs = ({"metric": "acc"},)
 
-    def value(self, response: Any) -> float:
-        return float(highest(response.loglikelihoods) in response.ground_truth_list)
 
-
-class AccuracyNormLoglikelihood(SingleValue[Any]):
+class AccuracyNormLoglikelihood(BaseMetric[Any]):
     """Whether the completion that is most likely per character, its leading space included, is correct."""
 
     NAME = "Accuracy Normalized Loglikelihood"
     specs = ({"metric": "acc_norm_full"},)
-
-    def value(self, response: Any) -> float:
-        return float(highest(per_character(response.loglikelihoods)) in response.ground_truth_list)
 
 
 class BitsPerByteLoglikelihood(BaseMetric[Any]):
@@ -102,28 +79,12 @@ class BitsPerByteLoglikelihood(BaseMetric[Any]):
     NAME = "BitsPerByte"
     specs = ({"metric": "bits_per_byte_mean"},)
 
-    def calculate(self, response: Any) -> list[MetricResult]:
-        from multiform.formats.dialects.metric_results import Error
 
-        if response.error is not None:
-            return self.result(None, error=response.error, better=False)
-        scored = [text for text in response.ground_truth_list if text in response.loglikelihoods]
-        if not scored or not scored[0]:
-            message = "the right answer is empty" if scored else "the right answer is none of the completions"
-            error = Error(error_class="ValueError", message=message, traceback="")
-            return self.result(None, error=error, better=False)
-        bits = -response.loglikelihoods[scored[0]] / math.log(2)
-        return self.result(bits / len(scored[0].encode("utf-8")), better=False)
-
-
-class AccuracyCompletion(SingleValue[Any]):
+class AccuracyCompletion(BaseMetric[Any]):
     """Whether the generated text equals the ground truth."""
 
     NAME = "Accuracy Completion"
     specs = ({"metric": "exact_match"}, {"metric": "invalid"}, {"metric": "truncated"})
-
-    def value(self, response: Any) -> float:
-        return float(response.completion in response.ground_truth_list)
 
 
 def metric_specs(metrics: Sequence[Any], *, where: str) -> list[dict[str, Any]]:
@@ -163,13 +124,3 @@ def result_keys(measures: Sequence[type[BaseMetric[Any]]]) -> dict[tuple[type[Ba
             keys[cls, name] = str(cls.specs[0]["metric"]) if cls.is_registered() else name.replace(",", ";")
     shared = Counter(keys.values())
     return {at: f"{at[0].__name__}/{key}" if shared[key] > 1 else key for at, key in keys.items()}
-
-
-def highest(scores: Mapping[str, float]) -> str:
-    """The text with the highest score."""
-    return max(scores, key=lambda text: scores[text])
-
-
-def per_character(loglikelihoods: Mapping[str, float]) -> dict[str, float]:
-    """Log-likelihoods divided by the length of their texts."""
-    return {text: value / (len(text) or 1) for text, value in loglikelihoods.items()}

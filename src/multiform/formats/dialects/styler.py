@@ -6,7 +6,7 @@ import inspect
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -41,7 +41,7 @@ class ResponseType(Enum):
 
 
 class TaskStyle(Enum):
-    """The kind of prompt that a styler writes."""
+    """The prompt that a styler writes."""
 
     MULTIPLE_CHOICE = "multiple_choice"
     CLOZE = "cloze"
@@ -58,9 +58,9 @@ class TaskStyler(ABC):
     `response_type`, `metrics` and `task_style` say what a task with this styler asks of a model and computes.
     """
 
-    response_type: ResponseType
-    metrics: Sequence[Any]
-    task_style: TaskStyle
+    response_type: ClassVar[ResponseType]
+    metrics: ClassVar[Sequence[Any]]
+    task_style: ClassVar[TaskStyle]
     question_prefix: str
 
     @abstractmethod
@@ -120,6 +120,7 @@ class TaskStyler(ABC):
         return {}
 
 
+@dataclass(eq=False)
 class FormatStyler(TaskStyler, FormatDialect):
     """A styler with an equivalent format."""
 
@@ -128,15 +129,18 @@ class FormatStyler(TaskStyler, FormatDialect):
     _METHODS: ClassVar = ("get_instruction_text", "get_ground_truth", "get_possible_completions", "get_cue_text",
                           "get_question_text", "get_fewshot_target_text")  # fmt: skip
 
-    def __init__(self, question_prefix: str, cue_text: str, format: Mapping[str, Any] | None) -> None:
-        self.question_prefix = question_prefix
-        self._cue_text = cue_text
-        self.format = dict(format or {})
+    question_prefix: str = "Question: "
+    cue_text: str = "Answer:"
+    format: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.format = dict(self.format or {})
+        self.as_format()
 
     def own_fields(self) -> dict[str, Any]:
         return {
             "question_prefix": literal(self.question_prefix),
-            "answer_prompt": literal(self._cue_text),
+            "answer_prompt": literal(self.cue_text),
             "metric_list": metric_specs(self.metrics, where=f"{type(self).__name__}.metrics"),
         }
 
@@ -144,20 +148,15 @@ class FormatStyler(TaskStyler, FormatDialect):
     def words(cls, format: FormatConfig) -> dict[str, Any]:
         return {"question_prefix": format.question_prefix, "cue_text": format.answer_prompt or ""}
 
-    def arguments(self) -> dict[str, Any]:
-        defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
-        values = {name: getattr(self, "_cue_text" if name == "cue_text" else name) for name in defaults}
-        return {k: v for k, v in values.items() if v != defaults[k] and not (k == "format" and not v)}
-
     def _task_key(self) -> tuple[str, dict[str, Any]]:
         return "formats", {"type": type(self).__name__}
 
     def to_format(self) -> FormatConfig | None:
         definers = overridden_methods(type(self), FormatStyler, self._METHODS).values()
-        return self.as_format() if all(kind.__module__.startswith("multiform.") for kind in definers) else None
+        return self.as_format() if all(definer.__module__.startswith("multiform.") for definer in definers) else None
 
     def get_cue_text(self) -> str:
-        return self._cue_text
+        return self.cue_text
 
     def get_instruction_text(self, raw_question: str, choices: list[str]) -> str:
         format = replace(self.as_format(), question_prefix="")
@@ -196,10 +195,6 @@ class FormatStyler(TaskStyler, FormatDialect):
         )
         return label_list(len(choices), format.choice_labels) if by_label and format.choice_labels else list(choices)
 
-    def __repr__(self) -> str:
-        shown = {key.removeprefix("_"): value for key, value in vars(self).items() if key != "format" or value}
-        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
-
 
 def literal(text: str) -> str:
     """The template that gives a text as it is, also if that looks like Jinja.
@@ -213,6 +208,7 @@ def literal(text: str) -> str:
 _LABELLED = {False: "{label}. {choice}", True: " {label}. {choice}"}
 
 
+@dataclass(eq=False)
 class MCStyle(FormatStyler):
     r"""Choices shown with letters; the letters are scored.
 
@@ -223,20 +219,10 @@ class MCStyle(FormatStyler):
     ([' A', ' B', ' C'], ' B')
     """
 
-    metrics: Sequence[Any] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
+    metrics: ClassVar[Sequence[Any]] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
     task_style = TaskStyle.MULTIPLE_CHOICE
 
-    def __init__(
-        self,
-        question_prefix: str = "Question: ",
-        cue_text: str = "Answer:",
-        space_prefixed_labels: bool = False,
-        *,
-        format: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(question_prefix, cue_text, format)
-        self.space_prefixed_labels = space_prefixed_labels
-        self.as_format()
+    space_prefixed_labels: bool = False
 
     def own_fields(self) -> dict[str, Any]:
         return {
@@ -261,13 +247,14 @@ class MCStyle(FormatStyler):
 class MCCompletionStyle(MCStyle):
     """The prompt of MCStyle; the model generates, and the text of the choice that it names is the prediction."""
 
-    metrics: Sequence[Any] = [AccuracyCompletion]
+    metrics: ClassVar[Sequence[Any]] = [AccuracyCompletion]
     response_type = ResponseType.COMPLETION
 
     def own_fields(self) -> dict[str, Any]:
         return {**super().own_fields(), "scored": "generation", "answer_as": "text", "scorer": "choice_text"}
 
 
+@dataclass(eq=False)
 class ClozeStyle(FormatStyler):
     r"""Choices not shown; their texts are scored.
 
@@ -277,22 +264,11 @@ class ClozeStyle(FormatStyler):
     [' Berlin', ' Paris']
     """
 
-    metrics: Sequence[Any] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
+    metrics: ClassVar[Sequence[Any]] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
     task_style = TaskStyle.CLOZE
 
-    def __init__(
-        self,
-        question_prefix: str = "Question: ",
-        cue_text: str = "Answer:",
-        trailing_newline: bool = True,
-        leading_space_continuations: bool = True,
-        *,
-        format: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(question_prefix, cue_text, format)
-        self.trailing_newline = trailing_newline
-        self.leading_space_continuations = leading_space_continuations
-        self.as_format()
+    trailing_newline: bool = True
+    leading_space_continuations: bool = True
 
     def own_fields(self) -> dict[str, Any]:
         return {
@@ -318,7 +294,7 @@ class ClozeStyle(FormatStyler):
 class BPBStyle(ClozeStyle):
     """The prompt of ClozeStyle; only the gold answer is scored: one request per document."""
 
-    metrics: Sequence[Any] = [BitsPerByteLoglikelihood]
+    metrics: ClassVar[Sequence[Any]] = [BitsPerByteLoglikelihood]
     task_style = TaskStyle.BPB
 
     def own_fields(self) -> dict[str, Any]:
@@ -342,28 +318,28 @@ def style_from(format: FormatConfig) -> tuple[FormatStyler, list[str]]:
 translators["style"] = style_from
 
 
-def _dialect(kind: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatConfig]:
+def _dialect(styler_class: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatConfig]:
     def build(changes: Mapping[str, Any]) -> FormatConfig:
-        parameters = [name for name in inspect.signature(kind).parameters if name != "format"]
+        parameters = [name for name in inspect.signature(styler_class).parameters if name != "format"]
         known = [*parameters, "format", "language", *(field.name for field in fields(FormatConfig))]
         for key in changes:
             if key not in known:
-                message = f"unknown key '{key}' in style '{kind.__name__}'"
+                message = f"unknown key '{key}' in style '{styler_class.__name__}'"
                 raise ConfigError(message, where=str(key), hint=nearest(str(key), known))
         arguments = {key: value for key, value in changes.items() if key in parameters}
         more = {key: value for key, value in changes.items() if key not in (*parameters, "format", "language")}
         more = {**(changes.get("format") or {}), **more}
         language = changes.get("language")
-        styler = kind(**arguments) if language is None else kind.for_language(language, **arguments)
+        styler = styler_class(**arguments) if language is None else styler_class.for_language(language, **arguments)
         styler.format.update(more)
         return styler.as_format()
 
-    build.__doc__ = kind.__doc__
+    build.__doc__ = styler_class.__doc__
     return build
 
 
-for _kind in STYLES:
-    dialect_names.register(_kind.__name__)(_dialect(_kind))
+for _style in STYLES:
+    dialect_names.register(_style.__name__)(_dialect(_style))
 
 
 def format_mc_prompt(question_text: str, choices: list[str], *, space_prefixed_labels: bool = False) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from multiform.calls import overridden_methods
@@ -162,10 +162,6 @@ class FormatTemplate(TemplateConfig, FormatDialect):
         values = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
         return {"template_type": self.template_type, **{k: v for k, v in values.items() if k != "format" or v}}
 
-    def arguments(self) -> dict[str, Any]:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {each.name: values[each.name] for each in fields(self) if values[each.name] != _default(each)}
-
 
 def label_spec(labels: Any) -> Any:
     """A list of labels as `choice_labels` of a format, in which the usual lists are continued as needed."""
@@ -198,28 +194,24 @@ def _is_choice_list(value: Any) -> bool:
         return False
 
 
-def _check(name: str, kind: Any, value: Any) -> None:
+def _check(name: str, annotation: Any, value: Any) -> None:
     """Raise a ConfigError for a value that does not have the type of its field."""
     types = {"str": str, "bool": bool, "list[str]": list, "dict[str, Any]": Mapping}
     words = {"str": "a string", "bool": "true or false", "list[str]": "a list of labels"}
-    if not isinstance(value, types.get(str(kind), object)):
-        message = f"expected {words.get(str(kind), 'a mapping of format fields')}, got {shorten(value)}"
+    if not isinstance(value, types.get(str(annotation), object)):
+        message = f"expected {words.get(str(annotation), 'a mapping of format fields')}, got {shorten(value)}"
         raise ConfigError(message, where=name, hint="see multiform docs templates")
-
-
-def _default(template_field: Any) -> Any:
-    return template_field.default_factory() if template_field.default is MISSING else template_field.default
 
 
 def _writes_itself(cls: type) -> bool:
     """Whether a subclass overrides `format_prompt` without also overriding `own_fields`."""
     order = list(cls.__mro__)
-    prompt_at = next(i for i, kind in enumerate(order) if "format_prompt" in kind.__dict__)
-    fields_at = next(i for i, kind in enumerate(order) if "own_fields" in kind.__dict__)
+    prompt_at = next(i for i, base in enumerate(order) if "format_prompt" in base.__dict__)
+    fields_at = next(i for i, base in enumerate(order) if "own_fields" in base.__dict__)
     return prompt_at < fields_at
 
 
-#: Fields of a format that the kind of template sets, so that a conversion to the other kind drops them.
+#: Fields of a format that mcq and cloze templates set each for itself, so that a conversion drops them.
 _DECIDED = ("type", "scored", "choice_labels", "show_choices", "question_prefix", "question_suffix",
             "choices_prefix", "answer_prompt")  # fmt: skip
 _POSITIONS = ("end", "start", "none", "inline")

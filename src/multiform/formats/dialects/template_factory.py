@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from multiform.errors import ConfigError, nearest, shorten
-from multiform.fields import Doc, FieldSpec, process_field
+from multiform.fields import Doc, process_field
 from multiform.formats.base import FormatConfig, OutputType, dialect_names
 from multiform.formats.compile import FieldMapping, bind_field, check_raw, compile_format
 from multiform.formats.dialects import translators
@@ -27,16 +27,23 @@ class TemplateFactory:
     @staticmethod
     def from_dict(config: Mapping[str, Any]) -> TemplateConfig:
         """The template of a mapping; `template_type` is ``mcq``, ``cloze``, or a style of these, like ``mcq::gpqa``."""
-        values = {key: value for key, value in config.items() if key != "template_type"}
-        name = config.get("template_type", "mcq")
+        values = dict(config)
+        name = values.pop("template_type", "mcq")
         if name in _STYLES:
-            make = _STYLES[name]
-            base = make(values.pop("num_choices")) if "num_choices" in values and name == "mcq::numbered" else make()
-            return _build(type(base), {**_without_type(base.to_dict()), **values}, name)
-        if not isinstance(name, str) or name not in templates:
+            numbered = {key: values.pop(key) for key in ("num_choices",) if key in values and name == "mcq::numbered"}
+            values = {**_STYLES[name](**numbered).to_dict(), **values}
+            template_class = templates.get(values.pop("template_type"))
+        elif isinstance(name, str) and name in templates:
+            template_class = templates.get(name)
+        else:
             hint = nearest(str(name), [*templates, *_STYLES], listed="templates")
             raise ConfigError(f"unknown template '{shorten(name, 40)[1:-1]}'", where="template_type", hint=hint)
-        return _build(templates.get(name), values, name)
+        known = [field.name for field in fields(template_class)]
+        for key in values:
+            if key not in known:
+                hint = nearest(str(key), known, listed="its keys are")
+                raise ConfigError(f"unknown key '{key}' in template '{name}'", where=str(key), hint=hint)
+        return template_class(**values)
 
     @staticmethod
     def from_name(name: str) -> TemplateConfig:
@@ -108,35 +115,19 @@ def template_of(spec: str | Mapping[str, Any] | TemplateConfig) -> TemplateConfi
 def template_from(format: FormatConfig) -> tuple[FormatTemplate, list[str]]:
     """The template for a format, and messages about what of the format it cannot express."""
     labelled = format.choice_labels is not None and format.scored in ("labels", "generation")
-    kind: type[FormatTemplate] = MCQTemplateConfig if labelled else ClozeTemplateConfig
-    return kind.from_format(format)
+    template_class: type[FormatTemplate] = MCQTemplateConfig if labelled else ClozeTemplateConfig
+    return template_class.from_format(format)
 
 
 translators["template"] = template_from
 
 
-def _build(kind: type[TemplateConfig], values: Mapping[str, Any], name: str) -> TemplateConfig:
-    known = [field.name for field in fields(kind)]
-    for key in values:
-        if key not in known:
-            hint = nearest(str(key), known, listed="its keys are")
-            raise ConfigError(f"unknown key '{key}' in template '{name}'", where=str(key), hint=hint)
-    return kind(**values)
-
-
-def _without_type(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key != "template_type"}
-
-
 def _dialect(name: str) -> Callable[[Mapping[str, Any]], FormatConfig]:
     def build(changes: Mapping[str, Any]) -> FormatConfig:
         base = TemplateFactory.from_name(name)
-        template_fields = {
-            key: value for key, value in changes.items() if key in {field.name for field in fields(base)}
-        }
-        more = {key: value for key, value in changes.items() if key not in template_fields}
-        values = {**base.to_dict(), **template_fields}
-        values["format"] = {**values.get("format", {}), **more}
+        own = {key: value for key, value in changes.items() if key in vars(base)}
+        values = {**base.to_dict(), **own}
+        values["format"] = {**values.get("format", {}), **{k: v for k, v in changes.items() if k not in own}}
         format = TemplateFactory.from_dict(values).to_format()
         assert format is not None
         return format
@@ -171,7 +162,8 @@ def wrap_mapping(
     """The fields of a mapping under a template; `spec` is the value of `template:`."""
     template = template_of(spec)
     format = template.to_format()
-    label = spec if isinstance(spec, str) else _label(spec, template)
+    named = spec.get("template_type") if isinstance(spec, Mapping) else spec if isinstance(spec, str) else None
+    label = str(named or template.template_type or type(template).__name__)
     if format is None:
         return _by_code(template, label, mapping, output_type, answer_base)
     if format.needs_choices and mapping.choices is None:
@@ -202,6 +194,10 @@ def _by_code(
 ) -> WrappedMapping:
     """The fields under a template without an equivalent format, whose own methods write the prompt."""
     choices, answer = mapping.choices, mapping.answer
+
+    def gold(doc: Doc) -> Any:
+        return gold_index(process_field(doc, answer), process_field(doc, choices, []), base=answer_base)
+
     ranked = choices is not None and output_type == "generate_until"
     return WrappedMapping(
         template=template,
@@ -210,15 +206,5 @@ def _by_code(
         output_type="multiple_choice" if ranked else output_type,
         doc_to_text=None if mapping.question is None else template.wrap_doc_to_text(mapping.question, choices),
         doc_to_choice=None if choices is None else template.wrap_doc_to_choice(choices),
-        doc_to_target=answer if choices is None or answer is None else _gold(answer, choices, answer_base),
+        doc_to_target=answer if choices is None or answer is None else gold,
     )
-
-
-def _gold(answer: FieldSpec, choices: FieldSpec, base: int | None) -> Callable[[Doc], Any]:
-    """A function from a document to the index of the gold choice."""
-    return lambda doc: gold_index(process_field(doc, answer), process_field(doc, choices, []), base=base)
-
-
-def _label(spec: Mapping[str, Any] | TemplateConfig, template: TemplateConfig) -> str:
-    named = spec.get("template_type") if isinstance(spec, Mapping) else None
-    return str(named or template.template_type or type(template).__name__)

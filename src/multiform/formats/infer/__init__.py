@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -46,7 +47,8 @@ class Recovered:
         choices = raw.choices.choices if isinstance(raw.choices, SpreadChoices) else raw.choices
         answer = raw.answer.index if isinstance(raw.answer, SpreadAnswer) else raw.answer
         fields = {"question": raw.question, "choices": choices, "answer": answer}
-        recovered = ", ".join(f"{name} {_one_line(shown(spec))}" for name, spec in fields.items() if spec is not None)
+        written = {name: shown(spec).replace("\n", "\\n") for name, spec in fields.items() if spec is not None}
+        recovered = ", ".join(f"{name} {text}" for name, text in written.items())
         note = f"; left out {', '.join(map(repr, self.left_out))}" if self.left_out else ""
         spread = "; the right choice always had the same place, so each document has an order of its own"
         return f"doc_to_text is a prompt; recovered {recovered}{note}{spread if self.spread else ''}"
@@ -77,10 +79,6 @@ class Refused:
     def error(self, where: str | None) -> ConfigError:
         """The refusal as an error at the place of the field."""
         return ConfigError(self.what, where=where, hint=self.hint)
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\n", "\\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,42 +154,26 @@ def infer(prompt: TaskFields) -> Recovered | Refused:
     >>> infer(TaskFields(text="", choices="{{[good, bad]}}", target=0)).reason
     'no question'
     """
-    text = prompt.text
-    if text is None:
-        text = "question"
+    text = "question" if prompt.text is None else prompt.text
     if isinstance(text, int | float | list | dict):
         message = "doc_to_text gives several inputs or an index, not a question"
         return Refused(key="doc_to_text", reason="several inputs", what=message, hint=f"{_WITHOUT}, or {ADD_CHOICES}")
     if not isinstance(text, str):
         return _from_documents(replace(prompt, text=text))
-    if not text.strip() or (not has_markup(text) and _is_sentence(text)):
-        return _NO_QUESTION
-    if not has_markup(text) or _is_bare(text):
+    if not has_markup(text):
+        # A sentence is the same for all documents; anything else is the name of a column.
+        is_sentence = "\n" in text or text.strip().endswith((":", "?", ".")) or len(text.split()) > 3
+        return _NO_QUESTION if is_sentence or not text.strip() else _bare(replace(prompt, text=text))
+    parts = [part for part in template_parts(text) if not (isinstance(part, Text) and not part.text.strip())]
+    if len(parts) == 1 and isinstance(parts[0], Value):
         return _bare(replace(prompt, text=text))
     return _from_template(text, prompt)
 
 
-def _is_sentence(text: str) -> bool:
-    """Whether a text without markup is a sentence, the same for all documents, instead of a column's name."""
-    return "\n" in text or text.strip().endswith((":", "?", ".")) or len(text.split()) > 3
-
-
-def _is_bare(text: str) -> bool:
-    """Whether a template is one value and nothing else."""
-    parts = [part for part in template_parts(text) if not (isinstance(part, Text) and not part.text.strip())]
-    return len(parts) == 1 and isinstance(parts[0], Value)
-
-
 def _bare(prompt: TaskFields) -> Recovered | Refused:
     """The mapping of a task whose question is a single column."""
-    if prompt.processed and prompt.choices is not None:
+    if (prompt.processed and prompt.choices is not None) or names_labels(prompt.choices) is not None:
         return _from_documents(prompt)
-    if names_labels(prompt.choices) is not None:
-        return _from_documents(prompt)
-    return _raw(prompt)
-
-
-def _raw(prompt: TaskFields) -> Recovered:
     answer = prompt.target
     if prompt.ranks and isinstance(answer, str) and has_markup(answer):
         answer = _index(answer, prompt.choices, digits=True, base=prompt.answer_base)
@@ -258,14 +240,9 @@ def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | No
 
 def _same(scored: FieldSpec, shown: FieldSpec) -> bool:
     """Whether two fields read the same choices."""
-    first, second = Field.of(scored).expression(), Field.of(shown).expression()
-    if first is None or second is None:
-        return False
-    flat = [
-        expression.replace("|string", "").replace("(", "").replace(")", "").replace(" ", "")
-        for expression in (first, second)
-    ]
-    return flat[0] == flat[1]
+    expressions = [Field.of(spec).expression() for spec in (scored, shown)]
+    first, second = (None if each is None else re.sub(r"\|string|[() ]", "", each) for each in expressions)
+    return first is not None and first == second
 
 
 def _answer(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec:
@@ -288,18 +265,13 @@ _DIGITS = {True: ", digits=true", False: "", None: ", digits=none"}
 
 def _index(target: FieldSpec, names: FieldSpec, *, digits: bool | None, base: int | None) -> FieldSpec:
     """The field of the index of the target among the choices that the task scores."""
-    among = (
-        repr(names) if isinstance(names, list) and not any(map(_is_template, names)) else Field.of(names).expression()
-    )
+    is_literal = isinstance(names, list) and not any(isinstance(name, str) and has_markup(name) for name in names)
+    among = repr(names) if is_literal else Field.of(names).expression()
     expression = Field.of(target.strip() if isinstance(target, str) else target).expression()
     if among is None or expression is None:
         return PromptAnswer(target, names, digits, base)
     counted = "" if base is None else f", base={base}"
     return f"{{{{ ({expression})|index_among({among}{_DIGITS[digits]}{counted}) }}}}"
-
-
-def _is_template(item: Any) -> bool:
-    return isinstance(item, str) and has_markup(item)
 
 
 def names_labels(choices: FieldSpec) -> list[str] | None:

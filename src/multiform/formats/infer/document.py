@@ -150,14 +150,11 @@ def _texts(text: str, marks: Sequence[re.Match[str]], known: set[str]) -> tuple[
     rest = text[starts[-1] :]
     for value in sorted(known, key=len, reverse=True):
         after = rest.lstrip()[len(value) :]
-        if value and rest.lstrip().startswith(value) and (not after.strip() or _is_cue(after)):
-            return (*texts, value)
+        if value and rest.lstrip().startswith(value):
+            cue = words.ANSWER_LINE.match("\n" + after.strip()) or words.ANSWER_CUE.search(after)
+            if not after.strip() or (after[0].isspace() and (cue or words.ASKS_TO_CHOOSE.search(after))):
+                return (*texts, value)
     return None
-
-
-def _is_cue(text: str) -> bool:
-    cue = words.ANSWER_LINE.match("\n" + text.strip()) or words.ANSWER_CUE.search(text)
-    return text[0].isspace() and bool(cue or words.ASKS_TO_CHOOSE.search(text))
 
 
 def _without_cue(text: str) -> str:

@@ -120,12 +120,8 @@ def _loop_items(loop: Loop) -> str | None:
     else:
         indexed = [re.fullmatch(rf"(.+)\[\s*{loop.target}\s*\]", value) for value in values]
         items = [match[1] for match in indexed if match and not _is_label(value_of(match[1]))]
-    others = [value for value in values if not _names_item(value, loop)]
-    return items[0] if len(items) == 1 and all(_is_label(value) for value in others) else None
-
-
-def _names_item(value: str, loop: Loop) -> bool:
-    return re.search(rf"(?<![\w.]){loop.target}(?!\w)", value) is not None and not _is_label(value)
+    item = re.compile(rf"(?<![\w.]){loop.target}(?!\w)")
+    return items[0] if len(items) == 1 and all(_is_label(value) or item.search(value) for value in values) else None
 
 
 def value_of(expression: str) -> str:
@@ -249,14 +245,11 @@ def _after_choices(options: Options) -> str:
     text = "".join(part.text for part in rest if isinstance(part, Text))
     if any(not isinstance(part, Text) for part in rest):
         raise UnclearLayoutError("after the choices there is more than a request for the answer")
-    if text.strip() and not (words.ANSWER_LINE.match("\n" + text.strip()) or _asks(text)):
+    asks = words.ANSWER_CUE.search(text) or words.ASKS_TO_CHOOSE.search(text)
+    if text.strip() and not (asks or words.ANSWER_LINE.match("\n" + text.strip())):
         message = f"it is not clear what {text.strip()!r} after the choices is"
         raise UnclearLayoutError(message, reason=_UNCLEAR_END)
     return text.strip()
-
-
-def _asks(text: str) -> bool:
-    return words.ANSWER_CUE.search(text) is not None or words.ASKS_TO_CHOOSE.search(text) is not None
 
 
 def _take_cue(body: list[Part]) -> str:
@@ -269,24 +262,16 @@ def _take_cue(body: list[Part]) -> str:
         body[-1] = Text(last.text[: cue.start()])
         return last.text[cue.start() :].strip()
     ending = words.ENDS_AS_LABEL.search(last.text)
-    if ending is not None and ending["label"].lower() in recognised_words("kind_of_answer") and _says_what_to_do(body):
+    # After an instruction in a full sentence, a last label adds nothing.
+    instructed = any(isinstance(part, Text) and len(part.text.split()) >= _SENTENCE for part in body[:-1])
+    if ending is not None and ending["label"].lower() in recognised_words("kind_of_answer") and instructed:
         body[-1] = Text(last.text[: ending.start()])
         return last.text[ending.start() :].strip()
-    if ending is not None or words.OPEN_SENTENCE.search(_last_line(body)):
+    plain = "".join(part.text if isinstance(part, Text) else "…" for part in body)
+    if ending is not None or words.OPEN_SENTENCE.search(plain.rstrip().rpartition("\n")[2]):
         message = f"it is not clear whether {last.text.strip()!r} at its end belongs to the question"
         raise UnclearLayoutError(message, reason=_UNCLEAR_END)
     return ""
-
-
-def _last_line(body: Sequence[Part]) -> str:
-    """The plain text of the last line."""
-    return "".join(part.text if isinstance(part, Text) else "…" for part in body).rstrip().rpartition("\n")[2]
-
-
-def _says_what_to_do(body: Sequence[Part]) -> bool:
-    """Whether a prompt has an instruction in a full sentence, so that its last label adds nothing."""
-    sentences = [part.text for part in body[:-1] if isinstance(part, Text)]
-    return any(len(text.split()) >= _SENTENCE for text in sentences)
 
 
 def _take_labels(body: list[Part], cue: str, *, shows_choices: bool) -> list[str]:

@@ -90,16 +90,16 @@ def join_texts(parts: Sequence[Part]) -> list[Part]:
 
 def _pieces(source: str) -> Iterator[_Token]:
     """Texts, expressions and statements, each as one token with its source."""
-    kind, inner = "", ""
+    opened, inner = "", ""
     for token, value in lex(source):
         if token in ("variable_begin", "block_begin"):
-            kind, inner = token.removesuffix("_begin"), ""
+            opened, inner = token.removesuffix("_begin"), ""
         elif token in ("variable_end", "block_end"):
-            yield kind, inner.strip()
-            kind = ""
+            yield opened, inner.strip()
+            opened = ""
         elif token in ("raw_begin", "raw_end") or token.startswith("comment"):
             continue
-        elif kind:
+        elif opened:
             inner += value
         else:
             yield "data", value
@@ -109,10 +109,10 @@ def _parse(tokens: list[_Token], at: int, until: str | None) -> tuple[list[Part]
     """The parts from one token up to the statement that ends them."""
     parts: list[Part] = []
     while at < len(tokens):
-        kind, inner = tokens[at]
-        if kind == "data":
+        token_type, inner = tokens[at]
+        if token_type == "data":
             parts.append(Text(inner))
-        elif kind == "variable":
+        elif token_type == "variable":
             parts += _sum_parts(inner)
         elif until is not None and inner.split()[0] == until:
             return parts, at + 1
@@ -132,7 +132,7 @@ def _statement(tokens: list[_Token], at: int) -> tuple[Part, int]:
         return Opaque(f"{{% {inner} %}}"), at + 1
     end = _end(tokens, at, word)
     source = "".join(map(_source, tokens[at:end]))
-    plain = not any(kind == "block" and text.split()[0] in ("else", "elif") for kind, text in tokens[at:end])
+    plain = not any(token == "block" and text.split()[0] in ("else", "elif") for token, text in tokens[at:end])
     body, _ = _parse(tokens[at + 1 : end - 1], 0, None) if plain else ([], end)
     loop = _FOR.fullmatch(inner)
     if loop is not None and plain:
@@ -145,8 +145,8 @@ def _statement(tokens: list[_Token], at: int) -> tuple[Part, int]:
 def _end(tokens: list[_Token], at: int, word: str) -> int:
     depth = 0
     for index in range(at, len(tokens)):
-        kind, inner = tokens[index]
-        if kind == "block":
+        token_type, inner = tokens[index]
+        if token_type == "block":
             depth += (inner.split()[0] == word) - (inner.split()[0] == f"end{word}")
             if depth == 0:
                 return index + 1
@@ -154,8 +154,8 @@ def _end(tokens: list[_Token], at: int, word: str) -> int:
 
 
 def _source(token: _Token) -> str:
-    kind, inner = token
-    return {"data": inner, "variable": f"{{{{ {inner} }}}}"}.get(kind, f"{{% {inner} %}}")
+    token_type, inner = token
+    return {"data": inner, "variable": f"{{{{ {inner} }}}}"}.get(token_type, f"{{% {inner} %}}")
 
 
 def _sum_parts(expression: str) -> list[Part]:
@@ -171,12 +171,12 @@ def _sum_parts(expression: str) -> list[Part]:
 def _operands(expression: str) -> list[str]:
     """The operands of ``+`` and ``~`` at the outermost level of an expression."""
     operands, depth = [""], 0
-    for kind, value in lex(f"{{{{{expression}}}}}"):
-        if kind in ("variable_begin", "variable_end"):
+    for token_type, value in lex(f"{{{{{expression}}}}}"):
+        if token_type in ("variable_begin", "variable_end"):
             continue
-        if kind == "operator":
+        if token_type == "operator":
             depth += (value in "([{") - (value in ")]}")
-        if depth == 0 and kind == "operator" and value in ("+", "~"):
+        if depth == 0 and token_type == "operator" and value in ("+", "~"):
             operands.append("")
         else:
             operands[-1] += value

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 import transformers
 from tokenizers import pre_tokenizers
 
@@ -27,8 +28,9 @@ from multiform.models.model import Workload
 from multiform.models.tokenizer import rolling_windows
 from multiform.models.torch.device import generation_limits, hold_memory, scoring_limits
 from multiform.models.torch.forward import LMHead
-from multiform.models.torch.plan import Pair
+from multiform.models.torch.plan import Pair, describe
 from multiform.models.torch.planner import Planner
+from multiform.models.torch.products import is_mkl_slow, use_onednn
 from multiform.models.torch.sampling import check_config, in_force, num_beams
 from multiform.models.torch.tree import Tokens
 from multiform.prompts.chat import template_variables
@@ -46,7 +48,8 @@ class HFModel(LocalModel):
     `batch_size` is the number of completions that are decoded together, or "auto" for as many as fit; scoring
     fills forward passes by tokens, and uses batches of that many rows only for models that cannot share prefixes.
     `max_length` is the context length; by default that of the model's configuration. `prefix_budget` is how much
-    of shared prefixes may stay cached, in tokens or as memory ("2GB"). `chat_template` names one of the tokenizer's
+    of shared prefixes may stay cached, in tokens or as memory ("2GB"). `matmul` is what computes the products of linear
+    layers: "torch", or "onednn" on a CPU. `chat_template` names one of the tokenizer's
     templates, `chat_template_args`, `enable_thinking`, `reasoning_effort` and `thinking_budget` are variables of
     it. What a completion has up to `think_end_token`, a string or a token id, is removed.
     """
@@ -77,6 +80,7 @@ class HFModel(LocalModel):
         attn_implementation: str | None = None,
         backend: str | None = "default",
         prefix_budget: int | str | None = None,
+        matmul: str = "torch",
         chat_template: str | None = None,
         chat_template_args: Mapping[str, Any] | None = None,
         enable_thinking: bool | None = None,
@@ -86,7 +90,7 @@ class HFModel(LocalModel):
         **others: Any,
     ) -> None:
         weight_options = RULES.resolve(others, WEIGHT_OPTIONS, suggestions=argument_names(type(self)))
-        check_values(pretrained, backend, batch_size, prefix_budget)
+        check_values(pretrained, backend, batch_size, prefix_budget, matmul)
         source = ModelSource(
             pretrained=str(pretrained),
             revision=str(revision or "main"),
@@ -107,6 +111,10 @@ class HFModel(LocalModel):
         loaded = self._load(source)
         if loaded.device.type == "cpu":
             hold_memory()
+        if matmul == "onednn":
+            use_onednn(loaded.model)
+        elif loaded.device.type == "cpu" and loaded.model.dtype == torch.float32 and is_mkl_slow():
+            logger.debug("this CPU is about twice as fast with matmul=onednn among the model's arguments")
         self.source = source
         self.model = loaded.model
         self.name = loaded.name
@@ -165,19 +173,19 @@ class HFModel(LocalModel):
             return None
         pairs, windows, generations = self._sequences(requests)
         costs = {
-            "continuations": self.backend.describe_scoring(pairs),
-            "whole texts": self.backend.describe_scoring(windows),
-            "prompts": self.backend.describe_prefill(generations),
+            "continuations": self.backend.scoring_cost(pairs),
+            "whole texts": self.backend.scoring_cost(windows),
+            "prompts": self.backend.prefill_cost(generations),
         }
-        lines = [f"{name}: {cost}" for name, cost in costs.items() if cost]
-        return "\n".join(lines) or None
+        return "\n".join(f"{name}: {describe(cost)}" for name, cost in costs.items() if cost.sequences) or None
 
     def workload(self, requests: Sequence[Request]) -> Workload | None:
         if self.media:
             return None
         pairs, windows, generations = self._sequences(requests, for_later=True)
+        costs = [*map(self.backend.scoring_cost, (pairs, windows)), self.backend.prefill_cost(generations)]
         return Workload(
-            prefill=sum(map(self.backend.scoring_tokens, (pairs, windows))) + self.backend.prefill_tokens(generations),
+            prefill=sum(cost.computed for cost in costs),
             unshared=sum(pair.inputs for pair in (*pairs, *windows)) + sum(len(each.prompt) for each in generations),
             decode=sum(generation.limit for generation in generations),
             completions=len(generations),

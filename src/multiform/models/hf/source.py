@@ -21,6 +21,7 @@ from huggingface_hub import snapshot_download
 from multiform.errors import ModelError, UsageError, nearest
 from multiform.models.arguments import ArgumentRules, Refusal, check_types, is_several
 from multiform.models.torch.device import fixed_rows, parse_budget
+from multiform.models.torch.products import MATMULS
 
 logger = logging.getLogger("multiform")
 
@@ -323,8 +324,12 @@ RULES = ArgumentRules(
 )
 
 
-def check_values(pretrained: str, backend: str | None, batch_size: int | str, prefix_budget: int | str | None) -> None:
+def check_values(
+    pretrained: str, backend: str | None, batch_size: int | str, prefix_budget: int | str | None, matmul: str
+) -> None:
     """Refuse wrong values before anything is loaded."""
+    if matmul not in MATMULS:
+        raise UsageError(f"unknown matmul '{matmul}'", hint=nearest(matmul, MATMULS, listed="values"))
     if backend not in (None, *BACKENDS):
         raise UsageError(f"unknown backend '{backend}'", hint=nearest(str(backend), BACKENDS, listed="backends"))
     if not pretrained:

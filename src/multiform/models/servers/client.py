@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
@@ -29,7 +30,7 @@ from multiform.models.servers.exchange import (
     fetch,
 )
 from multiform.models.servers.secrets import Redactor, proxy_secrets, shown_url, url_secrets
-from multiform.requests import FailedRequest
+from multiform.requests import Completion, FailedRequest
 from multiform.stopping import stop_requested
 from multiform.terminal import visible
 
@@ -265,8 +266,9 @@ class Client:
         except Exception as error:  # noqa: BLE001  (it is raised where the results are read)
             schedule.drop()
             return error
-        schedule.complete(job, slow=time.monotonic() - job.sent > self.timeout / 2)
-        return job.index, result
+        seconds = time.monotonic() - job.sent
+        schedule.complete(job, slow=seconds > self.timeout / 2)
+        return job.index, replace(result, seconds=round(seconds, 3)) if isinstance(result, Completion) else result
 
     def _parse_response(self, response: Any, read: Callable[[Any], Result]) -> Result:
         """The result of `read` for a response; a malformed response is a failed attempt."""

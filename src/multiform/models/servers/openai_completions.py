@@ -286,7 +286,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             shown = {} if special.isdisjoint(stop_strings(request)) else {"skip_special_tokens": False}
             return {**self.payload(request), "prompt": prompts[request], **shown}
 
-        responses = self.client.ask(requests, payload, self.completion)
+        responses = self.client.ask(requests, payload, self.counted_completion)
         return _mark_truncated(responses, truncated, self.max_length)
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:

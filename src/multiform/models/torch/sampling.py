@@ -11,6 +11,7 @@ import hashlib
 import math
 import random
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -218,6 +219,8 @@ class Generation:
     finished: bool = False
     at_limit: bool = False
     failed: bool = False
+    #: When the first token was chosen.
+    started: float | None = None
 
     @property
     def max_own_tokens(self) -> int:
@@ -235,6 +238,7 @@ class Generation:
     def append(self, token: int, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]) -> None:
         """Add the next token; the sequence is finished at an end token, a stop string or its limit."""
         self.tokens.append(token)
+        self.started = self.started or time.monotonic()
         stopped = token in end_tokens or self._has_stop(tokenizer) or self._has_label(tokenizer)
         self.at_limit = len(self.tokens) >= self.limit and not stopped
         self.finished = self.at_limit or stopped or self.failed
@@ -267,7 +271,9 @@ class Generation:
         full_text = text
         for stop in self.stops:
             text = text.partition(stop)[0]
-        return Completion(text, truncated=self.at_limit and text == full_text, thought=thought)
+        seconds = None if self.started is None else round(time.monotonic() - self.started, 3)
+        truncated = self.at_limit and text == full_text
+        return Completion(text, truncated=truncated, thought=thought, tokens=len(self.tokens), seconds=seconds)
 
     def _is_thinking(self, tokenizer: PreTrainedTokenizerBase, think_end: str) -> bool:
         """Whether the prompt or the completion begins a thought, as "<think>" does."""

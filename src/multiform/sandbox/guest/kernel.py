@@ -79,9 +79,9 @@ def limit_resources(megabytes: int, seconds: float) -> None:
         resource.RLIMIT_NOFILE: 64,
         resource.RLIMIT_CORE: 0,
     }
-    for kind, most in limits.items():
+    for limit, most in limits.items():
         try:
-            resource.setrlimit(kind, (most, most))
+            resource.setrlimit(limit, (most, most))
         except (ValueError, OSError):  # the system allows less already
             continue
 

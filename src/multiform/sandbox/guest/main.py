@@ -1,4 +1,4 @@
-"""The tests' process: it starts the program in a process of its own, calls it from there, and reports the verdict.
+"""The tests' process: it starts the program in a process of its own, calls it from there, and reports the result.
 
 The program never runs in the process that decides. It gets the arguments of the tests' calls and sees neither the
 tests nor the expected values; results come back as plain values, and are compared here.
@@ -128,9 +128,9 @@ class _Tests:
         """Run the tests once the program has run to its end."""
         signal.signal(signal.SIGALRM, lambda *_: self._finish("timed out"))
         signal.setitimer(signal.ITIMER_REAL, seconds)
-        kind, *content = self._peer.receive()
-        if kind != "ready":
-            self._finish(str(content[0]) if kind == "failed" and content else "it sent something else than its state")
+        state, *content = self._peer.receive()
+        if state != "ready":
+            self._finish(str(content[0]) if state == "failed" and content else "it sent something else than its state")
         try:
             code = compile(checks, "<tests>", "exec")
             exec(code, {"__name__": "__main__", **self._names(code)})
@@ -162,7 +162,7 @@ class _Tests:
         self._finish("timed out" if code == -signal.SIGXCPU else f"it ended the process (status {code})")
 
     def _finish(self, result: str, *, passed: bool = False) -> NoReturn:
-        """Report the verdict, and end; the kernel then ends the program's process."""
+        """Report the result, and end; the kernel then ends the program's process."""
         report = {"passed": passed, "result": result[:200], "protection": self._protection}
         os.write(self._report, json.dumps(report).encode())
         os._exit(0)

@@ -26,10 +26,10 @@ _LARGE = 10**300
 #: The longest message, in bytes.
 _LONGEST = 256 * 2**20
 #: Types of arrays: numbers and text, no objects.
-_ARRAY_KINDS = "biufcSU"
+_ARRAY_TYPES = "biufcSU"
 _BUILTIN_TYPES = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, object)
 #: How types are sent: the exact type, its content, and how it is read again. Content is encoded once more.
-_KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+_TYPES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "tuple": (tuple, list, tuple),
     "set": (set, list, set),
     "frozenset": (frozenset, list, frozenset),
@@ -58,7 +58,7 @@ _KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda parts: datetime.timedelta(*parts),
     ),
 }
-_KIND_BY_TYPE = {kind: name for name, (kind, _, _) in _KINDS.items()}
+_NAME_BY_TYPE = {python_type: name for name, (python_type, _, _) in _TYPES.items()}
 #: What an object of a subclass is sent as.
 _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     *((int, int.__int__), (float, float.__float__), (str, str.__str__), (bytes, bytes), (list, list), (tuple, tuple)),
@@ -194,22 +194,22 @@ class Peer:
     def _exchange(self, request: Any, args: Sequence[Any] = ()) -> Any:
         self.send(request)
         while True:
-            kind, *content = self.receive()
-            if kind == "value":
+            message, *content = self.receive()
+            if message == "value":
                 value, changes = content
                 for position, state in changes:
                     _update(args[position], self.decode(state))
                 return args[value["argument"]] if _is_argument(value) else self.decode(value)
-            if kind == "error":
+            if message == "error":
                 raise self._error(*content)
-            self.serve(kind, *content)
+            self.serve(message, *content)
 
     def serve(self, operation: str, values: Sequence[Any]) -> None:
         """Do what the other process asks for, and send the value or the error."""
         try:
             reply = self._call(*values) if operation == "call" else ["value", self._perform(operation, values), []]
         except BaseException as error:  # noqa: BLE001 - it is raised in the other process
-            names = [kind.__name__ for kind in type(error).__mro__]
+            names = [base.__name__ for base in type(error).__mro__]
             reply = ["error", names, self._plain_arguments(error)]
         self.send(reply)
 
@@ -237,21 +237,21 @@ class Peer:
 
     def encode(self, value: Any) -> Any:
         """The value as JSON: a copy of a plain one, the number of any other."""
-        kind = type(value)
-        if value is None or kind in (bool, str, float):
+        value_type = type(value)
+        if value is None or value_type in (bool, str, float):
             return value
-        if kind is int:
+        if value_type is int:
             return value if -_LARGE < value < _LARGE else {"int": hex(value)}
-        if kind is list:
+        if value_type is list:
             return [self.encode(item) for item in value]
-        if kind in _KIND_BY_TYPE:
-            name = _KIND_BY_TYPE[kind]
-            return {name: self.encode(_KINDS[name][1](value))}
-        if kind is Remote:
+        if value_type in _NAME_BY_TYPE:
+            name = _NAME_BY_TYPE[value_type]
+            return {name: self.encode(_TYPES[name][1](value))}
+        if value_type is Remote:
             return {"yours": value._remote_id}
         if value is ... or value is NotImplemented:
             return {"constant": repr(value)}
-        if kind is type and value in _BUILTIN_TYPES:
+        if value_type is type and value in _BUILTIN_TYPES:
             return {"type": value.__name__}
         array = self._encode_array(value)
         if array is not None:
@@ -265,7 +265,7 @@ class Peer:
         if (
             numpy is None
             or not isinstance(value, numpy.ndarray | numpy.generic)
-            or value.dtype.kind not in _ARRAY_KINDS
+            or value.dtype.kind not in _ARRAY_TYPES
         ):
             return None
         data = numpy.ascontiguousarray(value).tobytes().decode("latin-1")
@@ -277,22 +277,22 @@ class Peer:
             return [self.decode(item) for item in value]
         if not isinstance(value, dict):
             return value
-        [(kind, content)] = value.items()
-        if kind in _KINDS:
-            return _KINDS[kind][2](self.decode(content))
-        if kind == "int":
+        [(name, content)] = value.items()
+        if name in _TYPES:
+            return _TYPES[name][2](self.decode(content))
+        if name == "int":
             return int(content, 16)
-        if kind == "mine":
+        if name == "mine":
             return self._remotes.setdefault(content, Remote(self, content))
-        if kind == "yours":
+        if name == "yours":
             return self._sent[content]
-        if kind == "type":
+        if name == "type":
             return next(known for known in _BUILTIN_TYPES if known.__name__ == content)
-        if kind == "constant":
+        if name == "constant":
             return ... if content == "Ellipsis" else NotImplemented
-        if kind == "array":
+        if name == "array":
             return _decode_array(*content)
-        raise ValueError(f"no value is sent as {kind!r}")
+        raise ValueError(f"no value is sent as {name!r}")
 
     def _number(self, value: Any) -> int:
         """The number under which the other process knows an object, which is kept for it."""
@@ -303,11 +303,11 @@ class Peer:
 
     def lookup(self, name: str) -> Any:
         """The value of a name of the other process; what that has imported is imported here as well."""
-        kind, *content = self.ask("lookup", name)
-        if kind == "value":
+        how, *content = self.ask("lookup", name)
+        if how == "value":
             return content[0]
         module = importlib.import_module(str(content[0]))
-        if kind == "module":
+        if how == "module":
             return module
         value = getattr(module, str(content[1]))
         if content[0] == "typing" or isinstance(value, type | FunctionType | BuiltinFunctionType):
@@ -338,11 +338,15 @@ class Peer:
     def _error(self, names: Sequence[str], args: Sequence[Any]) -> BaseException:
         """The error of the other process: of the same class if it is one of Python's, else of its nearest one."""
         known = [getattr(builtins, name, None) for name in names]
-        base = next(kind for kind in known if isinstance(kind, type) and issubclass(kind, BaseException))
+        base = next(
+            error_class
+            for error_class in known
+            if isinstance(error_class, type) and issubclass(error_class, BaseException)
+        )
         own = names[0] != base.__name__ and names[0].isidentifier()
-        kind = type(names[0], (base,), {}) if own else base
+        error_class = type(names[0], (base,), {}) if own else base
         try:
-            error: BaseException = kind(*self.decode(list(args)))
+            error: BaseException = error_class(*self.decode(list(args)))
             return error
         except TypeError:  # its constructor takes others, as UnicodeDecodeError's does
             return RuntimeError(f"{names[0]}: {args}")
@@ -362,10 +366,10 @@ def _is_argument(value: Any) -> bool:
 def _decode_array(dtype: str, shape: Sequence[int], data: str, scalar: bool) -> Any:
     import numpy
 
-    kind = numpy.dtype(dtype)
-    if kind.kind not in _ARRAY_KINDS:
+    element = numpy.dtype(dtype)
+    if element.kind not in _ARRAY_TYPES:
         raise ValueError(f"no array is sent with the type {dtype!r}")
-    array = numpy.frombuffer(bytearray(data.encode("latin-1")), dtype=kind).reshape(shape)
+    array = numpy.frombuffer(bytearray(data.encode("latin-1")), dtype=element).reshape(shape)
     return array[()] if scalar else array
 
 

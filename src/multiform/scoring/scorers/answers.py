@@ -94,7 +94,7 @@ class OpenAnswer(FinalAnswer):
         if answer is None or found.prediction in found.references:
             return found
         for reference, canonical in zip(outcome.references, found.references, strict=True):
-            if "\\" in reference and _is_installed() and _is_equal(split_solution(reference)[1], f"${answer}$"):
+            if "\\" in reference and _is_installed() and equal_expressions(split_solution(reference)[1], f"${answer}$"):
                 return replace(found, prediction=canonical)
         return found
 
@@ -168,7 +168,7 @@ class MathVerify(FinalAnswer):
         answer, end = self.read_answer(outcome), outcome.prediction[-_SEARCHED:]
         texts = [end] * ("\\boxed" in end) + [f"${answer}$"] * (answer is not None)
         for reference, canonical in zip(references, found.references, strict=True):
-            if any(_is_equal(reference, text) for text in texts):
+            if any(equal_expressions(reference, text) for text in texts):
                 return replace(found, prediction=canonical)
         return found
 
@@ -178,7 +178,8 @@ _SEARCHED = 2000
 _COMPARING = 5.0
 
 
-def _is_equal(reference: str, text: str) -> bool:
+def equal_expressions(reference: str, text: str) -> bool:
+    """Whether an expression is found in a text, as math-verify compares them; False if that takes too long."""
     try:
         from math_verify import parse, verify
     except ImportError as error:

@@ -249,11 +249,11 @@ def reduce_task_values(scorer: Scorer, values: Mapping[str, Any], kinds: Mapping
     return reduced
 
 
-def _repeats(value: Any, kind: ItemKind, metric: Metric | None) -> list[Any] | None:
+def _repeats(value: Any, item: ItemKind, metric: Metric | None) -> list[Any] | None:
     """The values that a list repeats; None if the value is passed on as it is."""
     reduces = metric is not None and metric.reduction is not None
-    if isinstance(value, list) and (kind == "number" or _holds_pairs(value) or (kind == "any" and reduces)):
-        return value if kind != "any" or reduces else None
+    if isinstance(value, list) and (item == "number" or _holds_pairs(value) or (item == "any" and reduces)):
+        return value if item != "any" or reduces else None
     return [value] if reduces else None
 
 
