@@ -33,7 +33,7 @@ _OWN_KEYS = ("metric", "aggregation", "reduction", "higher_is_better", "kwargs",
 _ALL_TYPES = frozenset(("multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Metric:
     """A metric, with the arguments that a task sets."""
 
