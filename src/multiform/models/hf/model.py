@@ -28,7 +28,7 @@ from multiform.models.model import Workload
 from multiform.models.tokenizer import rolling_windows
 from multiform.models.torch.device import generation_limits, hold_memory, scoring_limits
 from multiform.models.torch.forward import LMHead
-from multiform.models.torch.plan import Pair
+from multiform.models.torch.plan import Pair, describe
 from multiform.models.torch.planner import Planner
 from multiform.models.torch.products import is_mkl_slow, use_onednn
 from multiform.models.torch.sampling import check_config, in_force, num_beams
@@ -173,19 +173,19 @@ class HFModel(LocalModel):
             return None
         pairs, windows, generations = self._sequences(requests)
         costs = {
-            "continuations": self.backend.describe_scoring(pairs),
-            "whole texts": self.backend.describe_scoring(windows),
-            "prompts": self.backend.describe_prefill(generations),
+            "continuations": self.backend.scoring_cost(pairs),
+            "whole texts": self.backend.scoring_cost(windows),
+            "prompts": self.backend.prefill_cost(generations),
         }
-        lines = [f"{name}: {cost}" for name, cost in costs.items() if cost]
-        return "\n".join(lines) or None
+        return "\n".join(f"{name}: {describe(cost)}" for name, cost in costs.items() if cost.sequences) or None
 
     def workload(self, requests: Sequence[Request]) -> Workload | None:
         if self.media:
             return None
         pairs, windows, generations = self._sequences(requests, for_later=True)
+        costs = [*map(self.backend.scoring_cost, (pairs, windows)), self.backend.prefill_cost(generations)]
         return Workload(
-            prefill=sum(map(self.backend.scoring_tokens, (pairs, windows))) + self.backend.prefill_tokens(generations),
+            prefill=sum(cost.computed for cost in costs),
             unshared=sum(pair.inputs for pair in (*pairs, *windows)) + sum(len(each.prompt) for each in generations),
             decode=sum(generation.limit for generation in generations),
             completions=len(generations),

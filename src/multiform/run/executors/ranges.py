@@ -49,26 +49,45 @@ class DocRef(NamedTuple):
     position: int
 
 
-def doc_ranges(
-    tasks: Sequence[Mapping[str, int]], requests: Callable[[str], float], workers: Callable[[], int]
-) -> Iterator[list[DocRef]]:
-    """The documents of each task under all its forms, in ranges; tasks are given as the documents of each form.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDocs:
+    """The documents of a task: how many each form has, and about how many requests one has under all of them.
 
-    `requests` says how many requests a document of a form has, about.
+    A range has at least `smallest` of them, so that prefixes which documents share are computed once, or nearly so.
+    """
 
-    >>> ranges = list(doc_ranges([{"a": 4, "b": 3}], lambda form: 1, lambda: 1))
+    forms: Mapping[str, int]
+    requests: float
+    smallest: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangedDocs:
+    """The documents of a run that workers render."""
+
+    forms: Sequence[Form]
+    ranges: Iterator[Sequence[DocRef]]
+    #: Whether prompts are written with the chat template of the model.
+    chat: bool
+    #: Renders a document in this process.
+    sample: Callable[[DocRef], Sample]
+
+
+def doc_ranges(tasks: Sequence[TaskDocs], workers: Callable[[], int]) -> Iterator[list[DocRef]]:
+    """The documents of each task under all its forms, in ranges, of which the last are the smallest.
+
+    >>> ranges = list(doc_ranges([TaskDocs(forms={"a": 4, "b": 3}, requests=2)], lambda: 1))
     >>> [len(each) for each in ranges], ranges[0]
     ([2, 2, 2, 1], [DocRef(form='a', position=0), DocRef(form='b', position=0)])
     """
-    left = sum(number * requests(form) for forms in tasks for form, number in forms.items())
-    for forms in tasks:
-        cost = sum(map(requests, forms)) or 1.0
-        first, documents = 0, max(forms.values(), default=0)
+    left = sum(max(task.forms.values(), default=0) * task.requests for task in tasks)
+    for task in tasks:
+        first, documents = 0, max(task.forms.values(), default=0)
         while first < documents:
             room = min(_REQUESTS, left / (_RANGES_PER_WORKER * workers()))
-            last = min(documents, first + max(1, int(room / cost)))
-            yield [DocRef(form, place) for form, number in forms.items() for place in range(first, min(last, number))]
-            left -= cost * (last - first)
+            last = min(documents, first + max(task.smallest, int(room / max(task.requests, 1e-9))))
+            yield [DocRef(name, place) for name, n in task.forms.items() for place in range(first, min(last, n))]
+            left -= task.requests * (last - first)
             first = last
 
 
@@ -189,13 +208,8 @@ class RangeExecutor(Executor, Protocol):
     def worker_count(self) -> int:
         """How many workers there are."""
 
-    def run_ranges(
-        self, forms: Sequence[Form], ranges: Iterable[Sequence[DocRef]], *, chat: bool, store: Store | None
-    ) -> Iterator[DocBatch]:
-        """Run all documents of the ranges, and yield what is done with them.
-
-        With `chat`, prompts are written with the model's chat template. Responses that the store has are not run again.
-        """
+    def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
+        """Run all documents, and yield what is done with them; responses that the store has are not run again."""
 
 
 class RangeWorker:
