@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, check_keys, nearest, shorten
 from multiform.labels import LABEL_KINDS, LabelSpec, split_solution
 from multiform.prompts.template import compile_template, has_markup
 from multiform.registry import Registry
@@ -269,10 +269,7 @@ class FormatConfig:
             raise ConfigError(message, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
         base = None if isinstance(entry, type) else entry()
         known = {field.name for field in fields(entry if base is None else base)}
-        for key in overrides:
-            if key not in known:
-                message = f"unknown key '{key}' in format '{name}'"
-                raise ConfigError(message, where=str(key), hint=nearest(str(key), known))
+        check_keys(overrides, known, f" in format '{name}'")
         format: FormatConfig = entry(**overrides) if base is None else replace(base, **overrides)
         return format
 
