@@ -80,7 +80,7 @@ class _Board:
         for key, results in runs.items():
             for entry in of(results):
                 place = labels[key], form_label(entry, results)
-                self.cells[place] = {**_cell(entry), "run": key}
+                self.cells[place] = {**score_cell(entry), "run": key}
                 self.entries[place] = entry
         self.models = sorted({model for model, _ in self.cells})
         self.forms = sorted({form for _, form in self.cells})
@@ -191,17 +191,17 @@ def _stability(compared: int, reversals: Sequence[Any], taus: Sequence[float]) -
     return {"stability": numbers, "summary": words}
 
 
-def _cell(form: Entry) -> dict[str, Any]:
-    key, estimate = next(iter(form.estimates.items()))
-    metric = key.partition(",")[0]
+def score_cell(entry: Entry) -> dict[str, Any]:
+    """The first score of a form or group, as pages show it."""
+    score = entry.score
     return {
-        "task": form.task if isinstance(form, FormResult) else form.path,
-        "metric": metric,
-        "value": estimate.value if math.isfinite(estimate.value) else None,
-        "low": estimate.low,
-        "high": estimate.high,
-        "n": form.n,
-        "higher": bool(form.higher_is_better.get(metric, True)),
+        "task": entry.base,
+        "metric": entry.metric,
+        "value": score.value if math.isfinite(score.value) else None,
+        "low": score.low,
+        "high": score.high,
+        "n": entry.n,
+        "higher": entry.higher,
     }
 
 
@@ -261,11 +261,10 @@ def _column_kind(name: str, cells: Mapping[tuple[str, str], Mapping[str, Any]]) 
 
 def _average(entries: Sequence[Entry]) -> Estimate:
     """The mean of some scores, each with the same weight."""
-    estimates = [next(iter(entry.estimates.values())) for entry in entries]
+    estimates = [entry.score for entry in entries]
     by_task: dict[str, list[float | None]] = {}
-    for entry, estimate in zip(entries, estimates, strict=True):
-        task = entry.task if isinstance(entry, FormResult) else entry.path
-        by_task.setdefault(task, []).append(estimate.stderr)
+    for entry in entries:
+        by_task.setdefault(entry.base, []).append(entry.score.stderr)
     value = sum(estimate.value for estimate in estimates) / len(estimates) if estimates else math.nan
     errors = [sum(found) if None not in (found := errors) else None for errors in by_task.values()]  # type: ignore[arg-type]
     known = [error for error in errors if error is not None]
