@@ -49,7 +49,7 @@ def command_lines() -> Iterator[str]:
         for group in command._action_groups:
             actions = [action for action in group._group_actions if action.help and action.dest != "help"]
             if actions:
-                title = "" if group.title in ("options", "positional arguments") else f"{group.title}"
+                title = {"options": "flags", "positional arguments": "arguments"}.get(str(group.title), group.title)
                 yield f"| {title} | |\n|---|---|"
                 yield from map(_flag_row, actions)
                 yield ""

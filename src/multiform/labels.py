@@ -171,6 +171,22 @@ def gold_index(
     return _one_index(answer, choices, labels, base)
 
 
+def known_indexes(answers: Sequence[Any], choices: Sequence[str]) -> tuple[int, ...]:
+    """The indexes of those answers that are among the choices.
+
+    >>> known_indexes([1, 7, "C"], ["x", "y", "z"])
+    (1, 2)
+    """
+    indexes: list[int] = []
+    for answer in answers:
+        try:
+            index = gold_index(answer, choices)
+        except DataError:
+            continue
+        indexes += index if isinstance(index, list) else [index]
+    return tuple(indexes)
+
+
 def gold_text(answer: Any, choices: Sequence[Any], base: int | None = None) -> str | list[str]:
     """The text of the right choice, or a list of texts when the answer is a list.
 
@@ -256,6 +272,20 @@ def whole_number(text: str) -> int | None:
     (12, None, None, None)
     """
     return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else None
+
+
+def answer_key_to_index(key: str) -> int:
+    """The index of the choice that an answer key names by a letter or a 1-based number.
+
+    >>> answer_key_to_index("A"), answer_key_to_index("c"), answer_key_to_index("2")
+    (0, 2, 1)
+    """
+    text = str(key).strip()
+    if text.isdecimal() and int(text) > 0:
+        return int(text) - 1
+    if len(text) == 1 and text.isascii() and text.isalpha():
+        return ord(text.upper()) - ord("A")
+    raise DataError(f"{shorten(key)} is neither a letter nor a number of 1 or more", hint="check the answer key")
 
 
 def index_among(

@@ -90,25 +90,25 @@ def survives(work: Callable[[], object]) -> str | None:
         _try_and_exit(work, writing, state)
     os.close(writing)
     os.set_blocking(reading, False)  # another process, forked meanwhile, may keep the other end open
-    verdict = b""
+    result = b""
     try:
         with contextlib.suppress(ChildProcessError):  # where nobody wants to hear of children
             os.waitpid(child, 0)
         with contextlib.suppress(BlockingIOError):
-            verdict = os.read(reading, 1)
+            result = os.read(reading, 1)
     except BaseException:
         os.kill(child, signal.SIGKILL)
         raise
     finally:
         os.close(reading)
-    if verdict == b"m":
+    if result == b"m":
         return f"it takes more than {_MAX_MEMORY >> 20} MB"
-    return None if verdict == b"k" else f"it takes more than {MAX_SECONDS:g} s"
+    return None if result == b"k" else f"it takes more than {MAX_SECONDS:g} s"
 
 
 def _try_and_exit(work: Callable[[], object], writing: int, state: object) -> None:
     """What the child does: it writes ``k`` if the work ends, ``m`` if memory runs out, and nothing if killed."""
-    verdict = b""
+    result = b""
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPROF, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
@@ -116,15 +116,15 @@ def _try_and_exit(work: Callable[[], object], writing: int, state: object) -> No
         _limit_memory()
         signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
         signal.alarm(_MAX_WAITING)
-        verdict = b"k"
+        result = b"k"
         work()
     except MemoryError:
-        verdict = b"m"
+        result = b"m"
     except BaseException:  # noqa: BLE001 - the caller gets it, too
         pass
     finally:
         with contextlib.suppress(BaseException):
-            os.write(writing, verdict)
+            os.write(writing, result)
         os._exit(0)
 
 

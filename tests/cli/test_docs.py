@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,11 @@ def test_messages_name_pages_by_the_command_that_shows_them():
                 assert not re.search(r"docs/[a-z-]+\.md", node.value), f"{file.name}: {node.value}"
                 named = re.findall(r"(?:see |\(|')multiform docs ([a-z-]+)", node.value)
                 assert pages.issuperset(named), f"{file.name}: {node.value}"
+
+
+def test_extras_that_messages_and_pages_name_are_those_of_the_package():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    texts = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/*/*.md"), ROOT / "README.md"]
+    named = re.findall(r"(?:multiform|'\.)\[([a-z,]+)\]", "\n".join(path.read_text() for path in texts))
+    assert {extra for names in named for extra in names.split(",")} - set(extras) == set()
+    assert len(named) > 20

@@ -54,7 +54,7 @@ BROKEN = """
 import lm_eval
 from lm_eval.api.model import LM
 from lm_eval.tasks import TaskManager
-from multiform.tasks.index import LIBRARY
+from multiform.tasks.folders import LIBRARY
 
 class Broken(LM):
     def loglikelihood(self, requests):

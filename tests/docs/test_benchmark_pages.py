@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multiform import TaskManager
-from multiform.tasks.index import LIBRARY
+from multiform.tasks.folders import LIBRARY
 from tests.conftest import ROOT
 
 PAGES = ROOT / "docs" / "benchmarks"

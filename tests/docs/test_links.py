@@ -47,3 +47,9 @@ def test_lines_of_prose_have_at_most_120_characters(page: Path) -> None:
     prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     lines = [line for line in prose.splitlines() if not line.startswith(("|", "    ", "![", "<"))]
     assert [line for line in lines if len(line) > 120] == []
+
+
+def test_the_code_that_security_names_exists() -> None:
+    named = re.findall(r"`((?:multiform|tests)/[\w/.]+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert len(named) > 15
+    assert [name for name in named if not any((ROOT / place / name).exists() for place in ("", "src"))] == []

@@ -33,6 +33,7 @@ def test_clusters_count_in_every_place_that_shows_an_interval(passages, capsys):
     low, high = form.estimates["acc,none"].interval
     assert comparison.means[0].interval == pytest.approx((low, high))
     assert to_json(results)["intervals"][form.name]["acc,none"] == pytest.approx([low, high])
+    assert results[form.name]["acc_interval"] == results[form.name]["acc_interval,none"] == (low, high)
     assert f"{low:.4f} to {high:.4f}" in results.table("long", width=200)
     assert high - low > 0.3  # 20 passages; as 120 independent documents it would be 0.17
     error = form.estimates["acc,none"].stderr

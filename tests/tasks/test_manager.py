@@ -66,7 +66,7 @@ def test_a_file_with_a_class_is_a_task_though_it_names_a_group(folder):
 
 def test_a_task_of_lm_eval_is_known_though_it_was_not_asked_for(tmp_path, monkeypatch):
     (tmp_path / "their_task.yaml").write_text(TASK.format(name="their_task"))
-    monkeypatch.setattr("multiform.tasks.lookup.lm_eval_folder", lambda: tmp_path)
+    monkeypatch.setattr("multiform.tasks.index.lm_eval_folder", lambda: tmp_path)
     with pytest.raises(UsageError, match="their_task'; for lm-eval's own tasks add --include_path lm_eval"):
         TaskManager().load("their_task@mcqa")
     with pytest.raises(UsageError, match="did you mean 'their_task'"):

@@ -1,87 +1,104 @@
-"""The driver: what it does for each request and each message, however many workers there are, in processor time.
+"""The driver: what it does for each response, document and message of its workers, in processor time.
 
 These are the constants of `tools/scripts/simulate_scale.py`.
 """
 
 from __future__ import annotations
 
+import pickle
+import resource
 import time
-import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from tools.benchmarks.rows import Row, say
 from tools.benchmarks.sides import Setting
-from tools.benchmarks.workloads import WORKLOADS
+from tools.benchmarks.streams import CHOICES, write_task
 
-#: Workers that the requests are cut for.
-WORKERS = 1000
+if TYPE_CHECKING:
+    from multiform.run.executors.ranges import DocBatch, RangedDocs
+
+#: The responses that the driver gets, and the messages of which the time is measured.
+RESPONSES = 1_000_000
 MESSAGES = 2000
 
 
 def measure(setting: Setting) -> Iterator[Row]:
-    """Rendering, cutting, storing and scoring of texts, 5-shot, and the memory of a request."""
-    from multiform.forms import Task
-    from multiform.models.dummy import DummyModel
-    from multiform.requests import LoglikelihoodRequest
-    from multiform.run.executors import units
-    from multiform.run.executors.pool import subtrees
-    from multiform.run.pending import PendingSample
-    from multiform.run.progress import Silent
-    from multiform.run.runner import Runner
-    from multiform.run.store import Store
-
-    workload = next(workload for workload in WORKLOADS if workload.name == "texts, 5-shot")
-
-    def render() -> list[PendingSample]:
-        form = Task.from_config(workload.config(), dataset_mirror=setting.mirror).form
-        return [PendingSample(form, form.sample(doc_id, doc)) for doc_id, doc in form.docs()]
-
-    def run(pending: list[PendingSample], store: Store | None = None) -> None:
-        documents = {pending[0].form.name: len(pending)}
-        Runner(model=DummyModel(), store=store).run([pending], Silent(), documents=documents)
-
-    render()  # compiles templates, reads the rows
-    begun = time.process_time()
-    pending = render()
-    rendered = time.process_time() - begun
-    requests = [instance.request for entry in pending for instance in entry.sample.instances]
-    case = f"{workload.name}, {len(pending)} docs"
-    yield _row("driver: render a request", case, rendered / len(requests))
-    # Tasks that share nothing with each other, as in a large run.
-    scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
-    many = [
-        LoglikelihoodRequest(f"{number} {request.context}", request.continuation)
-        for number in range(20)
-        for request in scored
-    ]
-    begun = time.process_time()
-    subtrees(units(many), WORKERS)
-    yield _row(f"driver: cut, for {WORKERS:,} workers", case, (time.process_time() - begun) / len(many))
-    with TemporaryDirectory() as folder:
-        begun = time.process_time()
-        run(pending, Store(Path(folder) / "answers.db"))
-        taken = time.process_time() - begun
-    yield _row("driver: answer (dummy), store, score", case, taken / len(requests))
-    del pending, many
-    tracemalloc.start()
-    pending = render()
-    run(pending)
-    memory, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    yield Row(measure="driver: memory of a request", case=case, unit="bytes", ours=memory / len(requests))
+    """What the driver takes for the responses of workers that render and score, and for an empty message of Ray."""
     if find_spec("ray") is None:
         say("Ray is not installed: pip install 'multiform[ray]'")
         return
+    responses = RESPONSES // 10 if setting.short else RESPONSES
+    with TemporaryDirectory() as name:
+        for stored in (False, True):
+            figures = play_back(Path(name), responses, stored=stored)
+            case = f"{responses:,} responses, {'stored' if stored else 'not stored'}"
+            yield _row("driver: a response", case, figures["cpu"] / responses)
+            yield Row(measure="driver: memory", case=case, unit="MB", ours=figures["peak_mb"])
     yield _row("driver: message of a Ray worker", f"{MESSAGES:,} messages", _message_seconds())
+
+
+def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]:
+    """Run documents in this process with the time of the worker left out: the driver alone takes time.
+
+    Messages have 512 responses, as 1,000 workers send them at 100,000 responses in a second. No document is checked
+    ahead, for which the driver takes 5 % of the time that passes.
+    """
+    from multiform.models.dummy import DummyModel
+    from multiform.run import documents as of_documents
+    from multiform.run.documents import Documents
+    from multiform.run.executors import LocalExecutor
+    from multiform.run.executors import ranges as of_ranges
+    from multiform.run.executors.ranges import RangeJob, RangeWorker
+    from multiform.run.options import RunOptions
+    from multiform.run.progress import Silent
+    from multiform.run.runner import Runner
+    from multiform.run.setup import load_forms
+    from multiform.run.store import Store
+
+    of_documents._AHEAD_SHARE, of_ranges._REQUESTS = 0.0, 512
+    documents = responses // CHOICES
+    options = RunOptions(tasks=str(write_task(folder, documents)), model="dummy")
+    forms, _ = load_forms(options)
+    rendered = Documents(options, forms, None, Silent())
+
+    class Played(LocalExecutor):
+        """Has the messages of its workers already, as bytes."""
+
+        worker_count = 1
+        busy = 0.0
+
+        def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
+            worker = RangeWorker(self.model, RangeJob.of(documents.forms, chat=False))
+            for refs in documents.ranges:
+                # The worker's time does not count.
+                started = time.process_time()
+                messages = [pickle.dumps(batch) for batch in worker.run(refs, pause=60.0)]
+                self.busy += time.process_time() - started
+                for message in messages:
+                    yield pickle.loads(message)
+
+    model = DummyModel()
+    executor = Played(model)
+    store = Store(folder / "answers.db") if stored else None
+    runner = Runner(model=model, executor=executor, store=store)
+    ranged = rendered.give_to_workers(lambda: 1)
+    assert ranged is not None
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    outcome = runner.run(rendered.chunks(), Silent(), documents=rendered.counts, ranged=ranged)
+    cpu = time.process_time() - started - executor.busy
+    assert len(outcome.scored["numbers"]) == documents
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"cpu": cpu, "peak_mb": after / 1024, "grown_mb": (after - before) / 1024}
 
 
 def _message_seconds() -> float:
     """The processor time of the driver for a message with one response."""
     from multiform.requests import LoglikelihoodRequest
-    from multiform.run.executors import Unit, responses, units
+    from multiform.run.executors import responses, units
     from multiform.run.executors.cluster import ClusterOptions
     from multiform.run.executors.pool import PoolExecutor
     from multiform.run.executors.ray import RayPool
@@ -90,9 +107,10 @@ def _message_seconds() -> float:
     class Eager(RayPool):
         """Whose workers send each response at once."""
 
-        def ask(self, worker: int, unit: Unit) -> None:
-            stream = self._actors[worker].ask.options(num_returns="streaming").remote(unit, 0.0, 0)
+        def submit(self, worker: int, unit: Sequence[Any]) -> None:
+            stream = self._actors[worker].run_unit.options(num_returns="streaming").remote(unit, 0.0, 0)
             self._streams[stream] = worker
+            self._heard[worker] = time.monotonic(), -1
 
     pool = Eager(ClusterOptions.of("local", 1, "cpu=1"), "dummy", {}, Silent())
     try:

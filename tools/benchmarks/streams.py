@@ -40,7 +40,8 @@ def run_child(folder: Path, model: str, requests: int) -> dict[str, float]:
     return figures
 
 
-def _write_task(folder: Path, docs: int) -> Path:
+def write_task(folder: Path, docs: int) -> Path:
+    """A task of so many documents with four choices, 3-shot."""
     task = folder / f"numbers_{docs}.yaml"
     with (folder / f"numbers_{docs}.jsonl").open("w") as file:
         for number in range(docs):
@@ -77,7 +78,7 @@ def _run(folder: Path, model: str, requests: int) -> dict[str, float]:
             if not self.at:
                 self.at = time.process_time()
 
-    task = _write_task(folder, requests // CHOICES)
+    task = write_task(folder, requests // CHOICES)
     options: dict[str, Any] = {"model": "dummy"}
     if model == "tiny":
         options = {"model": "hf", "model_args": {"pretrained": _tiny_model(folder), "device": "cpu"}}

@@ -23,7 +23,7 @@ from multiform.formats.select import format_table
 from multiform.prompts.template import compile_template, has_markup
 from multiform.requests import LoglikelihoodRequest
 from multiform.tasks import Group, read_yaml
-from multiform.tasks.index import LIBRARY
+from multiform.tasks.folders import LIBRARY
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "benchmarks"

@@ -264,7 +264,7 @@ def convert(options: argparse.Namespace) -> None:
 def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
     from multiform.formats import dialect_names, formats
     from multiform.tasks import TaskManager
-    from multiform.tasks.lookup import UnknownNameError
+    from multiform.tasks.index import UnknownNameError
 
     try:
         return TaskManager(options.include_path, dataset_mirror=options.dataset_mirror).load(name)

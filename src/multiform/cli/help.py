@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 
 from multiform.cli.parser import JSON, align, command, flag, print_result
@@ -47,7 +48,7 @@ def _subparsers(top: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParse
 def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
     """What completes the values of a flag; None leaves it to files."""
     completers: dict[str, Callable[..., Iterable[str]]] = {
-        "model": _complete_models,
+        "model": lambda **_: import_module("multiform.models").models,
         "topic": lambda **_: find_pages(),
         "kind": lambda **_: str(action.help).split(", "),
         "shell": lambda **_: SHELLS,
@@ -66,9 +67,12 @@ def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, *
     before, comma, last = prefix.rpartition(",")
     stem = before + comma
     if "@" in last:
+        from multiform.formats import formats
+
         base, mark = re.match(r"(.*[@+])(.*)", last).groups()  # type: ignore[union-attr]
-        return [f"{stem}{base}{name}" for name in _format_names() if name.startswith(mark)]
-    from multiform.tasks.index import build_index, task_folders
+        return [f"{stem}{base}{name}" for name in (*formats, "all") if name.startswith(mark)]
+    from multiform.tasks.folders import task_folders
+    from multiform.tasks.index import build_index
 
     try:
         folders = task_folders(getattr(parsed_args, "include_path", None))
@@ -77,18 +81,6 @@ def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, *
     index = build_index(folders)
     names = sorted({*index.entries, *index.tags()})
     return [stem + name for name in names if name.startswith(last)]
-
-
-def _format_names() -> list[str]:
-    from multiform.formats import formats
-
-    return [*formats, "all"]
-
-
-def _complete_models(**_: object) -> list[str]:
-    from multiform.models import models
-
-    return list(models)
 
 
 @command(

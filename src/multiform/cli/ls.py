@@ -13,7 +13,8 @@ from multiform.errors import UsageError, nearest
 from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
-    from multiform.tasks.index import Entry, Index
+    from multiform.tasks.folders import Entry
+    from multiform.tasks.index import Index
 
 #: What is listed of a task beside its name.
 ABOUT = ("title", "kind", "rows", "language", "licence")
@@ -74,7 +75,7 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _protocol_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from multiform.tasks.index import task_folders
+    from multiform.tasks.folders import task_folders
     from multiform.tasks.protocols import read_protocols
 
     return [
@@ -92,7 +93,8 @@ def _protocol_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _index_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from multiform.tasks.index import build_index, task_folders, warn_of
+    from multiform.tasks.folders import task_folders
+    from multiform.tasks.index import build_index, warn_of
     from multiform.tasks.source import display
 
     index = build_index(task_folders(options.include_path))

@@ -182,12 +182,8 @@ class Folders(Gather):
     """Collects folders; a value may hold several, separated as in the variable PATH."""
 
     def gather(self, before: Any, values: Sequence[str]) -> list[str]:
-        return [*(before or ()), *(folder for value in values for folder in split_folders(value))]
-
-
-def split_folders(value: str) -> list[str]:
-    """The folders of a value like ``a:b``; the path of an existing folder is not split."""
-    return [value] if Path(value).exists() else [part for part in value.split(os.pathsep) if part] or [value]
+        split = ([value] if Path(value).exists() else value.strip(os.pathsep).split(os.pathsep) for value in values)
+        return [*(before or ()), *(folder for folders in split for folder in folders)]
 
 
 logger = logging.getLogger("multiform")

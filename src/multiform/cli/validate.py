@@ -70,8 +70,6 @@ def _check(
     name: str, manager: TaskManager, run: RunOptions, limit: float, logged: set[Finding]
 ) -> Iterator[dict[str, Any]]:
     """A row for each form of a task or group; an error in one does not hide the others."""
-    from multiform.tasks.group import node_tasks
-
     try:
         targets = manager.targets(name)
     except MultiformError as error:
@@ -90,7 +88,7 @@ def _check(
             except MultiformError as error:
                 yield _row(shown, error=error)
                 continue
-            for config in node_tasks(node):
+            for config in node.tasks():
                 yield _render(config, run, limit, logged)
 
 

@@ -22,7 +22,6 @@ from multiform.formats.dialects.styler import (
     ResponseType,
     TaskStyle,
     TaskStyler,
-    answer_key_to_index,
     format_mc_prompt,
     shuffle_correct_with_distractors,
 )
@@ -30,6 +29,7 @@ from multiform.formats.dialects.template import ClozeTemplateConfig, MCQTemplate
 from multiform.formats.dialects.template_factory import TemplateFactory, template_of
 from multiform.formats.localization import Language
 from multiform.formats.select import select_format, supported_formats
+from multiform.labels import answer_key_to_index
 
 __all__ = [
     "BPBFormat",

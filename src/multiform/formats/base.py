@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, check_keys, nearest, shorten
 from multiform.labels import LABEL_KINDS, LabelSpec, split_solution
 from multiform.prompts.template import compile_template, has_markup
 from multiform.registry import Registry
@@ -146,10 +146,8 @@ class FormatConfig:
             formats.register(name)(cls)
 
     def __post_init__(self) -> None:
-        replacements = self._unlabelled() if self.choice_labels is None else {}
-        for name, (default, value) in replacements.items():
-            if getattr(self, name) == default:
-                object.__setattr__(self, name, value)
+        for name, value in self._canonical_values():
+            object.__setattr__(self, name, value)
         for name, (types, expected) in _TYPES.items():
             self._check(isinstance(getattr(self, name), types), name, expected)
         self._check(self.scored in get_args(Scored), "scored", f"one of {', '.join(get_args(Scored))}")
@@ -160,13 +158,20 @@ class FormatConfig:
         self._check_labels()
         self._check_fewshot_answer()
         self._check("{choice}" in self.choice_format, "choice_format", "text with {choice} in it")
-        if self.metric_list is not None:
-            metrics: Any = self.metric_list
-            self._check(isinstance(metrics, list | tuple), "metric_list", "a list of metrics")
-            named = [{"metric": m} if isinstance(m, str) else m for m in metrics]
-            object.__setattr__(self, "metric_list", tuple(named))
+        self._check(isinstance(self.metric_list, tuple | None), "metric_list", "a list of metrics")
 
-    def _unlabelled(self) -> Replacements:
+    def _canonical_values(self) -> Iterator[tuple[str, Any]]:
+        """Fields that are written in another way than they are kept in, or whose default depends on others."""
+        if self.choice_labels is None:
+            replacements = self._without_labels().items()
+            yield from ((name, value) for name, (default, value) in replacements if getattr(self, name) == default)
+        if isinstance(self.choice_labels, list | tuple):
+            yield "choice_labels", tuple(map(str, self.choice_labels))
+        metrics: Any = self.metric_list
+        if isinstance(metrics, list | tuple):
+            yield "metric_list", tuple({"metric": metric} if isinstance(metric, str) else metric for metric in metrics)
+
+    def _without_labels(self) -> Replacements:
         """The fields that have another value where choices have no labels."""
         return {}
 
@@ -179,12 +184,10 @@ class FormatConfig:
                 raise error.relocate(name) from error
 
     def _check_labels(self) -> None:
-        labels: Any = self.choice_labels
+        labels = self.choice_labels
         expected = f"one of {', '.join(LABEL_KINDS)}, a list of labels or null"
-        if isinstance(labels, list | tuple):
-            labels = tuple(str(label) for label in labels)
+        if isinstance(labels, tuple):
             self._check(bool(labels) and len(set(labels)) == len(labels), "choice_labels", "distinct labels")
-            object.__setattr__(self, "choice_labels", labels)
         else:
             self._check(labels is None or labels in LABEL_KINDS, "choice_labels", expected)
         if self.scored == "labels" and labels is None:
@@ -266,10 +269,7 @@ class FormatConfig:
             raise ConfigError(message, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
         base = None if isinstance(entry, type) else entry()
         known = {field.name for field in fields(entry if base is None else base)}
-        for key in overrides:
-            if key not in known:
-                message = f"unknown key '{key}' in format '{name}'"
-                raise ConfigError(message, where=str(key), hint=nearest(str(key), known))
+        check_keys(overrides, known, f" in format '{name}'")
         format: FormatConfig = entry(**overrides) if base is None else replace(base, **overrides)
         return format
 

@@ -30,7 +30,7 @@ class MCQAFormat(FormatConfig):
     choice_labels: LabelSpec | None = "letters"
     scored: Scored = "labels"
 
-    def _unlabelled(self) -> Replacements:
+    def _without_labels(self) -> Replacements:
         return {"scored": ("labels", "texts")}
 
 
@@ -102,7 +102,7 @@ class GenerateFormat(FormatConfig):
     scored: Scored = "generation"
     scorer: str | Mapping[str, Any] | None = "choice_match"
 
-    def _unlabelled(self) -> Replacements:
+    def _without_labels(self) -> Replacements:
         return {
             "instruction": (CHOOSE, CHOOSE_TEXT if self.show_choices else FIND_TEXT),
             "answer_prompt": (END_WITH_LABEL, END_WITH_TEXT),
@@ -186,7 +186,7 @@ class MCQCOTFormat(COTGenFormat):
     answer_prompt: str = END_WITH_LABEL
     scorer: str | Mapping[str, Any] | None = "choice_match"
 
-    def _unlabelled(self) -> Replacements:
+    def _without_labels(self) -> Replacements:
         """The model is asked for the text of the answer, as by `cot`."""
         asked = COTGenFormat.answer_prompt.replace("response to the problem", "answer to the question")
         reason = "Given the following question, reason step by step to find the final answer.\n"
@@ -220,9 +220,9 @@ class ThinkFormat(MCQCOTFormat):
     #: What stands between the thought and what is scored.
     after_thought: str = "The best answer is"
 
-    def _unlabelled(self) -> Replacements:
+    def _without_labels(self) -> Replacements:
         after = ("The best answer is", "The final answer is")
-        return {**super()._unlabelled(), "scored": ("labels", "texts"), "after_thought": after}
+        return {**super()._without_labels(), "scored": ("labels", "texts"), "after_thought": after}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, check_keys, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.hashing import sha256
 from multiform.prompts.template import has_markup, literal_text
@@ -54,10 +54,7 @@ class Perturbation:
     @classmethod
     def of(cls, settings: Mapping[str, Any], protected: Sequence[str] = ()) -> Perturbation:
         """Build from the mapping of `perturbation:`; `protected` are more words that are not changed."""
-        known = [field.name for field in fields(cls)]
-        for key in settings:
-            if key not in known:
-                raise ConfigError(f"unknown key '{key}'", where=str(key), hint=nearest(str(key), known, listed="keys"))
+        check_keys(settings, [field.name for field in fields(cls)], listed="keys")
         perturbation = cls(**settings)
         return replace(perturbation, unmodifiable_words=(*perturbation.unmodifiable_words, *protected))
 

@@ -125,7 +125,9 @@ class FieldReader:
     def digit_base(self) -> int | None:
         """Whether digits as answers count from 0 or from 1, as far as a document shows it; None if none does."""
         mapping = self.config.mapping
-        labels = _label_field(mapping.choices)
+        # The labels beside the texts of choices, as in {"text": [...], "label": [...]}.
+        texts = Field.of(mapping.choices).expression() or ""
+        labels = Field.of(f"{{{{ {texts.removesuffix('.text')}.label }}}}") if texts.endswith(".text") else None
         for doc_id, doc in enumerate(self._docs() if mapping.choices is not None else ()):
             try:
                 answer = self.value(mapping.answer, doc, "doc_to_target")
@@ -218,12 +220,6 @@ def _from_zero(value: Any, base: int) -> Any:
     if isinstance(value, list | tuple):
         return [_from_zero(item, base) for item in value] if base else value
     return value - base if base and isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _label_field(choices: FieldSpec) -> Field | None:
-    """The field of the labels beside the texts of choices, as in ``{"text": [...], "label": [...]}``."""
-    expression = Field.of(choices).expression() or ""
-    return Field.of(f"{{{{ {expression.removesuffix('.text')}.label }}}}") if expression.endswith(".text") else None
 
 
 def _read_labels(field: Field | None, doc: Doc) -> list[Any]:

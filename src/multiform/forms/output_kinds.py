@@ -13,7 +13,7 @@ from multiform.formats import OutputType
 from multiform.forms.doc_fields import DocFields
 from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec
-from multiform.labels import gold_index, label_list
+from multiform.labels import gold_index, known_indexes, label_list
 from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions
 from multiform.requests import (
     STOP_AT_LABEL,
@@ -283,22 +283,6 @@ class ChoiceKind(OutputKind):
             target = fields.target
             known = known_indexes(target, self._candidates(fields)) if isinstance(target, list | tuple) else ()
             return known, error if compares else None
-
-
-def known_indexes(answers: Sequence[Any], choices: Sequence[str]) -> tuple[int, ...]:
-    """The indexes of those answers that are among the choices.
-
-    >>> known_indexes([1, 7, "C"], ["x", "y", "z"])
-    (1, 2)
-    """
-    indexes: list[int] = []
-    for answer in answers:
-        try:
-            index = gold_index(answer, choices)
-        except DataError:
-            continue
-        indexes += index if isinstance(index, list) else [index]
-    return tuple(indexes)
 
 
 class GenerationKind(OutputKind):

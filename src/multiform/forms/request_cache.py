@@ -89,7 +89,7 @@ class RequestCache:
 
     def _header(self, body: str) -> str:
         """The first line of the file: all that it depends on, and a checksum of the requests."""
-        return f"{self.key} {sha256(body)}"
+        return json.dumps([self.key, sha256(body)])
 
 
 def delete_requests() -> int:

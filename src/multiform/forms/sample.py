@@ -105,9 +105,9 @@ class Sample:
 
     def __repr__(self) -> str:
         number = len(self.instances)
-        requests = f"{number} request{'' if number == 1 else 's'}" + (
-            f" about {_last_words(self.prompt)}" if number else ""
-        )
+        last_words = self.prompt if len(self.prompt) <= 50 else f"…{self.prompt[-49:]}"
+        about = f" about {shorten(last_words, 80)}" if number else ""
+        requests = f"{number} request{'' if number == 1 else 's'}{about}"
         return f"<Sample of doc {self.doc_id}: {requests}, gold {_describe(self, _gold(self))}>"
 
 
@@ -215,11 +215,6 @@ def _describe(sample: Sample, value: Any) -> str:
     if isinstance(value, int) and 0 <= value < len(sample.choices):
         return f"{value} ({shorten(sample.choices[value], 40)})"
     return shorten(value, 40)
-
-
-def _last_words(text: str) -> str:
-    """The last words of a prompt."""
-    return shorten(text if len(text) <= 50 else f"…{text[-49:]}", 80)
 
 
 def grouped_responses(instances: Iterable[Instance], *, where: str) -> list[Responses]:

@@ -237,20 +237,17 @@ class FewshotExamples:
                 replacements = self.sampler.replace(drawn, doc, seed=seed)
                 if replacements == drawn:
                     return drawn
-                if excluded is None:
-                    self._note_replacement()
+                if excluded is None and not self._has_noted_replacement:
+                    self._has_noted_replacement = True
+                    note = (
+                        "few-shot examples that equal the document are replaced; lm-eval keeps those of another split"
+                    )
+                    logger.info("%s: %s", self.form.name, note)
                 return checked_draw(replacements, number, self.sampler)
         except DataError as error:
             is_requested = self.form.settings.num_fewshot is not None
             place = f"--num_fewshot: {self.form.name}" if is_requested else config.where("num_fewshot")
             raise error.or_at(place) from error
-
-    def _note_replacement(self) -> None:
-        """Log once that prompts are not those of lm-eval, which leaves a document out of its own split only."""
-        if not self._has_noted_replacement:
-            message = "%s: few-shot examples that equal the document are replaced; lm-eval keeps those of another split"
-            logger.info(message, self.form.name)
-            self._has_noted_replacement = True
 
     def shot(self, index: int) -> list[Turn]:
         """The turns of the example that has this index."""

@@ -226,6 +226,20 @@ class FormScorer:
             self._fallback |= {computing.name: computing for computing in scoring.scorers}
         return self._fallback[scorer.name]
 
+    @property
+    def value_names(self) -> list[dict[str, str]]:
+        """For each scorer, the values that metrics have named themselves while they scored, by their metric's name."""
+        scorers = [*self.scorers, *self._fallback.values()]
+        return [{name: metric.name for name, metric in scorer.value_metrics.items()} for scorer in scorers]
+
+    def add_value_names(self, value_names: Sequence[Mapping[str, str]]) -> None:
+        """Take the names of values that another process has scored."""
+        if len(value_names) > len(self.scorers):
+            self._computing_scorer(self.scorers[0])
+        for scorer, names in zip([*self.scorers, *self._fallback.values()], value_names, strict=False):
+            metrics = {metric.name: metric for metric in scorer.metrics}
+            scorer.value_metrics |= {name: metrics[metric] for name, metric in names.items() if metric in metrics}
+
     # Scores of the form.
 
     @property
@@ -284,8 +298,10 @@ class FormScorer:
                 items = [doc.values[key] for doc in docs if key in doc.values]
                 if self._is_note(scorer, key, items):
                     continue
-                if len(items) < len(docs):
-                    self._warn_partial(key, len(items), len(docs))
+                if len(items) < len(docs) and key not in self._warned:
+                    self._warned.add(key)
+                    message = "%s: '%s' is over %d of %d documents, as the others have no value of that name"
+                    logger.warning(message, self.form.name, key, len(items), len(docs))
                 with locating_scores(self.form):
                     aggregation = self.aggregation(scorer, key)
                     estimates[f"{key},{scorer.name}"] = aggregate_values(aggregation, items, bootstrap_iters, key)
@@ -353,13 +369,6 @@ class FormScorer:
         """Whether values are text beside the scores, such as what a judge wrote: for the samples alone."""
         unnamed = key not in self._own_aggregations and scorer.metric_named(key) is None
         return unnamed and all(is_note(item) for item in items)
-
-    def _warn_partial(self, key: str, number: int, total: int) -> None:
-        """Say once that a metric leaves documents out."""
-        if key not in self._warned:
-            self._warned.add(key)
-            message = "%s: '%s' is over %d of %d documents, as the others have no value of that name"
-            logger.warning(message, self.form.name, key, number, total)
 
     def _warn_missing(self, scorer: Scorer, keys: set[str]) -> None:
         """Say once that a metric of the task's list has no score."""

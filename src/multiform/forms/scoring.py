@@ -47,7 +47,13 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
         _metric(config, ("metric_list", i), spec, own_results, notes) for i, spec in enumerate(config.metric_list)
     ]
     notes += _repetition_notes(config, task_metrics)
-    fitting = [metric for metric in task_metrics if own_results or _fits(metric, config)]
+    # No choice is picked if only the gold one is scored.
+    alone = config.format is not None and config.format.scored == "gold" and config.mapping.choices is not None
+    fitting = [
+        metric
+        for metric in task_metrics
+        if own_results or (config.output_type in metric.output_types and not (alone and metric.name == "acc"))
+    ]
     overridden = tuple(f"metric {metric.name}" for metric in task_metrics if metric not in fitting)
     if overridden and config.format is None:
         misfit = next(metric for metric in task_metrics if metric not in fitting)
@@ -107,7 +113,9 @@ def _choose_metrics(config: TaskConfig, scorer_class: type[Scorer], task_metrics
     if format_metrics:
         defaults = [_format_metric(config, index, spec) for index, spec in enumerate(format_metrics)]
     else:
-        specs = scorer_class.default_metric_cfg or _defaults(config)
+        of_gold = config.format is not None and config.output_type == "loglikelihood"
+        usual = ("bits_per_byte",) if of_gold else DEFAULT_METRICS[config.output_type]
+        specs = scorer_class.default_metric_cfg or usual
         defaults = [build_metric({"metric": spec} if isinstance(spec, str) else spec) for spec in specs]
     named = {metric.name: metric for metric in defaults}
     return list({**named, **{metric.name: metric for metric in task_metrics}}.values())
@@ -121,14 +129,6 @@ def _format_metric(config: TaskConfig, index: int, spec: Mapping[str, Any]) -> M
     return metric
 
 
-def _fits(metric: Metric, config: TaskConfig) -> bool:
-    """Whether a metric of the task can be computed under its format and has the same meaning there."""
-    alone = config.format is not None and config.format.scored == "gold"
-    if metric.name == "acc" and alone and config.mapping.choices is not None:
-        return False  # no choice is picked if only the gold one is scored
-    return config.output_type in metric.output_types
-
-
 def _misfit(metric: Metric, config: TaskConfig, path: tuple[str | int, ...]) -> ConfigError:
     known = [name for name in metrics if config.output_type in metrics.get(name).output_types]
     message = f"metric {metric.name} does not fit output_type {config.output_type}"
@@ -136,12 +136,6 @@ def _misfit(metric: Metric, config: TaskConfig, path: tuple[str | int, ...]) -> 
         hint = "add output_type: multiple_choice, or a format such as formats: mcqa"
         return ConfigError(f"{message}, which is the default", where=config.where(*path), hint=hint)
     return ConfigError(message, where=config.where(*path), hint=f"fitting metrics: {', '.join(known)}")
-
-
-def _defaults(config: TaskConfig) -> Sequence[str]:
-    if config.format is not None and config.output_type == "loglikelihood":
-        return ("bits_per_byte",)
-    return DEFAULT_METRICS[config.output_type]
 
 
 def _pipeline(
@@ -231,7 +225,7 @@ def check_reductions(config: TaskConfig, scorers: Sequence[Scorer]) -> list[Conf
     If some pipelines leave enough, the others do not reduce; the returned notes say which.
     """
     notes: list[ConfigError] = []
-    for metric in {id(metric): metric for scorer in scorers for metric in scorer.metrics}.values():
+    for metric in dict.fromkeys(metric for scorer in scorers for metric in scorer.metrics):
         users = [scorer for scorer in scorers if any(metric is used for used in scorer.metrics)]
         problems = [_problem(config, scorer, metric) for scorer in users]
         first = problems[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from multiform.calls import overridden_methods
@@ -301,11 +301,14 @@ class FormSpec:
     def identity(self, chat_template: str | None = None) -> str:
         """A short hash of everything that determines prompts and scores; `chat_template` names the model's."""
         described = {**self.to_dict(), **self.config.templates()}
-        format, settings = self.config.format, self.settings
+        settings, fields = self.settings, None
+        if self.config.format is not None:
+            values = self.config.format.to_dict()
+            fields = {key: value for key, value in values.items() if key not in _SELDOM or value != _SELDOM[key]}
         return short_hash(
             {
                 "config": {key: value for key, value in described.items() if key not in _NOT_IDENTITY},
-                "format": None if format is None else _identity_fields(format.to_dict()),
+                "format": fields,
                 "seed": self.fewshot_seed if self.num_fewshot else None,
                 "system_instruction": settings.system_instruction,
                 "chat": chat_template if settings.apply_chat_template else None,
@@ -314,10 +317,6 @@ class FormSpec:
                 **({} if self.config.choice_order is None else {"choice_order": self.config.choice_order.name}),
             }
         )
-
-
-def _identity_fields(format: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in format.items() if key not in _SELDOM or value != _SELDOM[key]}
 
 
 def _specs(config: TaskConfig | FewshotConfig) -> tuple[Any, Any, Any, Any]:
@@ -331,12 +330,9 @@ def collect_hooks(task: object, base: type, *, where: str | None) -> dict[str, C
         if not definer.__module__.startswith("multiform."):
             message = f"{task_class.__name__} overrides {name}, which a run does not call"
             raise ConfigError(message, where=where, hint=REFUSED[name])
-    return {name: _method(task, name) for name in overridden_methods(task_class, base, CALLED)}
-
-
-def _method(task: object, name: str) -> Callable[..., Any]:
-    """A method of a task; a property as a function without arguments."""
-    if callable(getattr(type(task), name)):
-        method: Callable[..., Any] = getattr(task, name)
-        return method
-    return lambda: getattr(task, name)
+    names = overridden_methods(task_class, base, CALLED)
+    # A property as a function without arguments.
+    return {
+        name: getattr(task, name) if callable(getattr(task_class, name)) else partial(getattr, task, name)
+        for name in names
+    }

@@ -101,12 +101,13 @@ class Task:
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
         """Replace the form by that of a configuration under the settings of a run, with the hooks of this object."""
         form: Form | None = self.__dict__.get("form")
+        is_plain = type(self) in _CLASSES.values()
         self.form = Form(
             config,
             settings,
-            self._hooks(config),
+            {} if is_plain else self._hooks(config),
             mirror=self.dataset_mirror,
-            task=None if type(self) in _CLASSES.values() else self,
+            task=None if is_plain else self,
             loaded=None if form is None else form.source,
         )
         self.OUTPUT_TYPE = config.output_type

@@ -84,18 +84,18 @@ def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
         if not isinstance(prompt, str):
             return None
         thought = dict.fromkeys(_THOUGHT_KEYS, _THOUGHT)
-        answered = chat_template(
+        chat = chat_template(
             [_QUESTION, {"role": "assistant", **thought, "content": _ANSWER}], add_generation_prompt=False
         )
     except MultiformError:  # where it matters, rendering the prompts says so
         return None
-    assert isinstance(answered, str)
-    before, found, after = answered.partition(_THOUGHT)
+    assert isinstance(chat, str)
+    before, found, after = chat.partition(_THOUGHT)
     if found and _ANSWER in after:
         opening = before.removeprefix(prompt) if before.startswith(prompt) else ""
         return ThoughtMarkers(opening, after.partition(_ANSWER)[0])
-    rendered = prompt + answered
-    if closing := re.search(rf"</think>\s*(?={re.escape(_ANSWER)})", answered):  # after a thought that was dropped
+    rendered = prompt + chat
+    if closing := re.search(rf"</think>\s*(?={re.escape(_ANSWER)})", chat):  # after a thought that was dropped
         return ThoughtMarkers("<think>", closing[0])
     return next((ThoughtMarkers(*markers) for shown, *markers in _FAMILIES if shown in rendered), None)
 
@@ -267,8 +267,8 @@ class BudgetKind(GenerationKind):
         if self._budget:
             kwargs = {**self._kwargs, "max_gen_toks": self._budget, "until": [markers.end]}
             return _generations([prompt] * repeats, kwargs)
-        answered = prompt if is_off else replace(prompt, text=markers.close(prompt.text, ""))
-        return _generations([answered] * repeats, self._kwargs)
+        prompt = prompt if is_off else replace(prompt, text=markers.close(prompt.text, ""))
+        return _generations([prompt] * repeats, self._kwargs)
 
     def next_requests(
         self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None

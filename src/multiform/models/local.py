@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from multiform.errors import UsageError
 from multiform.labels import leading_label
 from multiform.models.arguments import GenerationOptions, generation_options
 from multiform.models.model import Counters, Model, Usage, no_chat_template
-from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, score_rolling, special_tokens, think_end
+from multiform.models.tokenizer import (
+    Encoder,
+    first_token,
+    fit,
+    rolling_windows,
+    score_rolling,
+    special_tokens,
+    think_end,
+)
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.sampling import Generation, random_numbers, sampling
 from multiform.models.torch.tree import Tokens
@@ -32,6 +40,8 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 logger = logging.getLogger("multiform")
+T = TypeVar("T")
+Tokenized = TypeVar("Tokenized")
 
 
 class LocalModel(Model):
@@ -43,8 +53,9 @@ class LocalModel(Model):
     tokenizer: PreTrainedTokenizerBase
     encoder: Encoder
     chat: ChatTemplate
-    #: The context length in tokens.
+    #: The context length in tokens, and how many of them scoring leaves free.
     max_length: int
+    reserved: ClassVar[int] = 0
     #: Whether prompts for generation that are longer than the tokenizer's limit are cut by it.
     truncation: bool
     #: What a completion has up to this string or token is removed.
@@ -61,6 +72,7 @@ class LocalModel(Model):
         think_end_token: str | int | None,
         chat_template: str | None,
         template_variables: Mapping[str, Any],
+        encoder_class: type[Encoder] = Encoder,
     ) -> None:
         """Set the tokenizer of the model, which has a name already, with its chat template and encoder."""
         self.tokenizer = tokenizer
@@ -75,28 +87,16 @@ class LocalModel(Model):
             self.chat.check_name()
         self.chat.check_thinking()
         prefix = first_token(tokenizer, prefix_token_id)
-        self.encoder = Encoder(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
+        self.encoder = encoder_class(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
         self.think_end = think_end(tokenizer, think_end_token)
         self.counters = Counters()
-        self._tokenized_pairs = TokenizedOnce[list[tuple[str, str]], list[Pair]]()
-        self._tokenized_prompts = TokenizedOnce[list[str], dict[str, Tokens]]()
+        #: Tokens that were computed to plan a run, by kind, with their texts: the run needs them once more.
+        self._planned_tokens: dict[str, tuple[Any, Any]] = {}
 
     @property
     @abstractmethod
     def _generation_config(self) -> GenerationConfig:
         """The generation config of the model's files."""
-
-    @abstractmethod
-    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
-        """The tokens of each (context, continuation)."""
-
-    @abstractmethod
-    def _fit(self, pair: Pair, continuation: str) -> Pair:
-        """The pair with its context truncated to the model's; an error where the continuation is too long."""
-
-    @abstractmethod
-    def _windows(self, tokens: Tokens) -> Iterator[Pair]:
-        """The windows in which a whole text is scored."""
 
     @abstractmethod
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
@@ -105,6 +105,18 @@ class LocalModel(Model):
     @abstractmethod
     def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
         """Raise a UsageError for options of a request that the engine does not have."""
+
+    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
+        """The tokens of each (context, continuation)."""
+        return list(self.encoder.pairs(texts))
+
+    def _fit(self, pair: Pair, continuation: str) -> Pair:
+        """The pair with its context truncated to the model's; an error where the continuation is too long."""
+        return fit(pair, self.max_length - self.reserved, continuation)
+
+    def _windows(self, tokens: Tokens) -> Iterator[Pair]:
+        """The windows in which a whole text is scored."""
+        return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length - self.reserved)
 
     def _encode_prompts(self, texts: Sequence[str]) -> dict[str, Tokens]:
         """The tokens of each text as a prompt for generation."""
@@ -172,11 +184,10 @@ class LocalModel(Model):
     ) -> tuple[list[Pair], set[int]]:
         """The tokens of each request, and the positions of those whose contexts are truncated."""
         texts = [(request.context, request.continuation) for request in requests]
-        encoded = self._tokenized_pairs.take(texts, self._encode_pairs)
+        encoded = self._tokenize_once("pairs", texts, self._encode_pairs, for_later=for_later)
         pairs = [self._fit(pair, continuation) for pair, (_, continuation) in zip(encoded, texts, strict=True)]
         cut = {index for index, (before, pair) in enumerate(zip(encoded, pairs, strict=True)) if before is not pair}
         if for_later:
-            self._tokenized_pairs.keep(texts, encoded)
             return pairs, cut
         self._warn_about_truncation(len(cut))
         if empty := sum(pair.start == len(pair.tokens) for pair in pairs):
@@ -188,15 +199,21 @@ class LocalModel(Model):
     ) -> tuple[list[Generation], set[int]]:
         """The prompt of each request, and the positions of those that are truncated."""
         texts = [request.context for request in requests]
-        prompts = self._tokenized_prompts.take(texts, self._encode_prompts)
+        prompts = self._tokenize_once("prompts", texts, self._encode_prompts, for_later=for_later)
         tokens = [prompts[text].tolist() for text in texts]
         generations = [self._generation(index, *each) for index, each in enumerate(zip(requests, tokens, strict=True))]
         cut = {each.index for each in generations if len(each.prompt) < len(tokens[each.index])}
-        if for_later:
-            self._tokenized_prompts.keep(texts, prompts)
-        else:
+        if not for_later:
             self._warn_about_truncation(len(cut))
         return generations, cut
+
+    def _tokenize_once(self, kind: str, texts: T, tokenize: Callable[[T], Tokenized], *, for_later: bool) -> Tokenized:
+        """The tokens of texts, which may be kept from before; they are kept from now on with `for_later` alone."""
+        known, tokens = self._planned_tokens.pop(kind, (None, None))
+        tokens = tokens if known == texts else tokenize(texts)
+        if for_later:
+            self._planned_tokens[kind] = texts, tokens
+        return tokens
 
     def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
         """A request with its prompt, truncated at the left where that leaves no room for the completion."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from multiform.errors import ModelError, shorten
 from multiform.models.torch.plan import Pair
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 T = TypeVar("T")
-K = TypeVar("K")
 #: The number of texts that are tokenized together.
 CHUNK = 1024
 Failed = TypeVar("Failed", bound=FailedRequest)
@@ -76,22 +75,6 @@ class Encoder:
         return encode_texts(self.tokenizer, begun, special=False, truncation=truncation) | encode_texts(
             self.tokenizer, plain, special=self.add_bos_token, truncation=truncation
         )
-
-
-class TokenizedOnce(Generic[K, T]):
-    """Keeps the tokens that were computed to plan a run, until the run needs the tokens of the same texts."""
-
-    def __init__(self) -> None:
-        self._kept: tuple[K, T] | None = None
-
-    def keep(self, texts: K, tokens: T) -> None:
-        """Keep the tokens of these texts, in place of those before."""
-        self._kept = (texts, tokens)
-
-    def take(self, texts: K, tokenize: Callable[[K], T]) -> T:
-        """The tokens of these texts, which are not kept any longer."""
-        kept, self._kept = self._kept, None
-        return kept[1] if kept is not None and kept[0] == texts else tokenize(texts)
 
 
 def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool | None) -> Encoder:

@@ -14,6 +14,7 @@ from typing import Any
 
 from multiform.errors import DataError, shorten
 from multiform.labels import (
+    answer_key_to_index,
     choice_list,
     gold_index,
     gold_label,
@@ -69,10 +70,7 @@ def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
 
 def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> int:
     """The 0-based index of a key: its place in `labels`, or of a letter or 1-based digit."""
-    text = str(key).strip()
-    if labels is not None:
-        return list(map(str, labels)).index(text)
-    return int(text) - 1 if text.isdigit() else ord(text.upper()) - ord("A")
+    return answer_key_to_index(str(key)) if labels is None else list(map(str, labels)).index(str(key).strip())
 
 
 def _literal(text: Any) -> Any:

@@ -76,7 +76,7 @@ class Metered(ImmutableSandboxedEnvironment):
     def meter_filters(self) -> None:
         """Have all filters charged, and those that the guards need."""
         self.filters = {name: _charge_filter(name, function) for name, function in self.filters.items()}
-        self.filters |= {"_joined": _concatenate, "_sized": _charge_value, "_counted": _charge_rounds}
+        self.filters |= {"_joined": _concatenate, "_sized": _charge_value, "_counted": _charge_loop}
 
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
@@ -198,8 +198,8 @@ def _charge_value(value: Any) -> Any:
     return value
 
 
-def _charge_rounds(items: Any) -> Any:
-    """What a loop goes through, whose rounds are charged for threads without a limit of time."""
+def _charge_loop(items: Any) -> Any:
+    """What a loop goes through, whose iterations are charged for threads without a limit of time."""
     if isinstance(items, Undefined):
         return items
     listed = items if hasattr(items, "__len__") else list(items)

@@ -230,21 +230,28 @@ class NoSuchResultError(UsageError, KeyError):
 
 
 class Scores(dict[str, Any]):
-    """The scores of a form or group, keyed ``metric,filter``; ``metric`` is enough where there is one filter.
+    """The scores of a form or group, keyed ``metric,filter``; ``metric`` is enough if there is one filter.
 
-    >>> scores = Scores("quiz@mcqa", {"alias": "quiz", "acc,none": 0.5, "acc_stderr,none": 0.1})
-    >>> scores["acc"], scores["acc_stderr"], scores.get("f1"), "acc" in scores
-    (0.5, 0.1, None, True)
+    ``metric_interval`` is the 95 % interval, which lm-eval's keys, over which this iterates, do not have.
+
+    >>> scores = Scores("quiz@mcqa", {"acc,none": 0.5, "acc_stderr,none": 0.1}, {"acc,none": (0.3, 0.7)})
+    >>> scores["acc"], scores["acc_stderr"], scores["acc_interval"], scores.get("f1"), "acc" in scores
+    (0.5, 0.1, (0.3, 0.7), None, True)
     >>> scores["accuracy"]
     Traceback (most recent call last):
     multiform.results.values.NoSuchResultError: quiz@mcqa: no score 'accuracy'; there are: acc
     """
 
-    def __init__(self, name: str, values: dict[str, Any]) -> None:
+    def __init__(
+        self, name: str, values: dict[str, Any], intervals: Mapping[str, tuple[float, float]] | None = None
+    ) -> None:
         super().__init__(values)
         self.name = name
+        self._intervals = {f"{key.replace(',', '_interval,', 1)}": bounds for key, bounds in (intervals or {}).items()}
 
     def __missing__(self, key: str) -> Any:
+        if key in self._intervals:
+            return self._intervals[key]
         keys = self._keys_of(key)
         if len(keys) == 1:
             return self[keys[0]]
@@ -265,7 +272,7 @@ class Scores(dict[str, Any]):
         return super().__contains__(key) or (isinstance(key, str) and len(self._keys_of(key)) == 1)
 
     def _keys_of(self, metric: str) -> list[str]:
-        return [key for key in self if key.partition(",")[0] == metric and "," in key]
+        return [key for key in (*self, *self._intervals) if key.partition(",")[0] == metric and "," in key]
 
 
 def no_such_form(name: str, names: Iterable[str]) -> NoSuchResultError:
@@ -301,7 +308,7 @@ class ResultsData(Mapping[str, Scores]):
     def __getitem__(self, name: str) -> Scores:
         for entry in self.entries:
             if entry.name == name:
-                return Scores(name, entry.scores())
+                return Scores(name, entry.scores(), {key: e.interval for key, e in entry.estimates.items()})
         raise no_such_form(name, self)
 
     @property

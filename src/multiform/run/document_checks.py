@@ -112,9 +112,9 @@ def _choice_words(sample: Sample) -> str:
     return f"choice {' and '.join(str(index + 1) for index in indexes)}" if indexes else "none of the choices"
 
 
-def log_findings(findings: Iterable[Finding]) -> None:
+def log_findings(findings: Sequence[Finding]) -> None:
     """Log the findings, one line for each kind."""
-    for level, line in summary(findings):
+    for level, line in summary(findings) if findings else ():
         logger.log(logging.WARNING if level == "warning" else logging.INFO, "%s", line)
 
 

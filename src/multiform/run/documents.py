@@ -24,7 +24,7 @@ from multiform.models.model import Workload
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance
 from multiform.run.document_checks import DocumentChecking, detectable_differences, first_prompts
-from multiform.run.executors.ranges import DocRef, doc_ranges, stays_with_driver
+from multiform.run.executors.ranges import DocRef, RangedDocs, TaskDocs, doc_ranges, stays_with_driver
 from multiform.run.limits import cost_words, workload_words
 from multiform.run.options import RunOptions
 from multiform.run.pending import PendingSample
@@ -47,6 +47,8 @@ _PREVIEW = 4
 #: of one form before those of the next.
 _AHEAD_SHARE, _AHEAD_SECONDS = 0.05, 0.005
 _SIDE_BY_SIDE = 64
+#: The first documents of a form that say how prefixes are shared.
+_COMPARED_DOCS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ class Documents:
         self._template = None if model is None else model.apply_chat_template
         self._caching = _request_caching(options.cache_requests, model, progress)
         self._sizes = {form.name: _SampleSize() for form in forms}
+        #: The names of forms whose documents workers render.
+        self._given_away: set[str] = set()
         self._checking = DocumentChecking(forms, corpus=bool(options.decontamination_corpus))
         if self.total > FEW_DOCUMENTS:
             self._preview([_copy(form) for form in forms])
@@ -94,38 +98,49 @@ class Documents:
         del first
         yield from self._stream
 
-    @property
-    def uses_chat_template(self) -> bool:
-        return self._template is not None
-
-    def ranges(self, workers: Callable[[], int]) -> Iterator[list[DocRef]] | None:
-        """All documents in ranges for workers, which render them; None where some have to be rendered here.
+    def give_to_workers(self, workers: Callable[[], int]) -> RangedDocs | None:
+        """The documents that workers render, in ranges; `chunks` has the others from now on. None where there are none.
 
         The first chunk, which is rendered already, says how many requests documents have.
         """
-        if self._caching is not None:
+        tasks = [] if self._caching is not None else by_task(self.forms)
+        docs = [task for forms in tasks if (task := self._task_docs(forms)) is not None]
+        self._given_away = {name for task in docs for name in task.forms}
+        self._first = [entry for entry in self._first if entry.form.name not in self._given_away]
+        if not docs:
             return None
-        for form in self.forms:
+        return RangedDocs(
+            forms=[form for form in self.forms if form.name in self._given_away],
+            ranges=doc_ranges(docs, workers),
+            chat=self._template is not None,
+            sample=self._sample,
+        )
+
+    def _task_docs(self, forms: Sequence[Form]) -> TaskDocs | None:
+        """The documents of a task for workers; None where they are rendered here, which a message explains."""
+        from multiform.run.executors.pool import smallest_range
+
+        smallest = 1
+        for form in forms:
             with _random_state_kept():
                 reason = stays_with_driver(form)
-            if reason is not None:
-                logger.info("%s: the driver renders its documents, and not the workers: %s", form.name, reason)
+            entries = [entry.sample for entry in self._first if entry.form is form][:_COMPARED_DOCS]
+            size = smallest_range([[instance.request for instance in entry.instances] for entry in entries])
+            if reason is not None or size is None:
+                reason = reason or "those far apart share prefixes, which are computed together"
+                logger.info("%s: the driver renders the documents, and not the workers: %s", form.name, reason)
                 return None
-        tasks = [
-            {form.name: self.counts[form.name] for form in forms if form.name in self.counts}
-            for forms in by_task(self.forms)
-        ]
-        return doc_ranges(tasks, lambda form: self._sizes[form].requests, workers)
+            smallest = max(smallest, size)
+        return TaskDocs(
+            forms={form.name: self.counts[form.name] for form in forms if form.name in self.counts},
+            requests=sum(self._sizes[form.name].requests for form in forms),
+            smallest=smallest,
+        )
 
-    def sample(self, ref: DocRef) -> Sample:
-        """The sample of a document, rendered once more."""
+    def _sample(self, ref: DocRef) -> Sample:
+        """The sample of a document that workers got, rendered here."""
         form = _copy(next(form for form in self.forms if form.name == ref.form))
         return next(islice(_samples(form, self._template), ref.position, None))
-
-    def end_ranges(self) -> None:
-        """All documents have been run by workers: say what those that were seen here show."""
-        self._ahead.end()
-        self._checking.log_findings()
 
     def render_all(self) -> RenderedSamples:
         """All samples, to be taken in any order."""
@@ -193,7 +208,7 @@ class Documents:
         for forms in [[form] for form in self.forms] if self._fits_one_chunk else by_task(self.forms):
             streams = [self._stream_of(form) for form in forms]
             documents, first = max(self.counts.get(form.name, 0) for form in forms), 0
-            while first < documents:
+            while first < documents and forms[0].name not in self._given_away:
                 cost = sum(self._sizes[form.name].weight for form in forms)
                 room = documents if self.total <= FEW_DOCUMENTS else max(1, int((1 - filled) / cost))
                 number = min(room, documents - first)

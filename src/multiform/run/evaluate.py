@@ -112,12 +112,13 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
 
     The `executor` has the model, and other runs may share it; by default, it is for this run alone.
     """
-    import_plugins(options.imports)
+    if options.imports:
+        import_plugins(options.imports)
     check_options(options)
     started = time.monotonic()
     store = chosen_store(options.use_cache)
     judging = Judging(choice=options.judge, cache=store, caches_all=bool(options.use_cache), fresh=bool(options.fresh))
-    with using_sandbox(options.sandbox), judging_by(judging):
+    with using_sandbox(options.sandbox) if options.sandbox else nullcontext(), judging_by(judging):
         set_seeds(options.seeds)
         forms, groups = load_forms(options)
         check_forms(options, forms)

@@ -30,7 +30,6 @@ from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.judges import JudgeChoice, Judging, judging_by
 from multiform.tasks import Group, TaskConfig, TaskManager
-from multiform.tasks.group import node_tasks
 
 logger = logging.getLogger("multiform")
 
@@ -124,7 +123,7 @@ def _configs(
         nodes = [node for form in recorded.forms for node in _recorded_nodes(form, recorded, manager)]
         nodes += [node for name in recorded.results.get("group_subtasks", {}) for node in _group(name, manager)]
     groups = [node for node in nodes if isinstance(node, Group)]
-    configs = {config.form_name: config for node in nodes for config in node_tasks(node)}
+    configs = {config.form_name: config for node in nodes for config in node.tasks()}
     for name in configs:
         if name not in recorded.forms:
             hint = nearest(name, recorded.forms, listed="its tasks are")

@@ -20,13 +20,14 @@ from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
 from multiform.run.documents import Documents
 from multiform.run.executors import Executor, LocalExecutor
-from multiform.run.executors.ranges import DocBatch, DocRef, RangeExecutor
+from multiform.run.executors.ranges import DocBatch, RangedDocs, RangeExecutor, short_key
 from multiform.run.limits import ErrorPolicy, Spending, workload_words
 from multiform.run.pending import PendingSample, PendingSamples
 from multiform.run.progress import Progress, WatchingProgress
 from multiform.run.spool import ScoredSamples, load_block
 from multiform.run.status import RunningScore, RunStatus, request_size
 from multiform.run.store import CachedResponses, Store
+from multiform.run.store.store import request_key
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
@@ -103,91 +104,72 @@ class Runner:
         documents: Mapping[str, int],
         policy: ErrorPolicy = _DEFAULT_POLICY,
         meanwhile: Callable[[], None] = lambda: None,
+        ranged: RangedDocs | None = None,
     ) -> RunOutcome:
         """Run the samples of all chunks, and score them; a chunk is taken when the executor is done with those before.
 
-        `documents` is the number of each form's, and `meanwhile` is called after each response.
+        `documents` is the number of each form's, `ranged` are those of them that workers render, and `meanwhile` is
+        called after each response.
         """
         run = _Run(self, documents, progress, policy)
+        run.forms.update({form.name: form for form in ranged.forms} if ranged is not None else {})
         executor = self.executor or LocalExecutor(self.model)
         pending = PendingSamples(self.model, executor, self.store, run, fresh=self.fresh)
 
-        def receive() -> None:
-            for request, response in pending.run(chunks):
-                run.count(1, request_size(request), failed=int(isinstance(response, FailedRequest)))
-                if pending.mistake is None:
-                    try:
-                        meanwhile()
-                    except MultiformError as error:
-                        pending.end(error)
-                run.stop_at_limits()
+        def go_on() -> None:
+            if pending.mistake is None:
+                try:
+                    meanwhile()
+                except MultiformError as error:
+                    pending.end(error)
+            run.stop_at_limits()
 
-        return self._outcome(run, receive, lambda: pending.mistake)
-
-    def ranges(self, documents: Documents) -> Iterator[list[DocRef]] | None:
-        """The documents in ranges for the workers of the executor; None where this process has to render them."""
-        executor = self.executor
-        cannot_stop = self.model.batch and self.spending is not None and self.spending.limit is not None
-        if not isinstance(executor, RangeExecutor) or cannot_stop:
-            return None
-        return documents.ranges(lambda: executor.worker_count)
-
-    def run_ranges(
-        self, documents: Documents, ranges: Iterable[Sequence[DocRef]], progress: Progress, policy: ErrorPolicy
-    ) -> RunOutcome:
-        """Run ranges of documents on the workers of the executor, which render, look up, run and score them."""
-        assert isinstance(self.executor, RangeExecutor)
-        executor = self.executor
-        run = _Run(self, documents.counts, progress, policy)
-        run.forms.update((form.name, form) for form in documents.forms)
-        mistakes: list[MultiformError] = []
-
-        def receive() -> None:
-            with nullcontext() if self.store is None else self.store.recording(self.model.identity) as recording:
-                for batch in executor.run_ranges(
-                    documents.forms, ranges, chat=documents.uses_chat_template, store=None if self.fresh else self.store
-                ):
-                    if recording is not None:
-                        recording.add_rows(batch.rows)
-                    for ref, reason, retried in batch.given_up:
-                        failed = FailedDoc(sample=documents.sample(ref), reason=reason, retried=retried)
-                        batch.failed.append((ref.form, failed))
-                    run.take(batch)
-                    mistakes.extend(batch.mistakes)
-                    if not mistakes:
-                        try:
-                            documents.check_ahead()
-                        except MultiformError as error:
-                            mistakes.append(error)
-                    if mistakes:
-                        request_stop()
-                    run.stop_at_limits()
-            documents.end_ranges()
-
-        return self._outcome(run, receive, lambda: mistakes[0] if mistakes else None)
-
-    def _outcome(
-        self, run: _Run, receive: Callable[[], None], mistake: Callable[[], MultiformError | None]
-    ) -> RunOutcome:
-        """The outcome of a run whose responses `receive` takes; a mistake in a task is raised."""
         self.model.begin_run(fresh=self.fresh, flush=self.store.flush if self.store else lambda: True)
         try:
             with stoppable() as stop:
-                receive()
+                for batch in self._batches(ranged) if ranged is not None else ():
+                    run.take(batch)
+                    for mistake in batch.mistakes:
+                        pending.end(mistake)
+                    go_on()
+                for request, response in pending.run(chunks):
+                    run.count(1, request_size(request), failed=int(isinstance(response, FailedRequest)))
+                    go_on()
         except ModelError as error:
             return run.outcome("failed", error=error)
         finally:
             if run.status is not None:
                 run.update_scores()  # the last ones are shown
-                run.progress.end()
-        if (shown := mistake()) is not None:
-            raise shown
+                progress.end()
+        if pending.mistake is not None:
+            raise pending.mistake
         if stop.number is not None and run.unfinished:
             return run.outcome("stopped", signal=stop.number)
         if run.is_too_expensive and run.unfinished:
             return run.outcome("stopped")
-        failed = run.failures and run.policy.on_error == "stop"
+        failed = run.failures and policy.on_error == "stop"
         return run.outcome("failed" if failed or run.has_too_many_failures else "complete")
+
+    def give_to_workers(self, documents: Documents) -> RangedDocs | None:
+        """The documents that workers of the executor render; None where this process has to render all of them."""
+        executor = self.executor
+        cannot_stop = self.model.batch and self.spending is not None and self.spending.limit is not None
+        if not isinstance(executor, RangeExecutor) or cannot_stop:
+            return None
+        return documents.give_to_workers(lambda: executor.worker_count)
+
+    def _batches(self, ranged: RangedDocs) -> Iterator[DocBatch]:
+        """What workers have done with the documents that they render; its responses are stored."""
+        assert isinstance(self.executor, RangeExecutor)
+        batches = self.executor.run_ranges(ranged, None if self.fresh else self.store)
+        with nullcontext() if self.store is None else self.store.recording(self.model.identity) as recording:
+            for batch in batches:
+                if recording is not None:
+                    recording.add_rows(batch.rows)
+                for ref, reason, retried in batch.given_up:
+                    failed = FailedDoc(sample=ranged.sample(ref), reason=reason, retried=retried)
+                    batch.failed.append((ref.form, failed))
+                yield batch
 
 
 def _workload(model: Model, requests: Sequence[Request]) -> Workload | None:
@@ -225,6 +207,9 @@ class _Run:
         self._running = {form: _RunningMean() for form in documents}
         self._retried_before = self._retried
         self._scores_due = 0.0
+        #: Tells requests apart; `hash` differs between the processes of workers.
+        shares = isinstance(runner.executor, RangeExecutor)
+        self._hash = (lambda request: short_key(request_key(request))) if shares else hash
 
     @property
     def _retried(self) -> int:
@@ -270,6 +255,8 @@ class _Run:
             self._begin(len(batch.asked), batch.size_asked, None)
         for form, failed in batch.failed:
             self._add_failure(form, failed)
+        for form, names in batch.value_names.items():
+            self.forms[form].scorer.add_value_names(names)
         for form, block in batch.blocks.items():
             self._scored.add_block(form, block)
             metric, values = block.columns.first_values()
@@ -292,7 +279,7 @@ class _Run:
 
     def on_look_up(self, cached: CachedResponses, missing: Sequence[Request]) -> None:
         self._say_cached(len(cached), len(cached) + len(missing), cached.oldest)
-        self._requests.add(map(hash, missing), map(hash, cached))
+        self._requests.add(map(self._hash, missing), map(self._hash, cached))
 
     def _say_cached(self, cached: int, requests: int, oldest: int | None) -> None:
         store = self.runner.store

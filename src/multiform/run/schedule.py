@@ -49,14 +49,14 @@ class AllDocuments:
     options: RunOptions
 
     def run(self, runner: Runner, documents: Documents, progress: Progress) -> RunOutcome:
-        if (ranges := runner.ranges(documents)) is not None:
-            return runner.run_ranges(documents, ranges, progress, self.options.policy)
+        ranged = runner.give_to_workers(documents)
         return runner.run(
             documents.chunks(),
             progress,
             documents=documents.counts,
             policy=self.options.policy,
             meanwhile=documents.check_ahead,
+            ranged=ranged,
         )
 
 

@@ -22,7 +22,7 @@ from multiform.labels import label_list
 from multiform.paths import mirror_path
 from multiform.run.options import RunOptions
 from multiform.tasks import Design, Group, Node, PythonTask, TaskConfig, TaskManager, node_name
-from multiform.tasks.group import distinct, node_tasks, same_task
+from multiform.tasks.group import distinct, same_task
 from multiform.tasks.resolve import overridden_until
 
 #: Seeds below this are taken by all of python, numpy and torch.
@@ -72,13 +72,15 @@ def load_tasks(
         hint = "give the task by its name or configuration, or leave choice_order and fewshot_draws out"
         raise UsageError(message, where="tasks", hint=hint)
     _check_languages(named, design.languages)
-    nodes = distinct(with_budgets(with_draws(with_orders(named, design, settings, mirror), design, settings), design))
+    nodes = with_budgets(with_draws(with_orders(named, design, settings, mirror), design, settings), design)
+    if len(nodes) > 1 or any(isinstance(node, Group) for node in nodes):
+        nodes = distinct(nodes)
     forms: dict[str, Form] = {}
     for form in tasks_given:
         if forms.setdefault(form.name, form).config != form.config:
             raise _two_tasks(form.name)
     configs = {name: form.config for name, form in forms.items()}  # a group may be given beside its tasks
-    for config in (config for node in nodes for config in node_tasks(node)):
+    for config in (config for node in nodes for config in node.tasks()):
         name = config.form_name
         first = configs.setdefault(name, config)
         if first is not config and not same_task(first, config):
@@ -101,7 +103,7 @@ def load_tasks(
 
 def _check_languages(nodes: Sequence[Node], languages: Sequence[str]) -> None:
     """Refuse tasks in other languages than those that the run is limited to."""
-    for config in (config for node in nodes for config in node_tasks(node)) if languages else ():
+    for config in (config for node in nodes for config in node.tasks()) if languages else ():
         names = language_names(config.metadata)
         if not set(names) & set(languages):
             message = f"'{config.form_name}' " + (f"is in '{names[0]}'" if names else "does not state its language")
@@ -205,7 +207,7 @@ def with_orders(nodes: Sequence[Node], design: Design, settings: RunSettings, mi
     """The nodes in each order of choices that the design requests; a node that shows no choices is kept once."""
     if design.choice_order is None:
         return list(nodes)
-    for config in (config for node in nodes for config in node_tasks(node)):
+    for config in (config for node in nodes for config in node.tasks()):
         if config.choice_order is not None:
             message = f"'{config.form_name}' has an order of choices already"
             raise UsageError(message, where="--choice_order", hint="leave out the flag, or the order after the @")
@@ -223,7 +225,7 @@ def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> 
     """The nodes with each draw of few-shot examples; a node without randomly drawn examples is kept once."""
     if design.fewshot_draws == 1:
         return list(nodes)
-    for config in (config for node in nodes for config in node_tasks(node)):
+    for config in (config for node in nodes for config in node.tasks()):
         if config.fewshot_draw:
             message = f"'{config.form_name}' has a draw of examples already"
             raise UsageError(message, where="--fewshot_draws", hint="leave out the flag, or the draw after the @")
@@ -252,7 +254,7 @@ def _multiply(
 
     A flag that applies to no node is refused; `lacks` says why.
     """
-    alone = [node for node in nodes if not all(map(applies, node_tasks(node)))]
+    alone = [node for node in nodes if not all(map(applies, node.tasks()))]
     if len(alone) == len(nodes):
         raise UsageError(f"'{node_name(alone[0])}' {lacks}", where=flag, hint="leave the flag out")
     for node in alone:
@@ -288,7 +290,7 @@ def _orders(node: Node, choice_order: str, settings: RunSettings, mirror: Path |
     """The orders of choices for the documents of a node."""
     if choice_order not in ("cyclic", "all"):
         return [choice_order]
-    number = max(_most_choices(config, settings, mirror) for config in node_tasks(node))
+    number = max(_most_choices(config, settings, mirror) for config in node.tasks())
     if choice_order == "cyclic":
         return [f"rotate:{step}" for step in range(number)]
     if factorial(number) > _MOST_ORDERS:

@@ -71,7 +71,11 @@ def chosen_sandbox() -> str:
     if name is not None:
         problem = _problem(name)
         if problem is not None:
-            raise UsageError(f"{name} does not work here: {problem}", where="--sandbox", hint=_hint(name))
+            hint = (
+                f"{_INSTALL}, or leave the flag out" if name == "bwrap" else "leave the flag out, or give another one"
+            )
+            hint = "start the engine, and pull the image" if name.startswith("docker") else hint
+            raise UsageError(f"{name} does not work here: {problem}", where="--sandbox", hint=hint)
         return name
     problems = {known: _problem(known) for known in _AUTOMATIC}
     working = [known for known, problem in problems.items() if problem is None]
@@ -81,12 +85,6 @@ def chosen_sandbox() -> str:
         hint = f"{_INSTALL}, give --sandbox docker, or run all of this in a container and give --sandbox none "
         raise UsageError(message, where="--sandbox", hint=f"{hint}(also $MULTIFORM_SANDBOX)")
     return working[0]
-
-
-def _hint(name: str) -> str:
-    if name.startswith("docker"):
-        return "start the engine, and pull the image"
-    return f"{_INSTALL}, or leave the flag out" if name == "bwrap" else "leave the flag out, or give another one"
 
 
 @cache

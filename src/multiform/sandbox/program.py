@@ -31,7 +31,7 @@ def run_program(
 ) -> Outcome:
     """Run an untrusted Python program, then its tests, which call what it defines.
 
-    The tests run in another process than the program, which cannot forge their verdict. Without tests, a program
+    The tests run in another process than the program, which cannot forge their result. Without tests, a program
     passes that runs to its end, by its own word. It gets an empty folder, no environment and no network.
 
     >>> run_program("def f(x): return 2 * x", "assert f(2) == 4").result
@@ -93,16 +93,11 @@ class CodeEval:
                     "result": result.result,
                 }
                 results[problem].append((number, described))
-        passed = [sum(entry["passed"] for _, entry in entries) for entries in results.values()]
-        totals = [len(entries) for entries in results.values()]
+        # The probability that at least one of `most` programs, drawn from all without repetition, passes.
+        counts = [(len(entries), sum(entry["passed"] for _, entry in entries)) for entries in results.values()]
         values = {
-            f"pass@{most}": sum(map(_chance, totals, passed, [most] * len(totals))) / len(totals)
+            f"pass@{most}": sum(1.0 - comb(n - right, most) / comb(n, most) for n, right in counts) / len(counts)
             for most in k
-            if totals and min(totals) >= most
+            if counts and min(counts)[0] >= most
         }
         return values, results
-
-
-def _chance(total: int, passed: int, most: int) -> float:
-    """The probability that at least one of `most` programs, drawn from all without repetition, passes."""
-    return 1.0 - comb(total - passed, most) / comb(total, most)

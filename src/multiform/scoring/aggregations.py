@@ -238,11 +238,11 @@ def brier_score(items: Sequence[Any], iterations: int) -> Estimate:
     >>> brier_score([(0, [0.5, 0.5]), (1, [0.0, 1.0])], 0).value
     0.25
     """
-    return mean_estimate([_squared_error(*item) if isinstance(item, list | tuple) else float(item) for item in items])
 
+    def squared_error(gold: int, probabilities: Sequence[float]) -> float:
+        return math.fsum((p - float(index == gold)) ** 2 for index, p in enumerate(probabilities))
 
-def _squared_error(gold: int, probabilities: Sequence[float]) -> float:
-    return math.fsum((p - float(index == gold)) ** 2 for index, p in enumerate(probabilities))
+    return mean_estimate([squared_error(*item) if isinstance(item, list | tuple) else float(item) for item in items])
 
 
 @aggregations.register("bypass")
@@ -349,31 +349,26 @@ def _keys(entry: Mapping[str, Any], tasks: Sequence[TaskEstimates]) -> list[str]
 
 def _combine(entry: Mapping[str, Any], estimates: Sequence[Estimate]) -> Estimate:
     by_size = entry.get("weight_by_size", True)
-    total = sum(estimate.n for estimate in estimates)
-    value = _aggregation(entry.get("aggregation", "mean"))(estimates, by_size)
+    aggregation, values, sizes = (
+        entry.get("aggregation", "mean"),
+        [e.value for e in estimates],
+        [e.n for e in estimates],
+    )
+    if callable(aggregation):
+        value = float(aggregation(values, sizes, weight_by_size=by_size))
+    elif aggregation == "mean":
+        weights = sizes if by_size else [1] * len(sizes)
+        value = math.fsum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
+    else:
+        message = f"aggregation: expected 'mean' or a function, got {shorten(aggregation)}"
+        raise ConfigError(message, hint="write aggregation: mean")
     errors = [estimate.stderr for estimate in estimates]
     if any(error is None for error in errors):
-        return Estimate(value=value, n=total)
+        return Estimate(value=value, n=sum(sizes))
     known = [error for error in errors if error is not None]
-    stderr = _pooled_stderr(known, [e.n for e in estimates]) if by_size else _unweighted_stderr(known)
-    return normal_estimate(value, stderr, total)
-
-
-def _aggregation(aggregation: Any) -> Callable[[Sequence[Estimate], bool], float]:
-    if aggregation == "mean":
-        return _mean
-    if callable(aggregation):
-        return lambda estimates, by_size: float(
-            aggregation([e.value for e in estimates], [e.n for e in estimates], weight_by_size=by_size)
-        )
-    raise ConfigError(
-        f"aggregation: expected 'mean' or a function, got {shorten(aggregation)}", hint="write aggregation: mean"
-    )
-
-
-def _mean(estimates: Sequence[Estimate], by_size: bool) -> float:
-    weights = [estimate.n if by_size else 1 for estimate in estimates]
-    return math.fsum(e.value * w for e, w in zip(estimates, weights, strict=True)) / sum(weights)
+    # The standard error of the plain mean of independent means, or of the mean over all documents.
+    plain = math.sqrt(math.fsum(error**2 for error in known)) / len(known)
+    return normal_estimate(value, _pooled_stderr(known, sizes) if by_size else plain, sum(sizes))
 
 
 def _pooled_stderr(errors: Sequence[float], sizes: Sequence[int]) -> float | None:
@@ -383,8 +378,3 @@ def _pooled_stderr(errors: Sequence[float], sizes: Sequence[int]) -> float | Non
         return None
     squares = math.fsum((n - 1) * error**2 * n for error, n in zip(errors, sizes, strict=True))
     return math.sqrt(squares / freedom / sum(sizes))
-
-
-def _unweighted_stderr(errors: Sequence[float]) -> float:
-    """The standard error of the plain mean of independent means."""
-    return math.sqrt(math.fsum(error**2 for error in errors)) / len(errors)

@@ -255,7 +255,11 @@ class Judging:
         judge = _load_judge(spec)
         usage = self.usage.setdefault(spec.name, JudgeUsage(model=judge.name, price=spec.price or judge.price()))
         options = _schema_options(judge, schema)
-        sent = {_judge_request(judge, request, options): request for request in distinct}
+        prompts = [_chat(judge, request.context) for request in distinct]
+        sent = {
+            GenerationRequest.of(prompt, {**request.gen_kwargs, **options}, request.sample): request
+            for prompt, request in zip(prompts, distinct, strict=True)
+        }
         cache = self.cache if judge.stored or self.caches_all else None
         server_before, local_before = judge.server_tokens(), judge.usage()
         try:
@@ -346,12 +350,8 @@ def _generate(
         raise ModelError(message, hint=hint)
 
 
-def _judge_request(judge: Model, request: GenerationRequest, options: Mapping[str, Any]) -> GenerationRequest:
-    """The request as the judge gets it: a user's message, where the model has a chat template."""
-    return GenerationRequest.of(_chat(judge, request.context), {**request.gen_kwargs, **options}, request.sample)
-
-
 def _chat(judge: Model, text: str) -> Content:
+    """The prompt as the judge gets it: a user's message, where the model has a chat template."""
     try:
         return judge.apply_chat_template([{"role": "user", "content": text}])
     except ModelError:  # a model without a chat template reads plain text

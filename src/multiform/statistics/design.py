@@ -19,7 +19,7 @@ binomial, and so is the number of those that one of them wins.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import NormalDist
@@ -289,6 +289,11 @@ def mcnemar_power(n: int, difference: float, *, flip_rate: float = FLIP_RATE, al
     return float(weights @ np.where(rejects, either, 0.0))
 
 
+def _detection(flip_rate: float, alpha: float, power: float) -> Callable[[int, float], bool]:
+    """Whether n documents are enough to find a difference."""
+    return lambda n, difference: mcnemar_power(n, difference, flip_rate=flip_rate, alpha=alpha) >= power
+
+
 def detectable_difference(
     n: int, *, flip_rate: float = FLIP_RATE, alpha: float = ALPHA, power: float = POWER, comparisons: int = 1
 ) -> Detectable:
@@ -300,17 +305,13 @@ def detectable_difference(
     >>> round(detectable_difference(1000).difference, 3)
     0.04
     """
-    level = alpha / comparisons
-
-    def detects(difference: float) -> bool:
-        return mcnemar_power(n, difference, flip_rate=flip_rate, alpha=level) >= power
-
-    if not detects(1.0):
+    detects = _detection(flip_rate, alpha / comparisons, power)
+    if not detects(n, 1.0):
         return Detectable(difference=None, n=n, flip_rate=1.0, power=power, alpha=alpha)
     low, high = 0.0, 1.0
     while high - low > 1e-4:
         middle = (low + high) / 2
-        low, high = (low, middle) if detects(middle) else (middle, high)
+        low, high = (low, middle) if detects(n, middle) else (middle, high)
     return Detectable(difference=high, n=n, flip_rate=max(flip_rate, high), power=power, alpha=alpha)
 
 
@@ -323,15 +324,12 @@ def needed_documents(
     1021
     """
     level = alpha / comparisons
-
-    def detects(n: int) -> bool:
-        return mcnemar_power(n, difference, flip_rate=flip_rate, alpha=level) >= power
-
+    detects = _detection(flip_rate, level, power)
     normal = NormalDist()
     quantiles = normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)
     n = max(1, math.ceil(quantiles**2 * (max(flip_rate, difference) / difference**2 - 1)))  # without discreteness
-    while not detects(n):
+    while not detects(n, difference):
         n += max(1, n // 200)
-    while n > 1 and detects(n - 1):
+    while n > 1 and detects(n - 1, difference):
         n -= 1
     return n

@@ -68,7 +68,9 @@ def spread_of(means: FormMeans, *, draws: int = 20_000) -> Spread:
     below_all, above_all = _picked_bounds(means, of_any, len(values))
     # What equal forms would show: deviations with the covariance of the means about their common mean, as in a score
     # test, so that forms that differ in the same way on every document do not seem to be certain.
-    by_chance = _deviations(_equal(means), draws)
+    off, share = values - values.mean(), 1 / means.equivalent
+    covariance = (1 - share) * means.covariance + share * np.outer(off, off)
+    by_chance = _deviations(replace(means, covariance=covariance), draws)
     ranges = by_chance.max(axis=1) - by_chance.min(axis=1)
     distance = float(values[highest] - values[lowest])
     low, high = _spread_bounds(means, deviations, quantile)
@@ -103,13 +105,6 @@ def _picked_bounds(means: FormMeans, critical: float, forms: int) -> tuple[Array
 
 def _estimate(means: FormMeans, form: int, low: float, high: float) -> Estimate:
     return Estimate(value=float(means.values[form]), n=means.n, stderr=float(means.stderrs[form]), low=low, high=high)
-
-
-def _equal(means: FormMeans) -> FormMeans:
-    """The means with their covariance if all forms are equally good."""
-    off = means.values - means.values.mean()
-    share = 1 / means.equivalent
-    return replace(means, covariance=(1 - share) * means.covariance + share * np.outer(off, off))
 
 
 def _deviations(means: FormMeans, draws: int) -> Array:

@@ -154,16 +154,13 @@ def _mean_variance(means: FormMeans) -> float:
     return max(0.0, variance) + (float(np.diag(means.unseen).min()) if means.rates else 0.0)
 
 
-def _document_freedom(means: FormMeans) -> float:
-    return means.freedom if math.isfinite(means.freedom) else max(1.0, means.equivalent - 1)
-
-
 def _critical(means: FormMeans, observed: float, noise: float, documents: float, share: float) -> float:
     """The quantile for documents + share · (observed − noise), with Satterthwaite's degrees of freedom.
 
     A sum of mean squares has no fewer degrees of freedom than its least certain part.
     """
-    wordings, known = len(means.values) - 1, _document_freedom(means)
+    wordings = len(means.values) - 1
+    known = means.freedom if math.isfinite(means.freedom) else max(1.0, means.equivalent - 1)
     between = max(0.0, observed - noise)
     squares = documents**2 / known + (share * max(observed, noise)) ** 2 / wordings
     squares += (share * noise) ** 2 / (known * wordings)

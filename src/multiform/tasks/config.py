@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from functools import wraps
 from typing import Any, Self, TypeVar
@@ -13,7 +13,7 @@ from multiform.formats.dialects.template_factory import template_of
 from multiform.formats.infer import Recovered
 from multiform.formats.select import without_overrides
 from multiform.formats.variation import ChoiceOrder
-from multiform.tasks.functions import resolve_filter_functions, resolve_task_functions
+from multiform.tasks.functions import FunctionRef, resolve_filter_functions, resolve_task_functions
 from multiform.tasks.keys import TaskKeys, default_keys, plain
 from multiform.tasks.resolve import apply_overrides, format_key, resolve, selected_format
 from multiform.tasks.source import Source, StatedKeys, check_keys, check_values, where
@@ -106,7 +106,7 @@ class TaskConfig(TaskKeys):
         if not str(stated.get("task", "")):
             raise ConfigError("missing key 'task'", where=where(stated.source, None), hint="give the task a name")
         check_keys("a task", task_keys(), stated.data, stated.where)
-        keys = resolve_task_functions(stated.data)
+        keys = resolve_task_functions(stated.data) if _names_function(stated.data) else stated.data
         return cls(**keys, _stated=replace(stated, data=keys))
 
     @property
@@ -126,6 +126,10 @@ class TaskConfig(TaskKeys):
             return self.base_name
         label = self.format_label or self._formats_selection or self.task.rpartition("@")[2]
         return f"{self.base_name}@{label}"
+
+    def tasks(self) -> Iterator[TaskConfig]:
+        """This task alone; a group has several."""
+        yield self
 
     def shots(self, requested: int | None) -> int:
         """The number of few-shot examples in a run that asks for this number; a task that sets 0 keeps it."""
@@ -238,6 +242,13 @@ class TaskConfig(TaskKeys):
             message = "template and template_config are two different templates"
             raise ConfigError(message, where=self.where("template_config"), hint="give one of the two")
         return {"template": config if name is None else name, "template_config": None}
+
+
+def _names_function(value: Any) -> bool:
+    """Whether a value has a reference to a function in it."""
+    if isinstance(value, dict | list):
+        return any(map(_names_function, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, FunctionRef)
 
 
 def task_keys() -> list[str]:

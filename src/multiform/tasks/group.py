@@ -163,7 +163,7 @@ class Group:
         """All tasks below the group, each once."""
         seen = set()
         for member in self.members:
-            for task in node_tasks(member):
+            for task in member.tasks():
                 if task.form_name not in seen:
                     seen.add(task.form_name)
                     yield task
@@ -175,11 +175,6 @@ Node = TaskConfig | Group
 def node_name(node: Node) -> str:
     """The name of a task or group that results are keyed by."""
     return node.name if isinstance(node, Group) else node.form_name
-
-
-def node_tasks(node: Node) -> Iterator[TaskConfig]:
-    """The task that a node is, or all tasks below the group that it is."""
-    return node.tasks() if isinstance(node, Group) else iter([node])
 
 
 def build_group(
@@ -335,7 +330,7 @@ def tasks_by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
     """The tasks of the nodes by the names of their forms."""
     configs: dict[str, TaskConfig] = {}
     for node in nodes:
-        for config in node_tasks(node):
+        for config in node.tasks():
             _check_unique(config, configs.setdefault(config.form_name, config))
     return configs
 

@@ -26,19 +26,11 @@ _ANSWER = ("answerkey", "answer_key", "answer", "label", "answer_index", "answer
 _RATIONALE = ("solution", "rationale", "explanation", "exp", "reasoning", "cot_content", "long_answer")
 _SUBJECT = ("subject", "subject_name", "category", "topic", "domain", "discipline")
 #: Columns that end in a number or letter and are not choices.
-_NO_CHOICES = (
-    "sentence",
-    "sent",
-    "question",
-    "text",
-    "hypothesis",
-    "span",
-    "start",
-    "end",
-    "premise",
-    "speaker",
-    "ctx",
-)
+_NO_CHOICES = ("sentence", "sent", "question", "text", "hypothesis", "span", "start", "end", "premise", "speaker",
+               "ctx")  # fmt: skip
+#: An answer in words or numbers.
+_OPEN = ("answer_number", "final_answer", "answer", "answers", "target", "expected_answer", "short_answer",
+         "ground_truth", "output")  # fmt: skip
 _WRONG = re.compile(r"(distractor|incorrect|wrong)[\W_]?(answers?|choice)?[\W_]?\d*", re.IGNORECASE)
 _SERIES = re.compile(r"(?P<stem>.*?)[ _-]?(?P<mark>[A-Ja-j]|\d)")
 _TRUTH = {"false": 0, "true": 1, "no": 0, "yes": 1}
@@ -317,20 +309,7 @@ def _label_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
 
 def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
     """Add an answer without choices: a text, a number, or several spellings; the columns that it reads."""
-    for name in _matching(
-        columns,
-        (
-            "answer_number",
-            "final_answer",
-            "answer",
-            "answers",
-            "target",
-            "expected_answer",
-            "short_answer",
-            "ground_truth",
-            "output",
-        ),
-    ):
+    for name in _matching(columns, _OPEN):
         values, column = columns[name], guess.name(name)
         known = [value for value in values if value not in (None, "")]
         if not known:

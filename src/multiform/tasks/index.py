@@ -1,118 +1,28 @@
-"""The index of task files: the tasks, groups and tags that folders define."""
+"""The index of task files, and TaskLookup: from names, tags, globs, paths and datasets to what defines tasks."""
 
 from __future__ import annotations
 
+import fnmatch
 import logging
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from multiform.errors import ConfigError, UsageError, shorten
-from multiform.registry import entry_points_of, package_of
-from multiform.tasks.index_cache import Kind, read_folder
+from multiform.arguments import split_outside
+from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
+from multiform.paths import is_dir, is_file, read_file
+from multiform.tasks.folders import Entry, Kind, lm_eval_folder, read_folder
 
 if TYPE_CHECKING:
-    from multiform.tasks.python_tasks import TaskClass
+    from multiform.tasks.eval_yaml import DeclaredTask
+    from multiform.tasks.python_tasks import PythonTask, TaskClass
 
 logger = logging.getLogger("multiform")
-
-LIBRARY = Path(__file__).parent / "library"
-#: The name in `--include_path` for the tasks of the installed lm-eval.
-_LM_EVAL = "lm_eval"
-
-
-def task_folders(include_path: str | Path | Iterable[str | Path] | None, *, library: bool = True) -> list[Path]:
-    """The bundled library and those of plug-ins, unless `library` is false, and the folders of `include_path`.
-
-    Later folders win.
-    """
-    names = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
-    return [*([LIBRARY, *plugin_folders()] if library else []), *map(_folder, names)]
-
-
-def plugin_folders() -> list[Path]:
-    """The folders of task files that installed packages name in the group ``multiform.tasks``.
-
-    The packages are found, and not imported.
-    """
-    folders = []
-    for point in entry_points_of("multiform.tasks").values():
-        top, *rest = point.module.split(".")
-        spec = find_spec(top)
-        roots = [] if spec is None else list(spec.submodule_search_locations or ())
-        found = [folder for root in roots if (folder := Path(root, *rest)).is_dir()]
-        folders += found[:1]
-        if not found:
-            package = package_of(point)
-            logger.warning("plug-in '%s' (multiform.tasks) of %s: no package '%s'", point.name, package, point.value)
-    return folders
-
-
-def _folder(name: str | Path) -> Path:
-    path = Path(name)
-    try:
-        if path.is_dir():
-            if str(name) == _LM_EVAL:
-                logger.warning("--include_path %s: the folder here is used, not the installed lm-eval", name)
-            return path
-        if path.is_file():
-            what, hint = f"{shorten(str(path))} is a file", "give the folder that it is in, or name the file as a task"
-            raise UsageError(what, where="--include_path", hint=hint)
-    except (OSError, ValueError):  # a name that no folder can have
-        pass
-    if str(name) == _LM_EVAL:
-        return _installed_tasks()
-    raise UsageError(f"no folder {shorten(str(path))}", where="--include_path", hint="check the path")
-
-
-def lm_eval_folder() -> Path | None:
-    """The folder of task files of the installed lm-eval, which is not imported; None if it is not installed."""
-    from multiform.imports.finder import lm_eval_finder as finder
-
-    package = finder.real_folder()
-    return package / "tasks" if package is not None and (package / "tasks").is_dir() else None
-
-
-def _installed_tasks() -> Path:
-    folder = lm_eval_folder()
-    if folder is not None:
-        return folder
-    message = "lm-eval is not installed, and there is no folder 'lm_eval'"
-    raise UsageError(message, where="--include_path lm_eval", hint="pip install lm-eval, or give the path of its tasks")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A task or group by its name, with the file that defines it."""
-
-    name: str
-    kind: Kind
-    tags: Sequence[str]
-    #: Of a task that is a class in a Python file: the name of the class, and its line.
-    attribute: str | None
-    line: int
-    #: The group with `subsets` that defines the task.
-    family: str | None
-    #: What the metadata says of the task, see `ABOUT`.
-    about: Mapping[str, Any]
-    folder: Path
-    #: Relative to the folder.
-    file: str
-
-    @property
-    def path(self) -> Path:
-        """The path of the file."""
-        return self.folder / self.file
-
-    @property
-    def task_class(self) -> TaskClass | None:
-        """The class of a Python task, not yet imported; None for a task in YAML."""
-        from multiform.tasks.python_tasks import TaskClass
-
-        return None if self.attribute is None else TaskClass(self.name, self.attribute, self.path, self.line)
 
 
 @dataclass(frozen=True)
@@ -153,7 +63,7 @@ def build_index(folders: Iterable[Path]) -> Index:
         broken |= {folder / file: error for file, error in errors.items()}
         for file, record in records.items():
             for name in record.names:
-                first = found_entries.setdefault(name.name, entry := Entry(*name, folder=folder, file=file))
+                first = found_entries.setdefault(name.name, entry := name._replace(folder=folder, file=file))
                 if first is not entry:
                     twice.append(f"task '{first.name}' is defined twice: {first.path} is used, {entry.path} is not")
         warn_of(twice)
@@ -172,3 +82,158 @@ def warn_of(messages: Sequence[str]) -> None:
         logger.debug("%s", message)
     if len(messages) > len(shown):
         logger.warning("and %d more of this kind: --verbosity DEBUG shows them", len(messages) - len(shown))
+
+
+#: The most names that a message lists.
+_LISTED = 20
+_ENDINGS = (".yaml", ".yml", ".py")
+#: What the names of datasets begin with whose own `eval.yaml` declares the task.
+_DECLARED = "hf/"
+
+
+class UnknownNameError(UsageError):
+    """A name that stands for no task, group, tag or file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A task file, or a class in a Python file, with the formats that were selected for it.
+
+    `selection` has the labels after the ``@``, which may be ``all``. A class is imported when it is used.
+    """
+
+    path: Path
+    selection: tuple[str, ...] = ()
+    task_class: TaskClass | type[PythonTask] | None = None
+    #: The name of one task of a class with several subjects, or of a group with subsets.
+    member: str | None = None
+    #: What a dataset's own `eval.yaml` says.
+    declared: DeclaredTask | None = None
+
+
+class TaskLookup:
+    """Finds the files and classes that names stand for, in the index of some folders."""
+
+    def __init__(self, folders: Sequence[Path], dataset_mirror: Path | None) -> None:
+        self.folders = folders
+        self.dataset_mirror = dataset_mirror
+
+    @cached_property
+    def index(self) -> Index:
+        """The tasks, groups and tags of all folders, read when they are first needed."""
+        return build_index(self.folders)
+
+    def targets(self, spec: str) -> list[Target]:
+        """The files of ``name``, ``name@format``, ``name@a+b``, ``name@all`` or ``name@format~16``."""
+        if "@" not in spec or is_file(Path(spec)):
+            return self._look_up(spec, spec)
+        base, _, selection = spec.rpartition("@")
+        if "@" in base and not is_file(Path(base)):
+            name, _, first = base.partition("@")
+            hint = f"join formats with '+': {name}@{first.replace('@', '+')}+{selection}"
+            raise UsageError("more than one '@'", where=shorten_name(spec), hint=hint)
+        labels = tuple(split_outside(selection, "+"))
+        if not labels:
+            from multiform.formats import formats
+
+            hint = f"name one: {', '.join(formats)}, or all"
+            raise UsageError("no format after the '@'", where=shorten_name(spec), hint=hint)
+        return [replace(target, selection=labels) for target in self._look_up(base, spec)]
+
+    def _look_up(self, base: str, spec: str) -> list[Target]:
+        """The targets of a name, tag, glob, path or dataset with an `eval.yaml`."""
+        if base.startswith(_DECLARED) and not base.endswith(_ENDINGS):
+            from multiform.tasks.eval_yaml import declared_tasks
+
+            return [Target(task.path, declared=task) for task in declared_tasks(base, self.dataset_mirror)]
+        if base.endswith((".yaml", ".yml")):
+            return [Target(Path(base))]
+        entries = self.index.entries if not base.endswith(".py") else {}
+        if base in entries:
+            return [_target(entries[base])]
+        from multiform.tasks.python_tasks import python_tasks_of, task_classes  # which listing tasks does not need
+
+        if base.endswith(".py"):
+            return [Target(Path(base), task_class=task_class) for task_class in python_tasks_of(Path(base))]
+        if base in task_classes:
+            return [Target(Path(base), task_class=task_classes.get(base))]
+        tags = self.index.tags()
+        if base in tags:
+            return [_target(entries[name]) for name in tags[base]]
+        matches = [name for name in sorted(entries) if fnmatch.fnmatchcase(name, base)]
+        if matches:
+            return [_target(entries[name]) for name in matches]
+        member = self._subject(base)
+        if member is not None:
+            return [member]
+        raise self._unknown_name(base, spec)
+
+    def _subject(self, base: str) -> Target | None:
+        """The target of one subject of a Python task, by the name that results show."""
+        from multiform.tasks.python_tasks import instantiate, task_classes
+
+        entries = self.index.entries
+        for name in sorted({*entries, *task_classes}, key=len, reverse=True):
+            if not base.startswith(f"{name}_"):
+                continue
+            defined = entries.get(name)
+            target = _target(defined) if defined else Target(Path(name), task_class=task_classes.get(name))
+            if target.task_class is not None and base in instantiate(target.task_class).member_names():
+                return replace(target, member=base)
+        return None
+
+    def _unknown_name(self, base: str, spec: str) -> UnknownNameError:
+        """The error for a name that stands for nothing, with what may have been meant."""
+        from multiform.tasks.python_tasks import task_classes
+
+        message = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
+        if not base:
+            message, hint = "no task before the '@'", "write e.g. quiz@mcqa"
+        elif is_dir(Path(base)):
+            message, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
+        elif is_file(Path(base)):
+            message, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
+        elif files := [name for ending in _ENDINGS if is_file(Path(name := base + ending))]:
+            hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
+        elif broken := self._file_error(base):
+            hint = f"its file cannot be read: {broken}"
+        elif self._may_be_of_lm_eval(base):
+            hint = "for lm-eval's own tasks add --include_path lm_eval"
+        else:
+            known = [*self.index.entries, *self.index.tags(), *task_classes]
+            hint = nearest(base, known, listed="tasks and tags")
+            if len(known) > _LISTED and hint.startswith("tasks and tags"):
+                hint = "'multiform ls tasks' and 'multiform ls tags' list them"
+            if self.index.broken:
+                first = next(iter(self.index.broken.values()))
+                hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
+        return UnknownNameError(message, where=shorten_name(spec), hint=hint)
+
+    def _may_be_of_lm_eval(self, base: str) -> bool:
+        """Whether the installed lm-eval has a file or folder of the name, and its tasks are not included.
+
+        Its files are not read: that would take seconds.
+        """
+        folder = lm_eval_folder()
+        if folder is None or folder in self.folders:
+            return False
+        names = {base, f"{base}.yaml"}
+        return any(not names.isdisjoint((*folders, *files)) for _, folders, files in os.walk(folder))
+
+    def _file_error(self, name: str) -> MultiformError | None:
+        """The error of the file that seems to define the name, if it cannot be read."""
+        defined = re.compile(rf"^task:\s*['\"]?{re.escape(name)}['\"]?\s*(#|$)", re.MULTILINE)
+        for path, error in self.index.broken.items():
+            with suppress(OSError):
+                if path.stem == name or defined.search(read_file(path).decode("utf-8", "replace")):
+                    return error
+        return None
+
+
+def _target(entry: Entry) -> Target:
+    return Target(entry.path, task_class=entry.task_class, member=entry.name if entry.family else None)
+
+
+def shorten_name(spec: str) -> str:
+    """The name of tasks in a message, cut if it is very long."""
+    return spec if len(spec) < 100 else spec[:99] + "…"

@@ -18,9 +18,9 @@ from multiform.formats.variation import Grammar, Variation
 from multiform.imports.finder import lm_eval_finder
 from multiform.paths import is_dir, mirror_path
 from multiform.tasks.config import TaskConfig
-from multiform.tasks.group import Group, Node, build_group, distinct, node_tasks, subset_tasks, tasks_by_name
-from multiform.tasks.index import Index, task_folders
-from multiform.tasks.lookup import Target, TaskLookup, shorten_name
+from multiform.tasks.folders import task_folders
+from multiform.tasks.group import Group, Node, build_group, distinct, subset_tasks, tasks_by_name
+from multiform.tasks.index import Index, Target, TaskLookup, shorten_name
 from multiform.tasks.protocols import Protocol, add_entry, read_protocols
 from multiform.tasks.python_tasks import (
     instantiate,
@@ -125,7 +125,8 @@ class TaskManager:
             targets = self._under_protocol(targets, self.design.protocol)
         selected = [(target, label) for target in targets for label in self.labels(target)]
         nodes = [self.node(target, label, overrides) for target, label in selected]
-        tasks_by_name(nodes)  # two files that define one form are an error
+        if len(nodes) > 1:
+            tasks_by_name(nodes)  # two files that define one form are an error
         return nodes
 
     def targets(self, specs: str | Sequence[str]) -> list[Target]:
@@ -177,7 +178,7 @@ class TaskManager:
             members = [target.member] if target.member is not None else list(subset_tasks(stated))
             tables = [[member, str(stated.get("group"))] for member in members]
         elif _is_group(stated):
-            inner = [self._lookup.targets(config.base_name)[0] for config in self.node(target, None).tasks()]  # type: ignore[union-attr]
+            inner = [self._lookup.targets(config.base_name)[0] for config in self.node(target, None).tasks()]
             defined = [self._defined_labels(member, name) for member in inner]
             return [label for label in defined[0] if all(label in labels for labels in defined)]
         else:
@@ -233,7 +234,7 @@ class TaskManager:
             raise UsageError(message, where=where, hint=f"write e.g. {label}~16")
         base = Variation.parse(label)
         node = self.node(target, base.label or None)
-        configs = list(node_tasks(node))
+        configs = list(node.tasks())
         formats_drawn = [config.format for config in configs if config.format is not None]
         if len(formats_drawn) < len(configs):
             message, where = "the task has no format that could be varied", shorten_name(f"@{label}~{number}")
@@ -270,7 +271,8 @@ class TaskManager:
                 extend = partial(self._with_protocol, changes=changes)
                 return build_group(stated, self._members, changes, chain, extend=extend)
             return build_group(stated, self._members, changes, chain)
-        return TaskConfig.from_stated(resolve_class(stated.with_keys(**changes)))
+        stated = stated.with_keys(**changes)
+        return TaskConfig.from_stated(resolve_class(stated) if "class" in stated.data else stated)
 
     def _check_groups(self, group: StatedKeys, chain: tuple[str, ...]) -> None:
         """Refuse groups that contain each other several times, which makes a few files stand for millions of groups."""

@@ -47,7 +47,8 @@ def parse_yaml(text: str, path: Path) -> Parsed:
         node = loader.get_single_node()
         if node is None:
             return Parsed(None, {})
-        _check_aliases(node, path)
+        if "*" in text:
+            _check_aliases(node, path)
         positions = dict(_positions(node, path, set()))
         return Parsed(loader.construct_document(node), positions, tuple(loader.notes))
     except yaml.YAMLError as error:

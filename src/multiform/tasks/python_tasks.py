@@ -87,13 +87,11 @@ def instantiate(kind: TaskClass | type[PythonTask]) -> PythonTask:
 
 
 def resolve_class(stated: StatedKeys) -> StatedKeys:
-    """What a task file states, with the class that it names under `class`; the same if it names none.
+    """What a task file states, with the class that it names under `class`.
 
     A class with `any_keys` gets all keys itself, and the configuration has only those that name the task.
     """
     data = stated.data
-    if "class" not in data:
-        return stated
     settings = {key: value for key, value in data.items() if key != "class"}
     kind = resolve_functions(data["class"])
     if not isinstance(kind, type):

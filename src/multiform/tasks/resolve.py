@@ -29,6 +29,7 @@ Values = dict[str, Any]
 Where = Callable[..., str | None]
 
 _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
+_TEMPLATES = (*_FIELDS, "doc_to_turns", "doc_to_context", "doc_to_rationale", "description", "gen_prefix", "drop_docs")
 
 
 def resolve(stated: StatedKeys, library_prompt: Mapping[str, Any], *, where: Where) -> Values:
@@ -109,15 +110,7 @@ def _with_noise(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
 
 def _compile_fields(values: Values, where: Where) -> None:
     """Compile every template, so that syntax errors are found when the file is read."""
-    for name in (
-        *_FIELDS,
-        "doc_to_turns",
-        "doc_to_context",
-        "doc_to_rationale",
-        "description",
-        "gen_prefix",
-        "drop_docs",
-    ):
+    for name in _TEMPLATES:
         try:
             Field.of(values[name])
             if name == "drop_docs" and values[name] is not None and not compile_template(values[name]).expression:

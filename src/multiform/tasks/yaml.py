@@ -36,12 +36,19 @@ class IncludeCycleError(ConfigError):
     """A file includes itself, directly or through others."""
 
 
-def read_yaml(path: Path, included: dict[Path, StatedKeys] | None = None) -> StatedKeys:
+#: What an included file states, and the files that it includes, by the folder and the name of the include.
+SharedIncludes = dict[tuple[Path, str], tuple[StatedKeys, dict[Path, StatedKeys]]]
+
+
+def read_yaml(
+    path: Path, included: dict[Path, StatedKeys] | None = None, shared: SharedIncludes | None = None
+) -> StatedKeys:
     """Read a task file with its includes: later includes override earlier ones, and the file overrides all.
 
-    `included` collects the included files, also those of includes.
+    `included` collects the included files, also those of includes. `shared` keeps them for the other files that
+    a caller reads at the same time.
     """
-    return _read_file(resolve(path), (), {} if included is None else included)
+    return _read_file(resolve(path), (), {} if included is None else included, shared)
 
 
 def read_own(path: Path) -> StatedKeys:
@@ -75,7 +82,9 @@ def read_text(path: Path) -> str:
 _parse = lru_cache(maxsize=512)(parse_yaml)
 
 
-def _read_file(path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys]) -> StatedKeys:
+def _read_file(
+    path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys], shared: SharedIncludes | None = None
+) -> StatedKeys:
     """Read a file with its includes; `chain` has the files that include it, and `known` the files included so far."""
     parsed = _parse(read_text(path), path)
     data = _mapping(parsed, path)
@@ -85,7 +94,17 @@ def _read_file(path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys
     if len(names) > _MAX_INCLUDES:
         message = f"{len(names):,} includes, and {_MAX_INCLUDES:,} are allowed"
         raise ConfigError(message, where=f"{source.at('include')}: include", hint="include each file once")
-    includes = [_read_include(name, place, path, chain, known) for name, place in names]
+    includes = []
+    for name, place in names:
+        if shared is None:
+            includes.append(_read_include(name, place, path, chain, known))
+            continue
+        if (path.parent, name) not in shared:
+            files: dict[Path, StatedKeys] = {}
+            shared[path.parent, name] = _read_include(name, place, path, chain, files), files
+        stated, files = shared[path.parent, name]
+        includes.append(stated)
+        known.update(files)
     merged: dict[str, Any] = {}
     for included in includes:
         merged |= {key: value for key, value in included.data.items() if key not in _NOT_INCLUDED}

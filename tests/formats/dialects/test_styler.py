@@ -27,11 +27,11 @@ from multiform.formats.dialects.styler import (
     ResponseType,
     TaskStyle,
     TaskStyler,
-    answer_key_to_index,
     format_mc_prompt,
     shuffle_correct_with_distractors,
 )
 from multiform.formats.localization import language_words
+from multiform.labels import answer_key_to_index
 
 QUESTION, CHOICES = "What is the capital of France?", ["Berlin", "Paris", "London"]
 

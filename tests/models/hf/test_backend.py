@@ -254,11 +254,9 @@ def test_a_plan_says_what_encoder_and_decoder_read(seq2seq: Callable[..., Path])
     plan = model.plan([*requests, RollingRequest("A"), GenerationRequest.of(QUESTION, {"max_gen_toks": 3})])
     assert plan is not None
     scored, whole, prompts = plan.splitlines()
-    assert scored.startswith(f"continuations: 2 sequences in batches: 1 contexts of {length} tokens for the encoder, ")
-    assert (
-        whole == "whole texts: 1 sequences in batches: 1 contexts of 1 tokens for the encoder, 2 tokens for the decoder"
-    )
-    assert prompts == f"prompts: 1 sequences in batches: {length} tokens for the encoder"
+    assert scored.startswith("continuations: 2 sequences of ")
+    assert whole == "whole texts: 1 sequences of 3 tokens in batches, without shared prefixes"
+    assert prompts == f"prompts: 1 sequences of {length} tokens in batches, without shared prefixes"
 
 
 def test_the_backend_is_found_or_named(seq2seq: Callable[..., Path], tmp_path: Path) -> None:

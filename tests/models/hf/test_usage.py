@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from multiform.models.hf.model import HFModel
-from multiform.models.tokenizer import TokenizedOnce
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
 
 CONTEXT = "Question: what is it? The dog and the cat sat on the mat.\nAnswer:"
@@ -64,13 +63,10 @@ def test_planning_tokenizes_once(model: HFModel, monkeypatch: pytest.MonkeyPatch
     assert (list(model.loglikelihood(SCORED)), list(model.generate(GENERATED))) == expected
 
 
-def test_tokens_that_were_kept_for_other_texts_are_not_taken() -> None:
-    kept = TokenizedOnce[list[str], list[int]]()
-    kept.keep(["a"], [1])
-    assert kept.take(["b"], lambda texts: [2]) == [2]
-    kept.keep(["a"], [1])
-    assert kept.take(["a"], lambda texts: [3]) == [1]
-    assert kept.take(["a"], lambda texts: [4]) == [4]
+def test_tokens_that_were_kept_for_other_texts_are_not_taken(model: HFModel) -> None:
+    expected = list(model.loglikelihood(SCORED[:1]))
+    model.workload(SCORED)
+    assert list(model.loglikelihood(SCORED[:1])) == expected
 
 
 def test_repeats_share_the_prompts_kv_cache_and_have_seeds_of_their_own(tiny: Callable[..., Path]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.run.executors import Unit
-from multiform.run.executors.pool import MAX_OVERHEAD, Subtree, halves, subtrees
+from multiform.run.executors.pool import MAX_OVERHEAD, Subtree, halves, smallest_range, subtrees
 from multiform.run.executors.ranges import DocRef
 
 
@@ -107,6 +107,20 @@ def test_halves_of_documents_keep_the_forms_of_a_document_together_to_the_last()
     refs = [DocRef(form, position) for form in "ab" for position in range(2)]
     assert halves(refs) == [[DocRef("a", 0), DocRef("b", 0)], [DocRef("a", 1), DocRef("b", 1)]]
     assert halves(refs[::2]) == [[DocRef("a", 0)], [DocRef("b", 0)]]
+
+
+def contexts(*texts: str) -> list[list[LoglikelihoodRequest]]:
+    """A document for each text, with two choices."""
+    return [[LoglikelihoodRequest(text, choice) for choice in (" a", " b")] for text in texts]
+
+
+def test_ranges_are_as_large_as_neighbours_share_prefixes() -> None:
+    shots = "An example, and another one. " * 20
+    assert smallest_range(contexts(*(f"{shots}Question {number}" for number in range(64)))) == 1
+    assert smallest_range(contexts(*(f"{number} {shots}Question" for number in range(64)))) == 1
+    passages = [f"{number // 4} {shots}Question {number}" for number in range(64)]
+    assert smallest_range(contexts(*passages)) == 4
+    assert smallest_range(contexts(*sorted(passages, key=lambda text: text[-1]))) is None
 
 
 @given(requests_of_a_unit, st.integers(1, 5))

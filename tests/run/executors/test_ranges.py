@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,15 @@ from multiform.models.dummy import DummyModel
 from multiform.run.evaluate import run
 from multiform.run.executors import LocalExecutor
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
-from multiform.run.executors.ranges import DocBatch, DocRef, RangeExecutor, RangeJob, RangeWorker, stays_with_driver
+from multiform.run.executors.ranges import (
+    DocBatch,
+    DocRef,
+    RangedDocs,
+    RangeExecutor,
+    RangeJob,
+    RangeWorker,
+    stays_with_driver,
+)
 from multiform.run.options import RunOptions
 from multiform.run.setup import load_tasks
 from multiform.run.store import Store
@@ -86,13 +94,12 @@ class RangesHere(LocalExecutor):
     def retry_count(self) -> int:  # type: ignore[override]
         return 0 if self.workers is None else self.workers.retry_count
 
-    def run_ranges(
-        self, forms: Sequence[Form], ranges: Iterable[Sequence[DocRef]], *, chat: bool, store: Store | None
-    ) -> Iterator[DocBatch]:
+    def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
         self.pool = RangePool(self.worker_count, self.model, self.dies)
-        self.pool.begin_job(RangeJob.of(forms, chat=chat, look_up=None if store is None else store.lines))
+        look_up = None if store is None else store.lines
+        self.pool.begin_job(RangeJob.of(documents.forms, chat=documents.chat, look_up=look_up))
         self.workers = PoolExecutor(self.pool)
-        return self.workers.run_ranges(ranges)
+        return self.workers.run_ranges(documents.ranges)
 
 
 def run_with(executor: RangesHere | None, **options: Any) -> Any:

@@ -448,3 +448,17 @@ def test_the_dummy_model_is_stored_only_where_that_is_asked_for(tmp_path: Path) 
     assert not default_path().exists()
     evaluate(model="dummy", tasks="quiz@mcqa", limit=4, use_cache=tmp_path / "answers.db")
     assert (tmp_path / "answers.db").exists()
+
+
+def test_a_file_that_is_set_up_while_it_is_opened_is_not_of_another_program(tmp_path: Path) -> None:
+    path, statements = tmp_path / "answers.db", []
+
+    def set_up(statement: str) -> None:
+        statements.append(statement)
+        if len(statements) == 2:
+            database.connect(path).close()
+
+    with closing(sqlite3.connect(path)) as reading:
+        reading.execute("SELECT 1")
+        reading.set_trace_callback(set_up)
+        assert database.layout(reading) in (0, database.LAYOUT)

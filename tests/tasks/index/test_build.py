@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from multiform.paths import open_file
+from multiform.tasks.folders import ABSENT, UNSURE, safe_stamp, stamp_of
 from multiform.tasks.index import build_index
-from multiform.tasks.index_cache import ABSENT, UNSURE, safe_stamp, stamp_of
 
 NAMES = {f"t{number:02}" for number in range(60)}
 LATER = time.time_ns() - 10**11
@@ -203,8 +203,8 @@ def test_a_damaged_or_older_index_is_made_anew_without_a_word(tasks, cache, dama
                 "flipped": content.replace(b"t07", b"t70"),
                 "empty": b"",
                 "other": b"\xff\xfe",
-                "older": content.replace(b"index 3", b"index 2", 1),
-                "shape": b"multiform task index 3 %08x\n{}" % zlib.crc32(b"{}"),
+                "older": content.replace(b"index 4", b"index 3", 1),
+                "shape": b"multiform task index 4 %08x\n{}" % zlib.crc32(b"{}"),
             }[damage]
         )
     assert set(tasks.index().names("task")) == NAMES

@@ -51,7 +51,7 @@ def said(index: Index) -> tuple[object, ...]:
 @given(st.lists(changes, min_size=1, max_size=6))
 def test_an_index_that_is_kept_is_the_one_that_would_be_made(rounds):
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("multiform.tasks.index_cache._WORTH_CACHING", 0)
+        patch.setattr("multiform.tasks.folders._WORTH_CACHING", 0)
         folder, time = Path(place) / "tasks", 1_000_000
         folder.mkdir()
         for number, done in enumerate(rounds):

@@ -11,7 +11,7 @@ import pytest
 
 from multiform.errors import UsageError
 from multiform.imports.finder import lm_eval_finder as finder
-from multiform.tasks.index import LIBRARY, task_folders
+from multiform.tasks.folders import LIBRARY, task_folders
 
 
 def test_the_library_comes_first(tmp_path):

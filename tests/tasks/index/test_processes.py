@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from multiform.tasks.folders import load
 from multiform.tasks.index import build_index
-from multiform.tasks.index_cache import load
 
 pytestmark = pytest.mark.process
 

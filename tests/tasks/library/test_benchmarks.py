@@ -12,7 +12,7 @@ from multiform import Task, TaskConfig, TaskManager
 from multiform.lint import lint_form
 from multiform.paths import mirror_folders
 from multiform.tasks import Group, read_yaml
-from multiform.tasks.index import LIBRARY
+from multiform.tasks.folders import LIBRARY
 from tests.conftest import ROOT
 
 SHARED = ROOT.parent / "shared"

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from typing_extensions import Self
 
-from multiform.errors import ConfigError, nearest
+from multiform.errors import ConfigError, check_keys, nearest
 from multiform.formats.base import FormatConfig, formats
 
 DialectName = Literal["formats", "template", "style"]
@@ -62,10 +62,7 @@ class FormatDialect(ABC):
         format_class = _format_class(format_fields.get("type"))
         changes = {key: value for key, value in format_fields.items() if key != "type"}
         known = [field.name for field in fields(format_class)]
-        for key in changes:
-            if key not in known:
-                message = f"unknown key '{key}' in the format of {self._title()}"
-                raise ConfigError(message, where="format", hint=nearest(str(key), known))
+        check_keys(changes, known, f" in the format of {self._title()}", where="format")
         try:
             return format_class(**{**self.own_fields(), **changes})
         except ConfigError as error:

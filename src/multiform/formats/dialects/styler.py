@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from typing_extensions import Self
 
 from multiform.calls import accepted_arguments, overridden_methods
-from multiform.errors import ConfigError, DataError, UsageError, nearest, shorten
+from multiform.errors import UsageError, check_keys
 from multiform.formats.base import FormatConfig, dialect_names, written_answer
 from multiform.formats.compile import FieldMapping, bind_field, compile_format
 from multiform.formats.dialects import FormatDialect, translators
@@ -322,10 +322,7 @@ def _dialect(styler_class: type[FormatStyler]) -> Callable[[Mapping[str, Any]], 
     def build(changes: Mapping[str, Any]) -> FormatConfig:
         parameters = [name for name in inspect.signature(styler_class).parameters if name != "format"]
         known = [*parameters, "format", "language", *(field.name for field in fields(FormatConfig))]
-        for key in changes:
-            if key not in known:
-                message = f"unknown key '{key}' in style '{styler_class.__name__}'"
-                raise ConfigError(message, where=str(key), hint=nearest(str(key), known))
+        check_keys(changes, known, f" in style '{styler_class.__name__}'")
         arguments = {key: value for key, value in changes.items() if key in parameters}
         more = {key: value for key, value in changes.items() if key not in (*parameters, "format", "language")}
         more = {**(changes.get("format") or {}), **more}
@@ -364,17 +361,3 @@ def shuffle_correct_with_distractors(correct: str, distractors: Sequence[str], s
     order = list(range(len(choices)))
     random.Random(int(sha256(seed_text), 16)).shuffle(order)
     return [choices[index] for index in order], order.index(len(distractors))
-
-
-def answer_key_to_index(key: str) -> int:
-    """The index of the choice that an answer key names by a letter or a 1-based number.
-
-    >>> answer_key_to_index("A"), answer_key_to_index("c"), answer_key_to_index("2")
-    (0, 2, 1)
-    """
-    text = str(key).strip()
-    if text.isdecimal() and int(text) > 0:
-        return int(text) - 1
-    if len(text) == 1 and text.isascii() and text.isalpha():
-        return ord(text.upper()) - ord("A")
-    raise DataError(f"{shorten(key)} is neither a letter nor a number of 1 or more", hint="check the answer key")

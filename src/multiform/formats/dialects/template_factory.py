@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, check_keys, nearest, shorten
 from multiform.fields import Doc, process_field
 from multiform.formats.base import FormatConfig, OutputType, dialect_names
 from multiform.formats.compile import FieldMapping, bind_field, check_raw, compile_format
@@ -39,10 +39,7 @@ class TemplateFactory:
             hint = nearest(str(name), [*templates, *_STYLES], listed="templates")
             raise ConfigError(f"unknown template '{shorten(name, 40)[1:-1]}'", where="template_type", hint=hint)
         known = [field.name for field in fields(template_class)]
-        for key in values:
-            if key not in known:
-                hint = nearest(str(key), known, listed="its keys are")
-                raise ConfigError(f"unknown key '{key}' in template '{name}'", where=str(key), hint=hint)
+        check_keys(values, known, f" in template '{name}'", listed="its keys are")
         return template_class(**values)
 
     @staticmethod

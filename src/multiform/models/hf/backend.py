@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TypeAlias
 
 from transformers import PreTrainedModel
 
@@ -13,15 +13,13 @@ from multiform.models.model import Counters
 from multiform.models.tokenizer import (
     Encoder,
     after_prefix,
-    check_length,
     encode_texts,
-    fit,
     move_whitespace,
     prefix_tokens,
 )
 from multiform.models.torch.device import device_of
 from multiform.models.torch.engine import generate, prefill_cost, score, scoring_cost
-from multiform.models.torch.plan import BatchLimits, Cost, Pair, describe
+from multiform.models.torch.plan import BatchLimits, Cost, Pair
 from multiform.models.torch.planner import Planner, TrialRecords
 from multiform.models.torch.sampling import Generation
 from multiform.models.torch.seq2seq import (
@@ -43,46 +41,6 @@ from multiform.requests import Completion, LLOutput, Response
 logger = logging.getLogger("multiform")
 
 
-class Backend(Protocol):
-    """What decoder-only and encoder-decoder models do differently."""
-
-    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
-        """The tokens of each (context, continuation)."""
-
-    def fit(self, pair: Pair, text: str) -> Pair:
-        """The pair with its context truncated to the model's; an error where its continuation, a text, is too long."""
-
-    def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
-        """The log-likelihood of each pair's continuation."""
-
-    def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
-        """The tokens of each text as a prompt."""
-
-    def max_prompt_length(self, max_gen_toks: int) -> int:
-        """The most tokens of a prompt that leave room for a completion of that length; below 1 if none do."""
-
-    def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
-        """The completion of each sequence."""
-
-    def keep_verdicts(self, identity: str) -> None:
-        """Keep the verdicts of trials for later runs of the model with this identity."""
-
-    def keep_prefixes(self, keep: bool) -> None:
-        """Whether prefixes that recur stay in memory for later calls, where that is possible."""
-
-    def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
-        """The tokens that are computed to score the pairs, but for padding."""
-
-    def prefill_tokens(self, generations: Sequence[Generation]) -> int:
-        """The tokens of the prompts that are computed, but for padding."""
-
-    def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
-        """The cost of scoring the pairs, in words; None where that is not known, or nothing."""
-
-    def describe_prefill(self, generations: Sequence[Generation]) -> str | None:
-        """The cost of prefilling the prompts, in words."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CausalBackend:
     """Decoder-only models: context and continuation are one sequence, and shared prefixes are computed once."""
@@ -94,52 +52,60 @@ class CausalBackend:
     generation_limits: BatchLimits
     counters: Counters
 
-    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
-        return self.encoder.pairs(texts)
-
-    def fit(self, pair: Pair, text: str) -> Pair:
-        return fit(pair, self.max_length, text)
-
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+        """The log-likelihood of each pair's continuation."""
         return score(self.planner, pairs, self.limits, self.counters)
 
-    def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
-        return self.encoder.prompts(texts, truncation=truncation)
-
-    def max_prompt_length(self, max_gen_toks: int) -> int:
-        return self.max_length - max_gen_toks
-
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        """The completion of each sequence."""
         model, tokenizer = self.planner.head.model, self.encoder.tokenizer
-        single = [generation for generation in generations if generation.num_beams == 1]
-        if single:
-            yield from generate(self.planner, tokenizer, single, self.generation_limits, self.counters)
-        with_beams = [generation for generation in generations if generation.num_beams > 1]
+        single, with_beams = _split_beams(generations)
+        yield from generate(self.planner, tokenizer, single, self.generation_limits, self.counters)
         yield from beam_search(model, tokenizer, with_beams, self.counters)
 
     def keep_verdicts(self, identity: str) -> None:
+        """Keep the verdicts of trials for later runs of the model with this identity."""
         self.planner.keep_verdicts(identity)
 
     def keep_prefixes(self, keep: bool) -> None:
+        """Whether prefixes that recur stay in memory for later calls."""
         self.planner.keep_prefixes(keep)
 
-    def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
-        cost = scoring_cost(self.planner, pairs, self.limits) if pairs else None
-        return sum(pair.inputs for pair in pairs) if cost is None else cost.computed
+    def scoring_cost(self, pairs: Sequence[Pair]) -> Cost:
+        """The cost of scoring the pairs."""
+        return scoring_cost(self.planner, pairs, self.limits)
 
-    def prefill_tokens(self, generations: Sequence[Generation]) -> int:
-        cost = prefill_cost(self.planner, generations) if generations else None
-        return sum(len(generation.prompt) for generation in generations) if cost is None else cost.computed
-
-    def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
-        return _description(scoring_cost(self.planner, pairs, self.limits))
-
-    def describe_prefill(self, generations: Sequence[Generation]) -> str | None:
-        return _description(prefill_cost(self.planner, generations))
+    def prefill_cost(self, generations: Sequence[Generation]) -> Cost:
+        """The cost of prefilling the prompts."""
+        return prefill_cost(self.planner, generations)
 
 
-def _description(cost: Cost | None) -> str | None:
-    return describe(cost) if cost and cost.sequences else None
+class Seq2SeqEncoder(Encoder):
+    """Tokenizes for an encoder-decoder: what the encoder gets, and what the decoder writes."""
+
+    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
+        """The pair of each (context, continuation), which are tokenized separately.
+
+        The context has the tokenizer's special tokens and the continuation has none. White space between them
+        belongs to the continuation, as with decoder-only models.
+        """
+        prefix = self.prefix_token_id
+        moved = [move_whitespace(*pair) for pair in texts]
+        nonempty = (context for (original, _), (context, _) in zip(texts, moved, strict=True) if original)
+        contexts = self.encode(nonempty)
+        distinct = dict.fromkeys(continuation for _, continuation in moved)
+        continuations = encode_texts(self.tokenizer, distinct, special=False)
+        for (original, _), (context, continuation) in zip(texts, moved, strict=True):
+            if not original:
+                yield after_prefix(continuations[continuation], prefix)
+                continue
+            encoder_tokens = contexts[context] or prefix_tokens(prefix)
+            yield Pair(encoder_tokens + continuations[continuation], len(encoder_tokens))
+
+    def prompts(self, texts: Iterable[str], *, truncation: bool = False) -> dict[str, Tokens]:
+        """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
+        encoded = encode_texts(self.tokenizer, dict.fromkeys(texts), special=None, truncation=truncation)
+        return {text: tokens or prefix_tokens(self.prefix_token_id) for text, tokens in encoded.items()}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,31 +125,6 @@ class Seq2SeqBackend:
     def __post_init__(self) -> None:
         restore_attention(self.model.get_encoder())
 
-    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
-        """The pair of each (context, continuation), which are tokenized separately.
-
-        The context has the tokenizer's special tokens and the continuation has none. White space between them
-        belongs to the continuation, as with decoder-only models.
-        """
-        prefix = self.encoder.prefix_token_id
-        moved = [move_whitespace(*pair) for pair in texts]
-        nonempty = (context for (original, _), (context, _) in zip(texts, moved, strict=True) if original)
-        contexts = self.encoder.encode(nonempty)
-        distinct = dict.fromkeys(continuation for _, continuation in moved)
-        continuations = encode_texts(self.encoder.tokenizer, distinct, special=False)
-        for (original, _), (context, continuation) in zip(texts, moved, strict=True):
-            if not original:
-                yield after_prefix(continuations[continuation], prefix)
-                continue
-            encoder_tokens = contexts[context] or prefix_tokens(prefix)
-            yield Pair(encoder_tokens + continuations[continuation], len(encoder_tokens))
-
-    def fit(self, pair: Pair, text: str) -> Pair:
-        """The pair with its context truncated at the left to the encoder's context length."""
-        check_length(len(pair.tokens) - pair.start, self.max_length, text)
-        surplus = pair.start - self.max_length
-        return Pair(pair.tokens[surplus:], self.max_length) if surplus > 0 else pair
-
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         self._warn("the model is an encoder-decoder")
         longest = max((pair.start for pair in pairs), default=0)
@@ -198,24 +139,9 @@ class Seq2SeqBackend:
             encodes_once=verdict in (TOGETHER, ALONE),
         )
 
-    def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
-        """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
-        encoded = encode_texts(self.encoder.tokenizer, dict.fromkeys(texts), special=None, truncation=truncation)
-        return {text: tokens or prefix_tokens(self.encoder.prefix_token_id) for text, tokens in encoded.items()}
-
-    def max_prompt_length(self, max_gen_toks: int) -> int:
-        """The encoder's context length, of which the completion takes nothing.
-
-        A decoder with learned positions cannot generate more tokens than it has positions.
-        """
-        names = ("max_position_embeddings", "max_decoder_position_embeddings")
-        positions = next((value for name in names if (value := getattr(self.model.config, name, None))), None)
-        return self.max_length if positions is None or max_gen_toks <= positions else 0
-
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
-        single = [generation for generation in generations if generation.num_beams == 1]
+        single, with_beams = _split_beams(generations)
         yield from self._generate_single(single)
-        with_beams = [generation for generation in generations if generation.num_beams > 1]
         yield from beam_search(self.model, self.encoder.tokenizer, with_beams, self.counters)
 
     def _generate_single(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
@@ -253,25 +179,11 @@ class Seq2SeqBackend:
         otherwise = PLAIN if question == "scoring" else ALONE
         return self.records.verdict(f"{question} {length}", lambda: ask(self.model, length), otherwise=otherwise)
 
-    def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
-        return sum(len(pair.tokens) for pair in pairs)
+    def scoring_cost(self, pairs: Sequence[Pair]) -> Cost:
+        return Cost.in_batches(len(pairs), sum(len(pair.tokens) for pair in pairs))
 
-    def prefill_tokens(self, generations: Sequence[Generation]) -> int:
-        return sum(len(generation.prompt) for generation in generations)
-
-    def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
-        if not pairs:
-            return None
-        contexts = {pair.tokens[: pair.start].tobytes(): pair.start for pair in pairs}
-        scored = sum(len(pair.tokens) - pair.start for pair in pairs)
-        encoded = f"{len(contexts):,} contexts of {sum(contexts.values()):,} tokens"
-        return f"{len(pairs):,} sequences in batches: {encoded} for the encoder, {scored:,} tokens for the decoder"
-
-    def describe_prefill(self, generations: Sequence[Generation]) -> str | None:
-        if not generations:
-            return None
-        tokens = sum(len(generation.prompt) for generation in generations)
-        return f"{len(generations):,} sequences in batches: {tokens:,} tokens for the encoder"
+    def prefill_cost(self, generations: Sequence[Generation]) -> Cost:
+        return Cost.in_batches(len(generations), sum(len(generation.prompt) for generation in generations))
 
     def _warn(self, reason: str) -> None:
         if reason not in self._warned:
@@ -279,6 +191,15 @@ class Seq2SeqBackend:
             self._warned.add(reason)
 
 
+def _split_beams(generations: Sequence[Generation]) -> tuple[list[Generation], list[Generation]]:
+    """The completions without beam search, and those with it."""
+    single = [generation for generation in generations if generation.num_beams == 1]
+    return single, [generation for generation in generations if generation.num_beams > 1]
+
+
 def _limits(limits: BatchLimits, verdict: str) -> BatchLimits:
     """The limits of a batch: one row, where rows change each other's numbers."""
     return limits if verdict == TOGETHER else replace(limits, rows=1)
+
+
+Backend: TypeAlias = CausalBackend | Seq2SeqBackend

@@ -5,7 +5,6 @@ Log-likelihoods are computed in batches; the decoding loop is that of transforme
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -13,7 +12,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from multiform.errors import ModelError, UsageError, shorten
 from multiform.models.hf.load import Loaded, load
@@ -21,11 +20,13 @@ from multiform.models.hf.model import HFModel
 from multiform.models.hf.multimodal_inputs import ImageOptions, Inputs, extend_inputs, placeholder_text, supported_media
 from multiform.models.hf.source import ModelSource, file_options, local_folder, model_errors
 from multiform.models.identity import identity
+from multiform.models.model import Counters
 from multiform.models.tokenizer import move_whitespace, split
 from multiform.models.torch.device import fixed_rows, run_batches
 from multiform.models.torch.plan import BatchLimits
-from multiform.models.torch.sampling import Generation, end_tokens
-from multiform.models.torch.transformers_loop import SamplingProcessor, StoppingCriterion
+from multiform.models.torch.sampling import Generation
+from multiform.models.torch.structure import accepted_options
+from multiform.models.torch.transformers_loop import generate_batch
 from multiform.models.torch.tree import Tokens
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Prompt
@@ -136,11 +137,9 @@ def _scored_positions(row: MediaRow, end: int) -> range:
 def _logits(model: PreTrainedModel, tensors: dict[str, torch.Tensor], positions: Sequence[int]) -> torch.Tensor:
     """The logits at some positions of each row."""
     index = torch.tensor(positions, device=model.device)
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        logits: torch.Tensor = model(**tensors, use_cache=False, logits_to_keep=index).logits
-        return logits
-    all_logits: torch.Tensor = model(**tensors, use_cache=False).logits
-    return all_logits[:, index]
+    options = accepted_options(model.forward, logits_to_keep=index)
+    logits: torch.Tensor = model(**tensors, use_cache=False, **options).logits
+    return logits if options else logits[:, index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,28 +198,7 @@ def _generate_batch(
             message = f"num_beams is {generation.num_beams}: there is no beam search for prompts with images or audio"
             raise UsageError(message, hint="set num_beams=1")
         generations.append(generation)
-    model.generate(
-        **tensors,
-        generation_config=_greedy_config(max(each.limit for each in generations), tokenizer.pad_token_id),
-        logits_processor=[SamplingProcessor(generations)],
-        stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model.generation_config, tokenizer))],
-    )
-    return [(generation.index, generation.completion(tokenizer)) for generation in generations]
-
-
-def _greedy_config(limit: int, pad_token_id: int | None) -> GenerationConfig:
-    """Greedy decoding; of the model's defaults those are left out that each sequence's own sampling already has."""
-    return GenerationConfig(
-        max_new_tokens=limit,
-        do_sample=False,
-        num_beams=1,
-        temperature=1.0,
-        top_k=50,
-        top_p=1.0,
-        repetition_penalty=1.0,
-        pad_token_id=pad_token_id,
-        use_cache=True,
-    )
+    return generate_batch(model, tokenizer, generations, tensors, Counters())
 
 
 class HFMultimodalModel(HFModel):

@@ -247,16 +247,6 @@ class KVCache:
                 _compact(tensor, spans)
         self.length = sum(span.stop - span.start for span in spans)
 
-    def extract(self, spans: Sequence[Span]) -> list[tuple[Tensor, Tensor]]:
-        """Copies of the keys and values (head, token, dimension) at some positions, by layer."""
-        return [
-            (
-                torch.cat([keys[0, :, span.start : span.stop] for span in spans], 1),
-                torch.cat([values[0, :, span.start : span.stop] for span in spans], 1),
-            )
-            for _, (keys, values) in sorted(self.layers.items())
-        ]
-
     def copy(self, spans: Sequence[Span]) -> KVCache:
         """A copy of some positions."""
         cache = KVCache()

@@ -259,7 +259,8 @@ class SharedPrefixBatch:
             lines = [line for _, logits in self.forward.head.logits(states) for line in logits]
             for (chunk, position), line in zip(ends, lines, strict=True):
                 spans = [*chunk.prefix, Span(position - (chunk.stop - chunk.start), position)]
-                extracted = cache.extract(_shift(spans, base))
+                layers = cache.copy(_shift(spans, base)).layers
+                extracted = [(keys[0], values[0]) for _, (keys, values) in sorted(layers.items())]
                 for request in planned.branches[chunk.branch].requests:
                     results[request] = line, extracted
             if number < len(planned.passes) - 1:

@@ -56,17 +56,16 @@ def score(
             yield part[position], output
 
 
-def scoring_cost(planner: Planner, pairs: Sequence[Pair], limits: BatchLimits) -> Cost | None:
-    """The cost of scoring; None where not all pairs can share prefixes."""
-    if not planner.is_worth_trial(_longest_pair(pairs), _work(planner, pairs)):
-        return None
-    way = planner.scoring(_longest_pair(pairs))
+def scoring_cost(planner: Planner, pairs: Sequence[Pair], limits: BatchLimits) -> Cost:
+    """The cost of scoring; in batches, where not all pairs can share prefixes."""
     nonempty = [pair for pair in pairs if pair.start < len(pair.tokens)]
-    if isinstance(way, Mode):
-        return scoring_plan(nonempty, size=planner.pass_size, budget=planner.budget, kept=planner.kept).cost
-    if isinstance(way, Resume):
-        return state_plan(planner.head, nonempty, limits, way, max_kept=planner.state_budget).cost
-    return None
+    if nonempty and planner.is_worth_trial(_longest_pair(pairs), _work(planner, pairs)):
+        way = planner.scoring(_longest_pair(pairs))
+        if isinstance(way, Mode):
+            return scoring_plan(nonempty, size=planner.pass_size, budget=planner.budget, kept=planner.kept).cost
+        if isinstance(way, Resume):
+            return state_plan(planner.head, nonempty, limits, way, max_kept=planner.state_budget).cost
+    return Cost.in_batches(len(nonempty), sum(pair.inputs for pair in pairs))
 
 
 def _parts(planner: Planner, pairs: Sequence[Pair]) -> list[list[int]]:
@@ -134,16 +133,17 @@ def generate(
             yield generation.index, generation.completion(tokenizer)
 
 
-def prefill_cost(planner: Planner, generations: Sequence[Generation]) -> Cost | None:
-    """The cost of prefilling the prompts; None where they cannot share prefixes."""
-    decoding = planner.decoding(_longest_sequence(generations))
-    planner.warn_about_decoding(decoding, _longest_sequence(generations))
-    if decoding is not Decoding.SHARED:
-        return None
+def prefill_cost(planner: Planner, generations: Sequence[Generation]) -> Cost:
+    """The cost of prefilling the prompts; in batches, where they cannot share prefixes."""
     prompts = [array("i", generation.prompt) for generation in generations]
-    last = [len(prompt) - 1 for prompt in prompts]
-    kept = [prefix.tokens for prefix in planner.kept.entries()] if planner.kept else []
-    return plan(prompts, last, size=planner.pass_size, budget=planner.budget, kept=kept).cost
+    if generations:
+        decoding = planner.decoding(_longest_sequence(generations))
+        planner.warn_about_decoding(decoding, _longest_sequence(generations))
+        if decoding is Decoding.SHARED:
+            last = [len(prompt) - 1 for prompt in prompts]
+            kept = [prefix.tokens for prefix in planner.kept.entries()] if planner.kept else []
+            return plan(prompts, last, size=planner.pass_size, budget=planner.budget, kept=kept).cost
+    return Cost.in_batches(len(prompts), sum(map(len, prompts)))
 
 
 def _group_by_prefix(generations: Sequence[Generation], budget: int) -> list[Generation]:

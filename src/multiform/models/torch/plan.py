@@ -204,6 +204,11 @@ class Cost:
     passes: int = 0
     cached: int = 0
 
+    @classmethod
+    def in_batches(cls, sequences: int, tokens: int) -> Cost:
+        """The cost of sequences that share nothing, but for padding."""
+        return cls(sequences=sequences, tokens=tokens, nodes=tokens, computed=tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -267,6 +272,8 @@ def describe(cost: Cost) -> str:
     >>> describe(Cost(sequences=8, tokens=900, nodes=300, computed=300, passes=1))
     '8 sequences of 900 tokens: 300 in the prefix tree, 300 computed (3.0 times less) in 1 pass, at most 0 cached'
     """
+    if not cost.passes:
+        return f"{cost.sequences:,} sequences of {cost.tokens:,} tokens in batches, without shared prefixes"
     times = f"{cost.tokens / max(1, cost.computed):.1f} times less"
     passes = f"{cost.passes:,} pass{'' if cost.passes == 1 else 'es'}"
     return (

@@ -5,7 +5,6 @@ Each context is encoded once for all of its continuations. The decoding loop is 
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,9 +21,9 @@ from multiform.models.model import Counters
 from multiform.models.torch.device import device_of, run_batches
 from multiform.models.torch.forward import LoglikelihoodSums, Targets
 from multiform.models.torch.plan import BatchLimits, Pair
-from multiform.models.torch.sampling import Generation, end_tokens
+from multiform.models.torch.sampling import Generation
 from multiform.models.torch.structure import in_float32
-from multiform.models.torch.transformers_loop import SamplingProcessor, StoppingCriterion, greedy_config
+from multiform.models.torch.transformers_loop import generate_batch, greedy_config
 from multiform.models.torch.trial import FEW, attempt, is_close, trial_tokens
 from multiform.requests import Completion, LLOutput, Response
 
@@ -222,41 +221,16 @@ def generate_seq2seq(
     """
 
     def run(batch: Sequence[Generation]) -> list[Response[Completion]]:
-        return _generate_batch(model, tokenizer, batch, counters, use_cache)
+        ids, mask = _pad(model, [generation.prompt for generation in batch])
+        inputs, options = {"input_ids": ids, "attention_mask": mask}, {"use_cache": use_cache, "with_prompts": False}
+        responses = generate_batch(model, tokenizer, batch, inputs, counters, **options)
+        counters.count_prefill(ids.numel())
+        return responses
 
     ordered = sorted(generations, key=lambda each: (each.limit, -len(each.prompt), each.prompt))
     for _, group in groupby(ordered, key=lambda each: each.limit):
         for responses in run_batches(list(group), lambda each: each.max_own_tokens, limits, run):
             yield from responses
-
-
-@torch.inference_mode()
-def _generate_batch(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    batch: Sequence[Generation],
-    counters: Counters,
-    use_cache: bool,
-) -> list[Response[Completion]]:
-    # A batch that runs out of memory is run again, with the same random numbers.
-    generations = [replace(generation, tokens=[], rng=copy.copy(generation.rng)) for generation in batch]
-    prompts = [generation.prompt for generation in generations]
-    ids, mask = _pad(model, prompts)
-    config = greedy_config(model, generations[0].limit, tokenizer.pad_token_id)
-    config.use_cache = use_cache
-    decoded = model.generate(
-        input_ids=ids,
-        attention_mask=mask,
-        generation_config=config,
-        logits_processor=[SamplingProcessor(generations, with_prompts=False)],
-        stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model.generation_config, tokenizer))],
-    )
-    for _ in range(decoded.shape[1] - 1):  # before the prompts, as nearly all the time belongs to them
-        counters.count_decode(len(generations))
-    counters.count_prefill(ids.numel())
-    for generation in generations:
-        counters.count_completion(len(generation.tokens))
-    return [(generation.index, generation.completion(tokenizer)) for generation in generations]
 
 
 def scores_together(model: PreTrainedModel, length: int) -> str:

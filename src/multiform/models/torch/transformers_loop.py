@@ -7,7 +7,7 @@ batches: they are done by a logits processor and a stopping criterion.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -142,7 +142,6 @@ def prompt_inputs(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
     return {"input_ids": ids, **mask}
 
 
-@torch.inference_mode()
 def _generate(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -150,22 +149,45 @@ def _generate(
     counters: Counters,
     shared: PrefixState,
 ) -> Response[Completion]:
-    generation = replace(generation, tokens=[], rng=copy.copy(generation.rng))
     reset_positions(model)
     state = shared.inputs(generation.prompt[: generation.prefix])
     ids = torch.tensor([generation.prompt], device=device_of(model))
-    model.generate(
-        **prompt_inputs(model, ids),
-        **state,
-        generation_config=greedy_config(model, generation.limit, tokenizer.pad_token_id),
-        logits_processor=[SamplingProcessor([generation])],
-        stopping_criteria=[StoppingCriterion([generation], tokenizer, end_tokens(model.generation_config, tokenizer))],
-    )
-    for _ in generation.tokens[1:]:  # before the prompt, as nearly all the time belongs to them
-        counters.count_decode(1)
+    [response] = generate_batch(model, tokenizer, [generation], {**prompt_inputs(model, ids), **state}, counters)
     counters.count_prefill(ids.numel() - generation.prefix)
-    counters.count_completion(len(generation.tokens))
-    return generation.index, generation.completion(tokenizer)
+    return response
+
+
+@torch.inference_mode()
+def generate_batch(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    batch: Sequence[Generation],
+    inputs: Mapping[str, Any],
+    counters: Counters,
+    *,
+    use_cache: bool = True,
+    with_prompts: bool = True,
+) -> list[Response[Completion]]:
+    """The completions of a batch by the model's own `generate`, whose inputs hold the prompts.
+
+    The tokens that are decoded are counted, not those of the prompts: nearly all the time belongs to them.
+    """
+    # A batch that runs out of memory is run again, with the same random numbers.
+    generations = [replace(generation, tokens=[], rng=copy.copy(generation.rng)) for generation in batch]
+    config = greedy_config(model, max(generation.limit for generation in generations), tokenizer.pad_token_id)
+    config.use_cache = use_cache
+    model.generate(
+        **inputs,
+        generation_config=config,
+        logits_processor=[SamplingProcessor(generations, with_prompts=with_prompts)],
+        stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model.generation_config, tokenizer))],
+    )
+    # The first token comes with the prompt, unless that is the encoder's.
+    for _ in range(max(len(generation.tokens) for generation in generations) - with_prompts):
+        counters.count_decode(len(generations))
+    for generation in generations:
+        counters.count_completion(len(generation.tokens))
+    return [(generation.index, generation.completion(tokenizer)) for generation in generations]
 
 
 def beam_search(

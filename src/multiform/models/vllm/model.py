@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from importlib.util import find_spec
@@ -27,11 +27,10 @@ from multiform.models.identity import identity
 from multiform.models.identity import signature as files_signature
 from multiform.models.local import LocalModel
 from multiform.models.model import Workload
-from multiform.models.tokenizer import fit, rolling_windows
 from multiform.models.torch.device import fixed_rows
-from multiform.models.torch.plan import Pair, plan
+from multiform.models.torch.plan import Pair
 from multiform.models.torch.sampling import end_tokens, in_force
-from multiform.models.torch.tree import Tokens
+from multiform.models.torch.tree import Tokens, build_tree, count_nodes
 from multiform.models.vllm.engine import check_model_config, completion, in_chunks, load_files, sampling_options, start
 from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
 from multiform.prompts.chat import template_variables
@@ -143,24 +142,12 @@ def check_values(pretrained: str, scoring: str, max_length: int | None, max_mode
         raise UsageError(f"max_length is {length}", where="vllm", hint="give 4 or more")
 
 
-def engine_arguments(
-    others: Mapping[str, Any], known: Collection[str], suggestions: Collection[str] = ()
-) -> dict[str, Any]:
-    """The arguments that are passed on to vLLM's engine; a UsageError for one that it does not have."""
-    return RULES.resolve(others, known, suggestions=suggestions, where="vllm")
-
-
 def check_generation(gen_kwargs: Mapping[str, Any]) -> None:
     """Raise a UsageError for generation arguments that are not those of `hf`, and for beam search."""
     options = generation_options(gen_kwargs)
     if (options.num_beams or 1) > 1:
         message = f"num_beams is {options.num_beams}, and vLLM has no beam search"
         raise UsageError(message, where="vllm", hint="leave num_beams out, or use --model hf")
-
-
-def lasting_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the engine that change responses."""
-    return {name: value for name, value in arguments.items() if name not in SPEED}
 
 
 def signature(arguments: dict[str, Any]) -> str | None:
@@ -186,8 +173,6 @@ logger = logging.getLogger("multiform")
 
 #: A prompt and the tokens that are generated after it share the context: vLLM generates one at least.
 RESERVED = 2
-#: The size of a pass in plans, of which only the number of tokens is used.
-PASS_TOKENS = 512
 
 
 class VLLMModel(LocalModel):
@@ -200,6 +185,7 @@ class VLLMModel(LocalModel):
     """
 
     stored = True
+    reserved = RESERVED
 
     def __init__(
         self,
@@ -227,7 +213,7 @@ class VLLMModel(LocalModel):
     ) -> None:
         check_values(pretrained, scoring, max_length, max_model_len)
         rows = fixed_rows(batch_size)
-        passed = engine_arguments(others, known_arguments(), argument_names(type(self)))
+        passed = RULES.resolve(others, known_arguments(), suggestions=argument_names(type(self)), where="vllm")
         files = load_files(
             ModelSource(
                 pretrained=str(pretrained),
@@ -281,7 +267,7 @@ class VLLMModel(LocalModel):
             truncation=self.truncation,
             generation_config=in_force(self.files.generation_config),
             think_end_token=self.think_end,
-            **{f"engine.{name}": value for name, value in lasting_arguments(passed).items()},
+            **{f"engine.{name}": value for name, value in passed.items() if name not in SPEED},
         )
 
     @property
@@ -359,15 +345,6 @@ class VLLMModel(LocalModel):
     def _generation_config(self) -> GenerationConfig:
         return self.files.generation_config
 
-    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
-        return list(self.encoder.pairs(texts))
-
-    def _fit(self, pair: Pair, continuation: str) -> Pair:
-        return fit(pair, self.max_length - RESERVED, continuation)
-
-    def _windows(self, tokens: Tokens) -> Iterator[Pair]:
-        return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length - RESERVED)
-
     def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
         check_generation(request.gen_kwargs)
         check_model_config(self.files.generation_config, is_sampled=options.temperature > 0, where=self.name)
@@ -375,4 +352,4 @@ class VLLMModel(LocalModel):
 
 def _nodes(sequences: Sequence[Tokens]) -> int:
     """The number of tokens in the prefix tree of some sequences."""
-    return plan(sequences, [0] * len(sequences), size=PASS_TOKENS, budget=0).cost.nodes
+    return count_nodes(build_tree(sequences, [0] * len(sequences)))

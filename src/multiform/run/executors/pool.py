@@ -42,6 +42,8 @@ _MEDIA_TOKENS = 500
 _COMPLETION_TOKENS = 256
 #: The share of tokens that may be computed again because prefixes are cut.
 MAX_OVERHEAD = 0.04
+#: Tokens that are too few to tell whether documents share a prefix.
+_ROUNDING = 4
 #: Units for each worker: with several, a worker that is done early takes work from the others.
 UNITS_PER_WORKER = 4
 
@@ -85,6 +87,32 @@ def subtrees(units: Sequence[Unit], workers: int) -> list[Subtree]:
         heapq.heappush(heap, (-walk.tokens(cut, last), number, cut, last))
     sections = sorted([*heap, *uncut])
     return [Subtree(walks[number].requests[first:last], -cost) for cost, number, first, last in sections]
+
+
+def smallest_range(samples: Sequence[Sequence[Request]]) -> int | None:
+    """How many documents in a row are to be computed together at least; None where those far apart share prefixes.
+
+    `samples` are the requests of the first documents of a form. Ranges of that size compute at most `MAX_OVERHEAD` more
+    than all documents together; workers keep the prefix that nine of ten share.
+    """
+    size = 1
+    whole = _tree_tokens([request for sample in samples for request in sample])
+    first = _Walk.of([sample[0] for sample in samples if sample])
+    kept = sorted(first.shared)[1 + len(first.shared) // 10] + _ROUNDING if len(first.shared) > 1 else 0
+    while 2 * size <= len(samples):
+        parts = [samples[first : first + size] for first in range(0, len(samples), size)]
+        ranges = [[request for sample in part for request in sample] for part in parts]
+        tokens = sum(map(_tree_tokens, ranges))
+        if tokens - kept * (len(ranges) - 1) <= (1 + MAX_OVERHEAD) * whole:
+            return size
+        size *= 2
+    return None if len(samples) > 1 else 1
+
+
+def _tree_tokens(requests: Unit) -> int:
+    """About how many tokens requests take together."""
+    walk = _Walk.of(requests)
+    return walk.tokens(0, len(requests))
 
 
 def halves(unit: Sequence[Any]) -> list[Sequence[Any]]:

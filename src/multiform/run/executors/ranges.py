@@ -49,26 +49,45 @@ class DocRef(NamedTuple):
     position: int
 
 
-def doc_ranges(
-    tasks: Sequence[Mapping[str, int]], requests: Callable[[str], float], workers: Callable[[], int]
-) -> Iterator[list[DocRef]]:
-    """The documents of each task under all its forms, in ranges; tasks are given as the documents of each form.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDocs:
+    """The documents of a task: how many each form has, and about how many requests one has under all of them.
 
-    `requests` says how many requests a document of a form has, about.
+    A range has at least `smallest` of them, so that prefixes which documents share are computed once, or nearly so.
+    """
 
-    >>> ranges = list(doc_ranges([{"a": 4, "b": 3}], lambda form: 1, lambda: 1))
+    forms: Mapping[str, int]
+    requests: float
+    smallest: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangedDocs:
+    """The documents of a run that workers render."""
+
+    forms: Sequence[Form]
+    ranges: Iterator[Sequence[DocRef]]
+    #: Whether prompts are written with the chat template of the model.
+    chat: bool
+    #: Renders a document in this process.
+    sample: Callable[[DocRef], Sample]
+
+
+def doc_ranges(tasks: Sequence[TaskDocs], workers: Callable[[], int]) -> Iterator[list[DocRef]]:
+    """The documents of each task under all its forms, in ranges, of which the last are the smallest.
+
+    >>> ranges = list(doc_ranges([TaskDocs(forms={"a": 4, "b": 3}, requests=2)], lambda: 1))
     >>> [len(each) for each in ranges], ranges[0]
     ([2, 2, 2, 1], [DocRef(form='a', position=0), DocRef(form='b', position=0)])
     """
-    left = sum(number * requests(form) for forms in tasks for form, number in forms.items())
-    for forms in tasks:
-        cost = sum(map(requests, forms)) or 1.0
-        first, documents = 0, max(forms.values(), default=0)
+    left = sum(max(task.forms.values(), default=0) * task.requests for task in tasks)
+    for task in tasks:
+        first, documents = 0, max(task.forms.values(), default=0)
         while first < documents:
             room = min(_REQUESTS, left / (_RANGES_PER_WORKER * workers()))
-            last = min(documents, first + max(1, int(room / cost)))
-            yield [DocRef(form, place) for form, number in forms.items() for place in range(first, min(last, number))]
-            left -= cost * (last - first)
+            last = min(documents, first + max(task.smallest, int(room / max(task.requests, 1e-9))))
+            yield [DocRef(name, place) for name, n in task.forms.items() for place in range(first, min(last, n))]
+            left -= task.requests * (last - first)
             first = last
 
 
@@ -173,6 +192,8 @@ class DocBatch:
     #: The scored samples of each form, and how many documents these are.
     blocks: dict[str, SampleBlock] = field(default_factory=dict)
     scored: dict[str, int] = field(default_factory=dict)
+    #: The names of values that the metrics of forms have given, beside their own.
+    value_names: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     failed: list[tuple[str, FailedDoc]] = field(default_factory=list)
     #: Samples with outputs, packed, for scorers that need all of them at once.
     together: dict[str, bytes] = field(default_factory=dict)
@@ -189,13 +210,8 @@ class RangeExecutor(Executor, Protocol):
     def worker_count(self) -> int:
         """How many workers there are."""
 
-    def run_ranges(
-        self, forms: Sequence[Form], ranges: Iterable[Sequence[DocRef]], *, chat: bool, store: Store | None
-    ) -> Iterator[DocBatch]:
-        """Run all documents of the ranges, and yield what is done with them.
-
-        With `chat`, prompts are written with the model's chat template. Responses that the store has are not run again.
-        """
+    def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
+        """Run all documents, and yield what is done with them; responses that the store has are not run again."""
 
 
 class RangeWorker:
@@ -322,8 +338,8 @@ class _BatchSink:
 
     def on_look_up(self, cached: CachedResponses, missing: Sequence[Request]) -> None:
         batch = self._batch
-        batch.asked.extend(_short(self._keys[request]) for request in missing)
-        batch.cached.extend(_short(self._keys[request]) for request in cached)
+        batch.asked.extend(short_key(self._keys[request]) for request in missing)
+        batch.cached.extend(short_key(self._keys[request]) for request in cached)
         batch.oldest = min((when for when in (batch.oldest, cached.oldest) if when is not None), default=None)
 
     def on_begin(self, missing: Sequence[Request]) -> None:
@@ -333,6 +349,7 @@ class _BatchSink:
         form = entry.form.name
         self._finish(entry)
         self._samples.setdefault(form, []).extend(scored)
+        self._batch.value_names[form] = entry.form.scorer.value_names
         self._batch.scored[form] = self._batch.scored.get(form, 0) + 1
         if any(scorer.deferred for scorer in entry.form.scorer.scorers):
             self._together.setdefault(form, []).append((entry.sample, outputs))
@@ -345,6 +362,6 @@ class _BatchSink:
         self._batch.finished.append(self._place_of.pop(id(entry)))
 
 
-def _short(key: bytes) -> int:
+def short_key(key: bytes) -> int:
     """Eight bytes of the hash of a request, which tell it from others in the count of a run."""
     return int.from_bytes(key[:8], "big", signed=True)

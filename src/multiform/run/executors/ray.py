@@ -16,14 +16,13 @@ from importlib import import_module
 from typing import Any
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason
-from multiform.forms import Form
 from multiform.models import Model, models
 from multiform.models.model import Usage
 from multiform.requests import FailedRequest, Output, Request
 from multiform.run.executors.cluster import ClusterOptions, check_address, no_cluster, resources_text
 from multiform.run.executors.local import Unit, model_key
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
-from multiform.run.executors.ranges import DocBatch, DocRef, RangeJob
+from multiform.run.executors.ranges import DocBatch, DocRef, RangedDocs, RangeJob
 from multiform.run.executors.worker import (
     LoadedModel,
     Message,
@@ -97,16 +96,13 @@ class RayExecutor:
             self._model.model  # noqa: B018  (compares what the store knows with what a worker has loaded)
         yield from self.workers.run(units)
 
-    def run_ranges(
-        self, forms: Sequence[Form], ranges: Iterable[Sequence[DocRef]], *, chat: bool, store: Store | None
-    ) -> Iterator[DocBatch]:
-        """Run ranges of documents, whose responses are looked up in the store if there is one."""
+    def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
         if self.workers is None or self._pool is None or self._model is None:
             raise RuntimeError("the executor has no model yet")
         if isinstance(self._model, LazyModel):
             self._model.model  # noqa: B018
-        self._pool.begin_job(forms, chat=chat, store=store, identity=self._model.identity)
-        yield from self.workers.run_ranges(ranges)
+        self._pool.begin_job(documents, store, self._model.identity)
+        yield from self.workers.run_ranges(documents.ranges)
 
     @property
     def worker_count(self) -> int:
@@ -164,8 +160,8 @@ class RayPool:
         for _ in range(self.size):
             self._add()
 
-    def begin_job(self, forms: Sequence[Form], *, chat: bool, store: Store | None, identity: str) -> None:
-        """Have workers run documents of these forms from now on."""
+    def begin_job(self, documents: RangedDocs, store: Store | None, identity: str) -> None:
+        """Have workers run these documents from now on, and look them up in the store."""
         self.start()
         look_up = None
         if store is not None and store.has_responses(identity):
@@ -174,7 +170,7 @@ class RayPool:
             )
             reader = self._ray.remote(StoreReader).options(num_cpus=0, scheduling_strategy=node)
             look_up = StoredLines(reader.remote(store.path.absolute()))
-        self._job = (self._ray.put(RangeJob.of(forms, chat=chat, look_up=look_up)),)
+        self._job = (self._ray.put(RangeJob.of(documents.forms, chat=documents.chat, look_up=look_up)),)
 
     def submit(self, worker: int, unit: Sequence[Any]) -> None:
         pause = max(_PAUSE, self.size / _MESSAGES_PER_SECOND)

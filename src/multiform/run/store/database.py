@@ -84,15 +84,17 @@ def _reading(uri: str) -> sqlite3.Connection | None:
 
 def layout(database: sqlite3.Connection) -> int:
     """The layout of the tables, 0 where there are none; an error where they are those of something else."""
-    program = database.execute("PRAGMA application_id").fetchone()[0]
-    number: int = database.execute("PRAGMA user_version").fetchone()[0]
+    # One statement, as another process may create the tables between two.
+    columns = "application_id, user_version, (SELECT count(*) FROM sqlite_master)"
+    query = f"SELECT {columns} FROM pragma_application_id, pragma_user_version"
+    program, number, tables = database.execute(query).fetchone()
     if program == APPLICATION and not 1 <= number <= LAYOUT:
         raise sqlite3.DatabaseError(f"the file has layout {number}, of another version of Multiform")
-    if program == 0 and database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+    if program == 0 and not tables:
         return 0
     if program != APPLICATION:
         raise sqlite3.DatabaseError("the file is the database of another program")
-    return number
+    return int(number)
 
 
 def adapt_query(database: sqlite3.Connection, query: str) -> str:

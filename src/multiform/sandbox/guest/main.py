@@ -1,4 +1,4 @@
-"""The tests' process: it starts the program in a process of its own, calls it from there, and reports the verdict.
+"""The tests' process: it starts the program in a process of its own, calls it from there, and reports the result.
 
 The program never runs in the process that decides. It gets the arguments of the tests' calls and sees neither the
 tests nor the expected values; results come back as plain values, and are compared here.
@@ -162,7 +162,7 @@ class _Tests:
         self._finish("timed out" if code == -signal.SIGXCPU else f"it ended the process (status {code})")
 
     def _finish(self, result: str, *, passed: bool = False) -> NoReturn:
-        """Report the verdict, and end; the kernel then ends the program's process."""
+        """Report the result, and end; the kernel then ends the program's process."""
         report = {"passed": passed, "result": result[:200], "protection": self._protection}
         os.write(self._report, json.dumps(report).encode())
         os._exit(0)

@@ -33,7 +33,7 @@ _OWN_KEYS = ("metric", "aggregation", "reduction", "higher_is_better", "kwargs",
 _ALL_TYPES = frozenset(("multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Metric:
     """A metric, with the arguments that a task sets."""
 
@@ -121,7 +121,8 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[
         notes = [] if notes is None else notes
         notes += unknown.values()
         kwargs = {key: value for key, value in kwargs.items() if key not in unknown}
-    if computed:
+    # A metric of ours takes an outcome, and needs no argument.
+    if computed and (base.whole or kwargs or not str(getattr(base.fn, "__module__", "")).startswith("multiform.")):
         _check_call(base, spec["metric"], kwargs)
     better = spec.get("higher_is_better")
     return replace(

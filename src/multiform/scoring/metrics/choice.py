@@ -173,9 +173,9 @@ def dcs(
     chances = probabilities(_scores(outcome, normalize))
     unsure = _idk_index(outcome, idk)
     right = math.fsum(chances[index] for index in outcome.gold)
-    doubt = 0.0 if unsure in outcome.gold else chances[unsure]
+    unsure_chance = 0.0 if unsure in outcome.gold else chances[unsure]
     wrong_chances = [chance for index, chance in enumerate(chances) if index not in outcome.gold and index != unsure]
-    return (correct * right - wrong * math.fsum(wrong_chances)) * (1 - doubt)
+    return (correct * right - wrong * math.fsum(wrong_chances)) * (1 - unsure_chance)
 
 
 def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:

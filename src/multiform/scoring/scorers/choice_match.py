@@ -15,7 +15,7 @@ from multiform.scoring.scorers.base import ReadingScorer, check_statements, regi
 _STATED = r"(?:answer|option|choice)[\s*_`]*+(?:is|was|would\s+be|:|=)[\s*_`:]*+(?:option|choice|letter)?"
 _SKIPPED = r"[\s*_`\"'“‘$\[(]*"
 _CLOSING = r"[).\]:*_`\"'”’$]"
-#: "A" and "I" are words as well: before another word they are labels only if a reason or verdict follows.
+#: "A" and "I" are words as well: before another word they are labels only if a reason or a judgement follows.
 _NO_NOUN = r"(?!\s+(?!(?:and|as|because|but|due|for|is|not|or|since|which)\b)[a-z])"
 _NO_WORD = rf"(?:(?<!\b[AI])|{_NO_NOUN})"
 #: Choices that are common words count only at the beginning of an answer.
@@ -181,7 +181,7 @@ def _find_stated(text: str, label: str, labels: Sequence[str]) -> str | None:
 
 
 def _find_leading(text: str, label: str, labels: Sequence[str], *, loose: bool) -> str | None:
-    """The label at the very beginning; not loosely, only if punctuation, a verdict or the end follows it."""
+    """The label at the very beginning; not loosely, only if punctuation, a judgement or the end follows it."""
     ahead = (
         _NO_WORD if loose else rf"(?=\s*(?:{_CLOSING}|[,;]|$|\n)|\s+-\s|\s+is\s+(?:the\s+)?(?:correct|right|best)\b)"
     )

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def _check_size(path: Path, most: int) -> None:
 def _read_jsonl(path: Path) -> Rows:
     """All rows, each of which is checked; those of a large file are read again when they are needed."""
     rows: list[dict[str, Any]] = []
-    lines, place = JsonLines(path), 0
+    places, place = array("Q"), 0
     name = display(path)
     # Split at newlines only: other line separators may stand inside strings.
     with open_file(path) as file:
@@ -80,13 +81,13 @@ def _read_jsonl(path: Path) -> Rows:
             line = data.decode("utf-8").removeprefix(_BOM) if number == 1 else data.decode("utf-8")
             if line.strip():
                 row = _row(_parse(line, path, number), f"{name}:{number}")
-                lines.places.append(place)
-                if len(lines.places) <= LARGE:
+                places.append(place)
+                if len(places) <= LARGE:
                     rows.append(row)
                 else:
                     rows.clear()
             place += len(data)
-    return lines.rows() if len(lines.places) > LARGE else rows
+    return JsonLines(path, places).rows() if len(places) > LARGE else rows
 
 
 def _read_json(path: Path, field: str | None = None) -> Rows:

@@ -50,9 +50,9 @@ class LazyRows(Sequence[Row]):
 class JsonLines:
     """The rows of a JSON Lines file, by the places at which their lines begin."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, places: array[int]) -> None:
         self.path = path
-        self.places = array("Q")
+        self.places = places
         self._file: BinaryIO | None = None
 
     def read(self, start: int, stop: int) -> list[Row]:

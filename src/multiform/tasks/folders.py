@@ -1,6 +1,7 @@
-"""The index of a task folder: the names that each of its files defines, by the file's stamp.
+"""Folders of task files, and the names that each of their files defines.
 
-It is cached in one file for each folder, which is replaced as a whole; files that have not changed are not read again.
+The names are cached in one file for each folder, which is replaced as a whole; files that have not changed are not read
+again.
 """
 
 from __future__ import annotations
@@ -13,17 +14,87 @@ import os
 import stat
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from multiform.errors import ConfigError, reason, shorten
+from multiform.errors import ConfigError, UsageError, reason, shorten
 from multiform.paths import cache_root, replace_file
+from multiform.registry import entry_points_of, package_of
 from multiform.tasks.source import StatedKeys, display
 
+if TYPE_CHECKING:
+    from multiform.tasks.python_tasks import TaskClass
+
 logger = logging.getLogger("multiform")
+
+LIBRARY = Path(__file__).parent / "library"
+#: The name in `--include_path` for the tasks of the installed lm-eval.
+_LM_EVAL = "lm_eval"
+
+
+def task_folders(include_path: str | Path | Iterable[str | Path] | None, *, library: bool = True) -> list[Path]:
+    """The bundled library and those of plug-ins, unless `library` is false, and the folders of `include_path`.
+
+    Later folders win.
+    """
+    names = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
+    return [*([LIBRARY, *plugin_folders()] if library else []), *map(_folder, names)]
+
+
+def plugin_folders() -> list[Path]:
+    """The folders of task files that installed packages name in the group ``multiform.tasks``.
+
+    The packages are found, and not imported.
+    """
+    folders = []
+    for point in entry_points_of("multiform.tasks").values():
+        top, *rest = point.module.split(".")
+        spec = find_spec(top)
+        roots = [] if spec is None else list(spec.submodule_search_locations or ())
+        found = [folder for root in roots if (folder := Path(root, *rest)).is_dir()]
+        folders += found[:1]
+        if not found:
+            package = package_of(point)
+            logger.warning("plug-in '%s' (multiform.tasks) of %s: no package '%s'", point.name, package, point.value)
+    return folders
+
+
+def _folder(name: str | Path) -> Path:
+    path = Path(name)
+    try:
+        if path.is_dir():
+            if str(name) == _LM_EVAL:
+                logger.warning("--include_path %s: the folder here is used, not the installed lm-eval", name)
+            return path
+        if path.is_file():
+            what, hint = f"{shorten(str(path))} is a file", "give the folder that it is in, or name the file as a task"
+            raise UsageError(what, where="--include_path", hint=hint)
+    except (OSError, ValueError):  # a name that no folder can have
+        pass
+    if str(name) == _LM_EVAL:
+        return _installed_tasks()
+    raise UsageError(f"no folder {shorten(str(path))}", where="--include_path", hint="check the path")
+
+
+def lm_eval_folder() -> Path | None:
+    """The folder of task files of the installed lm-eval, which is not imported; None if it is not installed."""
+    from multiform.imports.finder import lm_eval_finder as finder
+
+    package = finder.real_folder()
+    return package / "tasks" if package is not None and (package / "tasks").is_dir() else None
+
+
+def _installed_tasks() -> Path:
+    folder = lm_eval_folder()
+    if folder is not None:
+        return folder
+    message = "lm-eval is not installed, and there is no folder 'lm_eval'"
+    raise UsageError(message, where="--include_path lm_eval", hint="pip install lm-eval, or give the path of its tasks")
+
 
 #: The size of a file and when it was last written, in nanoseconds.
 Stamp = tuple[int, int]
@@ -82,28 +153,48 @@ Kind = Literal["task", "group"]
 ABOUT = ("title", "kind", "rows", "language", "licence")
 
 
-class Name(NamedTuple):
-    """A name that a file defines: a task or group of YAML, or a class at a line of a Python file."""
+class Entry(NamedTuple):
+    """A task or group by its name, with the file that defines it."""
 
     name: str
     kind: Kind
     tags: Sequence[str] = ()
+    #: Of a task that is a class in a Python file: the name of the class, and its line.
     attribute: str | None = None
     line: int = 0
+    #: The group with `subsets` that defines the task.
     family: str | None = None
+    #: What the metadata says of the task, see `ABOUT`.
     about: Mapping[str, Any] = {}
+    #: The folder, and the file in it; neither is cached.
+    folder: Path = Path()
+    file: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The path of the file."""
+        return self.folder / self.file
+
+    @property
+    def task_class(self) -> TaskClass | None:
+        """The class of a Python task, not yet imported; None for a task in YAML."""
+        if self.attribute is None:
+            return None
+        from multiform.tasks.python_tasks import TaskClass
+
+        return TaskClass(self.name, self.attribute, self.path, self.line)
 
 
 class Record(NamedTuple):
     """What a file with this stamp defines; `included` has all files that it includes, also indirectly."""
 
     stamp: Stamp
-    names: Sequence[Name] = ()
+    names: Sequence[Entry] = ()
     included: Sequence[str] = ()
 
 
 #: Increased when the file's layout, or the rule for what is a task, changes; files of other versions are ignored.
-_VERSION = 3
+_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,60 +214,23 @@ def load(root: str) -> FolderIndex:
     """The cached index of a folder; empty if there is none, or it is damaged or of another version."""
     try:
         header, _, body = cache_path(root).read_bytes().partition(b"\n")
-        return _unpack(json.loads(body)) if header == _header(body) else FolderIndex()
-    except (OSError, RuntimeError, ValueError, TypeError, LookupError):  # RuntimeError: there is no home folder
+        files, included = json.loads(body) if header == _header(body) else ({}, {})
+        records = {
+            file: Record((size, written), tuple(map(_read_entry, names)), tuple(watched))
+            for file, (size, written, names, watched) in files.items()
+        }
+        return FolderIndex(records, {file: (size, written) for file, (size, written) in included.items()})
+    except (OSError, RuntimeError, ValueError, TypeError, AttributeError):  # RuntimeError: there is no home folder
         return FolderIndex()
 
 
-def save(root: str, index: FolderIndex) -> None:
-    """Cache the index. Of several processes that do so at once the last one wins: all have read the same files."""
-    body = json.dumps({"root": root, **_pack(index)}, separators=(",", ":")).encode("ascii")
-    with replace_file(cache_path(root)) as file:
-        file.write_bytes(_header(body) + b"\n" + body)
+def _read_entry(values: Sequence[Any]) -> Entry:
+    name, kind, tags, *rest = values
+    return Entry(name, kind, tuple(tags), *rest)
 
 
 def _header(body: bytes) -> bytes:
     return f"multiform task index {_VERSION} {zlib.crc32(body):08x}".encode()
-
-
-def _pack(index: FolderIndex) -> dict[str, Any]:
-    """The records as columns, which load five times as fast as objects.
-
-    Kind, tags and includes of files that define a single name are stored once for all files that share them;
-    the names of other files are stored in full.
-    """
-    shapes: dict[tuple[Any, ...], int] = {}
-    odd: dict[str, Any] = {}
-    names, ids = [], []
-    for file, record in index.files.items():
-        name = record.names[0] if record.names else Name("", "task")
-        if len(record.names) > 1 or name.attribute or name.about:
-            odd[file] = record.names
-        names.append(name.name)
-        ids.append(shapes.setdefault((name.kind, tuple(name.tags), tuple(record.included)), len(shapes)))
-    return {
-        "files": list(index.files),
-        "sizes": [record.stamp[0] for record in index.files.values()],
-        "times": [record.stamp[1] for record in index.files.values()],
-        "names": names,
-        "shapes": [list(shapes), ids],
-        "odd": odd,
-        "included": index.included,
-    }
-
-
-def _unpack(content: dict[str, Any]) -> FolderIndex:
-    shapes = [(kind, tuple(tags), tuple(included)) for kind, tags, included in content["shapes"][0]]
-    columns = (content[column] for column in ("files", "sizes", "times", "names"))
-    files = {}
-    for file, size, written, name, shape in zip(*columns, content["shapes"][1], strict=True):
-        kind, tags, included = shapes[shape]
-        files[file] = Record((size, written), (Name(name, kind, tags),) if name else (), included)
-    for file, names in content["odd"].items():
-        files[file] = files[file]._replace(
-            names=tuple(Name(name, kind, tuple(tags), *rest) for name, kind, tags, *rest in names)
-        )
-    return FolderIndex(files, {file: (size, time) for file, (size, time) in content["included"].items()})
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Record], dict[str, ConfigError]]:
@@ -207,14 +261,18 @@ def read_folder(folder: Path) -> tuple[dict[str, Record], dict[str, ConfigError]
 
 
 def _save_index(root: str, index: FolderIndex, started: int) -> None:
+    """Cache the index. Of several processes that do so at once the last one wins: all have read the same files."""
     ended = time.time_ns()
     files = {
-        file: record._replace(stamp=safe_stamp(record.stamp, started, ended)) for file, record in index.files.items()
+        file: (*safe_stamp(record.stamp, started, ended), [name[:7] for name in record.names], record.included)
+        for file, record in index.files.items()
     }
-    used = {name for record in files.values() for name in record.included}
+    used = {name for record in index.files.values() for name in record.included}
     included = {file: safe_stamp(stamp, started, ended) for file, stamp in index.included.items() if file in used}
+    body = json.dumps((files, included), separators=(",", ":")).encode("ascii")
     try:
-        save(root, FolderIndex(files, included))
+        with replace_file(cache_path(root)) as file:
+            file.write_bytes(_header(body) + b"\n" + body)
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
         _warn_once(f"the index of task files cannot be cached: {error}; set MULTIFORM_CACHE to a folder of yours")
 
@@ -230,15 +288,16 @@ _OF_FAMILY = ("group", "task", "subsets", "metadata")
 
 def _read_files(root: str, files: Mapping[str, Stamp]) -> tuple[FolderIndex, dict[str, ConfigError]]:
     """Read files of a folder, which are given with their stamps; also returns the errors of those that are broken."""
-    from multiform.tasks.yaml import read_yaml  # here and below: the cached index is mostly up to date
+    from multiform.tasks.yaml import SharedIncludes, read_yaml  # here and below: the cached index is mostly up to date
 
     index = FolderIndex()
     broken: dict[str, ConfigError] = {}
+    shared: SharedIncludes = {}
     for file, stamp in files.items():
         path = Path(root, file)
         included: dict[Path, StatedKeys] = {}
         try:
-            names = _classes(path) if file.endswith(".py") else _names(read_yaml(path, included))
+            names = _classes(path) if file.endswith(".py") else _names(read_yaml(path, included, shared))
         except ConfigError as error:
             broken[file] = error
         except (RecursionError, MemoryError) as error:
@@ -251,7 +310,7 @@ def _read_files(root: str, files: Mapping[str, Stamp]) -> tuple[FolderIndex, dic
     return index, broken
 
 
-def _names(stated: StatedKeys) -> tuple[Name, ...]:
+def _names(stated: StatedKeys) -> tuple[Entry, ...]:
     """What a file defines; one that is only there to be included defines nothing."""
     keys = stated.data
     kind: Kind = "group" if "group" in keys and "class" not in keys else "task"
@@ -267,13 +326,13 @@ def _names(stated: StatedKeys) -> tuple[Name, ...]:
         message = f"expected a tag or a list of them, got {shorten(tags)}"
         raise ConfigError(message, where=_place(stated, "tag"), hint="write e.g. tag: [science, english]")
     words = (tags,) if isinstance(tags, str) else tuple(map(str, tags))
-    named = Name(name if kind == "group" else name.partition("@")[0], kind, words, about=_about(keys))
+    named = Entry(name if kind == "group" else name.partition("@")[0], kind, words, about=_about(keys))
     if kind == "task" or not keys.get("subsets"):
         return (named,)
     from multiform.tasks.group import subset_tasks
 
     tasks = subset_tasks(StatedKeys({key: keys[key] for key in _OF_FAMILY if key in keys}, stated.source))
-    return (named, *(Name(task, "task", family=name, about=_about(tasks[task].data)) for task in tasks))
+    return (named, *(Entry(task, "task", family=name, about=_about(tasks[task].data)) for task in tasks))
 
 
 def _place(stated: StatedKeys, key: str) -> str:
@@ -287,8 +346,8 @@ def _about(keys: Mapping[str, Any]) -> dict[str, Any]:
     return {key: metadata[key] for key in ABOUT if key in metadata} if isinstance(metadata, dict) else {}
 
 
-def _classes(path: Path) -> tuple[Name, ...]:
+def _classes(path: Path) -> tuple[Entry, ...]:
     """The task classes of a Python file, which is read but not run."""
     from multiform.tasks.python_tasks import task_classes_in
 
-    return tuple(Name(kind.name, "task", (), kind.attribute, kind.line) for kind in task_classes_in(path))
+    return tuple(Entry(kind.name, "task", (), kind.attribute, kind.line) for kind in task_classes_in(path))
