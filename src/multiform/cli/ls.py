@@ -13,7 +13,8 @@ from multiform.errors import UsageError, nearest
 from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
-    from multiform.tasks.index import Entry, Index
+    from multiform.tasks.folders import Entry
+    from multiform.tasks.index import Index
 
 #: What is listed of a task beside its name.
 ABOUT = ("title", "kind", "rows", "language", "licence")

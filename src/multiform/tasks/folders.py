@@ -19,12 +19,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multiform.errors import ConfigError, UsageError, reason, shorten
 from multiform.paths import cache_root, replace_file
 from multiform.registry import entry_points_of, package_of
 from multiform.tasks.source import StatedKeys, display
+
+if TYPE_CHECKING:
+    from multiform.tasks.python_tasks import TaskClass
 
 logger = logging.getLogger("multiform")
 
@@ -150,23 +153,43 @@ Kind = Literal["task", "group"]
 ABOUT = ("title", "kind", "rows", "language", "licence")
 
 
-class Name(NamedTuple):
-    """A name that a file defines: a task or group of YAML, or a class at a line of a Python file."""
+class Entry(NamedTuple):
+    """A task or group by its name, with the file that defines it."""
 
     name: str
     kind: Kind
     tags: Sequence[str] = ()
+    #: Of a task that is a class in a Python file: the name of the class, and its line.
     attribute: str | None = None
     line: int = 0
+    #: The group with `subsets` that defines the task.
     family: str | None = None
+    #: What the metadata says of the task, see `ABOUT`.
     about: Mapping[str, Any] = {}
+    #: The folder, and the file in it; neither is cached.
+    folder: Path = Path()
+    file: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The path of the file."""
+        return self.folder / self.file
+
+    @property
+    def task_class(self) -> TaskClass | None:
+        """The class of a Python task, not yet imported; None for a task in YAML."""
+        if self.attribute is None:
+            return None
+        from multiform.tasks.python_tasks import TaskClass
+
+        return TaskClass(self.name, self.attribute, self.path, self.line)
 
 
 class Record(NamedTuple):
     """What a file with this stamp defines; `included` has all files that it includes, also indirectly."""
 
     stamp: Stamp
-    names: Sequence[Name] = ()
+    names: Sequence[Entry] = ()
     included: Sequence[str] = ()
 
 
@@ -193,7 +216,7 @@ def load(root: str) -> FolderIndex:
         header, _, body = cache_path(root).read_bytes().partition(b"\n")
         files, included = json.loads(body) if header == _header(body) else ({}, {})
         records = {
-            file: Record((size, written), tuple(map(_read_name, names)), tuple(watched))
+            file: Record((size, written), tuple(map(_read_entry, names)), tuple(watched))
             for file, (size, written, names, watched) in files.items()
         }
         return FolderIndex(records, {file: (size, written) for file, (size, written) in included.items()})
@@ -201,9 +224,9 @@ def load(root: str) -> FolderIndex:
         return FolderIndex()
 
 
-def _read_name(values: Sequence[Any]) -> Name:
+def _read_entry(values: Sequence[Any]) -> Entry:
     name, kind, tags, *rest = values
-    return Name(name, kind, tuple(tags), *rest)
+    return Entry(name, kind, tuple(tags), *rest)
 
 
 def _header(body: bytes) -> bytes:
@@ -241,7 +264,7 @@ def _save_index(root: str, index: FolderIndex, started: int) -> None:
     """Cache the index. Of several processes that do so at once the last one wins: all have read the same files."""
     ended = time.time_ns()
     files = {
-        file: (*safe_stamp(record.stamp, started, ended), record.names, record.included)
+        file: (*safe_stamp(record.stamp, started, ended), [name[:7] for name in record.names], record.included)
         for file, record in index.files.items()
     }
     used = {name for record in index.files.values() for name in record.included}
@@ -287,7 +310,7 @@ def _read_files(root: str, files: Mapping[str, Stamp]) -> tuple[FolderIndex, dic
     return index, broken
 
 
-def _names(stated: StatedKeys) -> tuple[Name, ...]:
+def _names(stated: StatedKeys) -> tuple[Entry, ...]:
     """What a file defines; one that is only there to be included defines nothing."""
     keys = stated.data
     kind: Kind = "group" if "group" in keys and "class" not in keys else "task"
@@ -303,13 +326,13 @@ def _names(stated: StatedKeys) -> tuple[Name, ...]:
         message = f"expected a tag or a list of them, got {shorten(tags)}"
         raise ConfigError(message, where=_place(stated, "tag"), hint="write e.g. tag: [science, english]")
     words = (tags,) if isinstance(tags, str) else tuple(map(str, tags))
-    named = Name(name if kind == "group" else name.partition("@")[0], kind, words, about=_about(keys))
+    named = Entry(name if kind == "group" else name.partition("@")[0], kind, words, about=_about(keys))
     if kind == "task" or not keys.get("subsets"):
         return (named,)
     from multiform.tasks.group import subset_tasks
 
     tasks = subset_tasks(StatedKeys({key: keys[key] for key in _OF_FAMILY if key in keys}, stated.source))
-    return (named, *(Name(task, "task", family=name, about=_about(tasks[task].data)) for task in tasks))
+    return (named, *(Entry(task, "task", family=name, about=_about(tasks[task].data)) for task in tasks))
 
 
 def _place(stated: StatedKeys, key: str) -> str:
@@ -323,8 +346,8 @@ def _about(keys: Mapping[str, Any]) -> dict[str, Any]:
     return {key: metadata[key] for key in ABOUT if key in metadata} if isinstance(metadata, dict) else {}
 
 
-def _classes(path: Path) -> tuple[Name, ...]:
+def _classes(path: Path) -> tuple[Entry, ...]:
     """The task classes of a Python file, which is read but not run."""
     from multiform.tasks.python_tasks import task_classes_in
 
-    return tuple(Name(kind.name, "task", (), kind.attribute, kind.line) for kind in task_classes_in(path))
+    return tuple(Entry(kind.name, "task", (), kind.attribute, kind.line) for kind in task_classes_in(path))

@@ -11,51 +11,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multiform.arguments import split_outside
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
 from multiform.paths import is_dir, is_file, read_file
-from multiform.tasks.folders import Kind, lm_eval_folder, read_folder
+from multiform.tasks.folders import Entry, Kind, lm_eval_folder, read_folder
 
 if TYPE_CHECKING:
     from multiform.tasks.eval_yaml import DeclaredTask
     from multiform.tasks.python_tasks import PythonTask, TaskClass
 
 logger = logging.getLogger("multiform")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A task or group by its name, with the file that defines it."""
-
-    name: str
-    kind: Kind
-    tags: Sequence[str]
-    #: Of a task that is a class in a Python file: the name of the class, and its line.
-    attribute: str | None
-    line: int
-    #: The group with `subsets` that defines the task.
-    family: str | None
-    #: What the metadata says of the task, see `ABOUT`.
-    about: Mapping[str, Any]
-    folder: Path
-    #: Relative to the folder.
-    file: str
-
-    @property
-    def path(self) -> Path:
-        """The path of the file."""
-        return self.folder / self.file
-
-    @property
-    def task_class(self) -> TaskClass | None:
-        """The class of a Python task, not yet imported; None for a task in YAML."""
-        if self.attribute is None:
-            return None
-        from multiform.tasks.python_tasks import TaskClass
-
-        return TaskClass(self.name, self.attribute, self.path, self.line)
 
 
 @dataclass(frozen=True)
@@ -96,7 +63,7 @@ def build_index(folders: Iterable[Path]) -> Index:
         broken |= {folder / file: error for file, error in errors.items()}
         for file, record in records.items():
             for name in record.names:
-                first = found_entries.setdefault(name.name, entry := Entry(*name, folder=folder, file=file))
+                first = found_entries.setdefault(name.name, entry := name._replace(folder=folder, file=file))
                 if first is not entry:
                     twice.append(f"task '{first.name}' is defined twice: {first.path} is used, {entry.path} is not")
         warn_of(twice)
