@@ -6,13 +6,21 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from multiform.errors import UsageError
 from multiform.labels import leading_label
 from multiform.models.arguments import GenerationOptions, generation_options
 from multiform.models.model import Counters, Model, Usage, no_chat_template
-from multiform.models.tokenizer import Encoder, first_token, score_rolling, special_tokens, think_end
+from multiform.models.tokenizer import (
+    Encoder,
+    first_token,
+    fit,
+    rolling_windows,
+    score_rolling,
+    special_tokens,
+    think_end,
+)
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.sampling import Generation, random_numbers, sampling
 from multiform.models.torch.tree import Tokens
@@ -45,8 +53,9 @@ class LocalModel(Model):
     tokenizer: PreTrainedTokenizerBase
     encoder: Encoder
     chat: ChatTemplate
-    #: The context length in tokens.
+    #: The context length in tokens, and how many of them scoring leaves free.
     max_length: int
+    reserved: ClassVar[int] = 0
     #: Whether prompts for generation that are longer than the tokenizer's limit are cut by it.
     truncation: bool
     #: What a completion has up to this string or token is removed.
@@ -63,6 +72,7 @@ class LocalModel(Model):
         think_end_token: str | int | None,
         chat_template: str | None,
         template_variables: Mapping[str, Any],
+        encoder_class: type[Encoder] = Encoder,
     ) -> None:
         """Set the tokenizer of the model, which has a name already, with its chat template and encoder."""
         self.tokenizer = tokenizer
@@ -77,7 +87,7 @@ class LocalModel(Model):
             self.chat.check_name()
         self.chat.check_thinking()
         prefix = first_token(tokenizer, prefix_token_id)
-        self.encoder = Encoder(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
+        self.encoder = encoder_class(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
         self.think_end = think_end(tokenizer, think_end_token)
         self.counters = Counters()
         #: Tokens that were computed to plan a run, by kind, with their texts: the run needs them once more.
@@ -89,24 +99,24 @@ class LocalModel(Model):
         """The generation config of the model's files."""
 
     @abstractmethod
-    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
-        """The tokens of each (context, continuation)."""
-
-    @abstractmethod
-    def _fit(self, pair: Pair, continuation: str) -> Pair:
-        """The pair with its context truncated to the model's; an error where the continuation is too long."""
-
-    @abstractmethod
-    def _windows(self, tokens: Tokens) -> Iterator[Pair]:
-        """The windows in which a whole text is scored."""
-
-    @abstractmethod
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, counted."""
 
     @abstractmethod
     def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
         """Raise a UsageError for options of a request that the engine does not have."""
+
+    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
+        """The tokens of each (context, continuation)."""
+        return list(self.encoder.pairs(texts))
+
+    def _fit(self, pair: Pair, continuation: str) -> Pair:
+        """The pair with its context truncated to the model's; an error where the continuation is too long."""
+        return fit(pair, self.max_length - self.reserved, continuation)
+
+    def _windows(self, tokens: Tokens) -> Iterator[Pair]:
+        """The windows in which a whole text is scored."""
+        return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length - self.reserved)
 
     def _encode_prompts(self, texts: Sequence[str]) -> dict[str, Tokens]:
         """The tokens of each text as a prompt for generation."""

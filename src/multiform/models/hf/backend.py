@@ -13,9 +13,7 @@ from multiform.models.model import Counters
 from multiform.models.tokenizer import (
     Encoder,
     after_prefix,
-    check_length,
     encode_texts,
-    fit,
     move_whitespace,
     prefix_tokens,
 )
@@ -54,25 +52,9 @@ class CausalBackend:
     generation_limits: BatchLimits
     counters: Counters
 
-    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
-        """The tokens of each (context, continuation)."""
-        return self.encoder.pairs(texts)
-
-    def fit(self, pair: Pair, text: str) -> Pair:
-        """The pair with its context truncated to the model's; an error where its continuation, a text, is too long."""
-        return fit(pair, self.max_length, text)
-
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation."""
         return score(self.planner, pairs, self.limits, self.counters)
-
-    def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
-        """The tokens of each text as a prompt."""
-        return self.encoder.prompts(texts, truncation=truncation)
-
-    def max_prompt_length(self, max_gen_toks: int) -> int:
-        """The most tokens of a prompt that leave room for a completion of that length; below 1 if none do."""
-        return self.max_length - max_gen_toks
 
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         """The completion of each sequence."""
@@ -98,6 +80,34 @@ class CausalBackend:
         return prefill_cost(self.planner, generations)
 
 
+class Seq2SeqEncoder(Encoder):
+    """Tokenizes for an encoder-decoder: what the encoder gets, and what the decoder writes."""
+
+    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
+        """The pair of each (context, continuation), which are tokenized separately.
+
+        The context has the tokenizer's special tokens and the continuation has none. White space between them
+        belongs to the continuation, as with decoder-only models.
+        """
+        prefix = self.prefix_token_id
+        moved = [move_whitespace(*pair) for pair in texts]
+        nonempty = (context for (original, _), (context, _) in zip(texts, moved, strict=True) if original)
+        contexts = self.encode(nonempty)
+        distinct = dict.fromkeys(continuation for _, continuation in moved)
+        continuations = encode_texts(self.tokenizer, distinct, special=False)
+        for (original, _), (context, continuation) in zip(texts, moved, strict=True):
+            if not original:
+                yield after_prefix(continuations[continuation], prefix)
+                continue
+            encoder_tokens = contexts[context] or prefix_tokens(prefix)
+            yield Pair(encoder_tokens + continuations[continuation], len(encoder_tokens))
+
+    def prompts(self, texts: Iterable[str], *, truncation: bool = False) -> dict[str, Tokens]:
+        """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
+        encoded = encode_texts(self.tokenizer, dict.fromkeys(texts), special=None, truncation=truncation)
+        return {text: tokens or prefix_tokens(self.prefix_token_id) for text, tokens in encoded.items()}
+
+
 @dataclass(slots=True, kw_only=True)
 class Seq2SeqBackend:
     """Encoder-decoder models: a context is encoded as a whole, so contexts with a common prefix share nothing."""
@@ -115,31 +125,6 @@ class Seq2SeqBackend:
     def __post_init__(self) -> None:
         restore_attention(self.model.get_encoder())
 
-    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
-        """The pair of each (context, continuation), which are tokenized separately.
-
-        The context has the tokenizer's special tokens and the continuation has none. White space between them
-        belongs to the continuation, as with decoder-only models.
-        """
-        prefix = self.encoder.prefix_token_id
-        moved = [move_whitespace(*pair) for pair in texts]
-        nonempty = (context for (original, _), (context, _) in zip(texts, moved, strict=True) if original)
-        contexts = self.encoder.encode(nonempty)
-        distinct = dict.fromkeys(continuation for _, continuation in moved)
-        continuations = encode_texts(self.encoder.tokenizer, distinct, special=False)
-        for (original, _), (context, continuation) in zip(texts, moved, strict=True):
-            if not original:
-                yield after_prefix(continuations[continuation], prefix)
-                continue
-            encoder_tokens = contexts[context] or prefix_tokens(prefix)
-            yield Pair(encoder_tokens + continuations[continuation], len(encoder_tokens))
-
-    def fit(self, pair: Pair, text: str) -> Pair:
-        """The pair with its context truncated at the left to the encoder's context length."""
-        check_length(len(pair.tokens) - pair.start, self.max_length, text)
-        surplus = pair.start - self.max_length
-        return Pair(pair.tokens[surplus:], self.max_length) if surplus > 0 else pair
-
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         self._warn("the model is an encoder-decoder")
         longest = max((pair.start for pair in pairs), default=0)
@@ -153,20 +138,6 @@ class Seq2SeqBackend:
             self.counters,
             encodes_once=verdict in (TOGETHER, ALONE),
         )
-
-    def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
-        """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
-        encoded = encode_texts(self.encoder.tokenizer, dict.fromkeys(texts), special=None, truncation=truncation)
-        return {text: tokens or prefix_tokens(self.encoder.prefix_token_id) for text, tokens in encoded.items()}
-
-    def max_prompt_length(self, max_gen_toks: int) -> int:
-        """The encoder's context length, of which the completion takes nothing.
-
-        A decoder with learned positions cannot generate more tokens than it has positions.
-        """
-        names = ("max_position_embeddings", "max_decoder_position_embeddings")
-        positions = next((value for name in names if (value := getattr(self.model.config, name, None))), None)
-        return self.max_length if positions is None or max_gen_toks <= positions else 0
 
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         single, with_beams = _split_beams(generations)

@@ -18,21 +18,20 @@ from tokenizers import pre_tokenizers
 
 from multiform.errors import UsageError
 from multiform.models.arguments import GenerationOptions, argument_names
-from multiform.models.hf.backend import Backend, CausalBackend, Seq2SeqBackend
+from multiform.models.hf.backend import Backend, CausalBackend, Seq2SeqBackend, Seq2SeqEncoder
 from multiform.models.hf.load import Loaded, load, without_progress_bars
 from multiform.models.hf.load import max_length as context_length
 from multiform.models.hf.source import RULES, WEIGHT_OPTIONS, ModelSource, WeightOptions, check_values
 from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
 from multiform.models.local import LocalModel
 from multiform.models.model import Workload
-from multiform.models.tokenizer import rolling_windows
+from multiform.models.tokenizer import Encoder, check_length
 from multiform.models.torch.device import generation_limits, hold_memory, scoring_limits
 from multiform.models.torch.forward import LMHead
 from multiform.models.torch.plan import Pair, describe
 from multiform.models.torch.planner import Planner
 from multiform.models.torch.products import is_mkl_slow, use_onednn
 from multiform.models.torch.sampling import check_config, in_force, num_beams
-from multiform.models.torch.tree import Tokens
 from multiform.prompts.chat import template_variables
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
@@ -130,6 +129,7 @@ class HFModel(LocalModel):
             template_variables=template_variables(
                 chat_template_args, enable_thinking, reasoning_effort, thinking_budget
             ),
+            encoder_class=Seq2SeqEncoder if self.model.config.is_encoder_decoder else Encoder,
         )
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
@@ -228,20 +228,21 @@ class HFModel(LocalModel):
     def _generation_config(self) -> GenerationConfig:
         return self.model.generation_config
 
-    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
-        return list(self.backend.pairs(texts))
-
     def _fit(self, pair: Pair, continuation: str) -> Pair:
-        return self.backend.fit(pair, continuation)
-
-    def _windows(self, tokens: Tokens) -> Iterator[Pair]:
-        return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
-
-    def _encode_prompts(self, texts: Sequence[str]) -> dict[str, Tokens]:
-        return self.backend.prompts(texts, truncation=self.truncation)
+        if not self.model.config.is_encoder_decoder:
+            return super()._fit(pair, continuation)
+        # The encoder gets the context alone.
+        check_length(len(pair.tokens) - pair.start, self.max_length, continuation)
+        surplus = pair.start - self.max_length
+        return Pair(pair.tokens[surplus:], self.max_length) if surplus > 0 else pair
 
     def _max_prompt_length(self, max_gen_toks: int) -> int:
-        return self.backend.max_prompt_length(max_gen_toks)
+        """A completion takes nothing of an encoder's context, but a decoder may have fewer positions than it needs."""
+        if not self.model.config.is_encoder_decoder:
+            return super()._max_prompt_length(max_gen_toks)
+        names = ("max_position_embeddings", "max_decoder_position_embeddings")
+        positions = next((value for name in names if (value := getattr(self.model.config, name, None))), None)
+        return self.max_length if positions is None or max_gen_toks <= positions else 0
 
     def _num_beams(self, options: GenerationOptions) -> int:
         return options.num_beams or num_beams(self.model.generation_config)

@@ -27,7 +27,6 @@ from multiform.models.identity import identity
 from multiform.models.identity import signature as files_signature
 from multiform.models.local import LocalModel
 from multiform.models.model import Workload
-from multiform.models.tokenizer import fit, rolling_windows
 from multiform.models.torch.device import fixed_rows
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.sampling import end_tokens, in_force
@@ -186,6 +185,7 @@ class VLLMModel(LocalModel):
     """
 
     stored = True
+    reserved = RESERVED
 
     def __init__(
         self,
@@ -344,15 +344,6 @@ class VLLMModel(LocalModel):
     @property
     def _generation_config(self) -> GenerationConfig:
         return self.files.generation_config
-
-    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
-        return list(self.encoder.pairs(texts))
-
-    def _fit(self, pair: Pair, continuation: str) -> Pair:
-        return fit(pair, self.max_length - RESERVED, continuation)
-
-    def _windows(self, tokens: Tokens) -> Iterator[Pair]:
-        return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length - RESERVED)
 
     def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
         check_generation(request.gen_kwargs)
