@@ -53,11 +53,39 @@ TASKS = {
     "metric_list:\n  - metric: word_perplexity\n  - metric: bits_per_byte\n",
     "continued": "output_type: loglikelihood\ndoc_to_text: question\ndoc_to_target: '{{choices[0]}}'\n"
     "metric_list:\n  - metric: perplexity\n  - metric: acc\n",
+    "classes": CHOICES
+    + "output_type: multiple_choice\nmetric_list: [{metric: f1}, {metric: mcc}, {metric: brier_score}]\n",
+    "described": CHOICES + "description: 'Do the sum in \"{{passage}}\". '\nnum_fewshot: 1\nfewshot_split: train\n",
+    "balanced": CHOICES + "num_fewshot: 2\nfewshot_split: train\nfewshot_config: {sampler: balanced}\n",
+    "noisy": CHOICES + "perturbation: {type: permute, probability: 0.3, seed: 7}\n",
+    "styled": CHOICES,
+    "thinking": CHOICES,
+    "processed": CHOICES + "output_type: multiple_choice\nprocess_docs: !function code.larger\n",
+    "drawn": CHOICES + "draw_docs: {number: 30, seed: 5}\n",
+    "talk": "output_type: generate_until\ndoc_to_text: question\ndoc_to_turns: ['And once more?', '{{text}}']\n"
+    "doc_to_target: '{{choices[answer]}}'\ngeneration_kwargs: {until: ['.']}\nmetric_list: [{metric: exact_match}]\n",
+    "filtered": "output_type: generate_until\ndoc_to_text: question\ndoc_to_target: '{{choices[answer]}}'\n"
+    "filter_list:\n  - name: number\n    filter: [{function: regex, regex_pattern: '(\\d+)'}, {function: take_first}]\n"
+    "metric_list: [{metric: exact_match}, {metric: token_f1}]\n",
+    "coded": "output_type: generate_until\ndoc_to_text: question\ndoc_to_target: '{{choices[answer]}}'\n"
+    "process_results: !function code.length\n"
+    "metric_list: [{metric: length, aggregation: mean, higher_is_better: true}]\n",
 }
-#: What is run: all output types, several forms, groups, clusters, shots that are drawn and that are not.
+CODE = """
+def larger(docs):
+    return [dict(doc, question="Say: " + doc["question"]) for doc in docs if doc["answer"] == 0]
+
+
+def length(doc, results):
+    return {"length": float(len(results[0]))}
+"""
+#: What is run, 20 tasks: all output types, several forms, groups, clusters, shots that are drawn and that are not,
+#: orders, noise, thoughts, conversations, filters, and code of tasks.
 RUN = [
     *("ranked", "information", "clusters@mcqa+cloze", "shots@mcqa+cloze+generate+cot", "first_shots@mcqa+mcqa~3"),
-    *("written", "repeated", "rolling", "continued", "pair@mcqa"),
+    *("written", "repeated", "rolling", "continued", "pair@mcqa", "classes", "described@mcqa", "balanced@hybrid"),
+    *("noisy@mcqa[order=shuffle:3]", "styled@MCStyle+BPBStyle", "thinking@think+mcq_cot", "processed"),
+    *("drawn@bpb+open", "talk", "filtered", "coded"),
 ]
 
 
@@ -65,6 +93,7 @@ RUN = [
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tasks")
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (folder / "code.py").write_text(CODE)
     for name, text in TASKS.items():
         (folder / f"{name}.yaml").write_text(f"task: {name}\n{HEAD}{text}")
     group = "group: pair\ntask: [ranked, first_shots]\naggregate_metric_list: [{metric: acc, weight_by_size: true}]\n"

@@ -3,10 +3,11 @@
     python tools/scripts/simulate_scale.py                        # 10 to 1,000 workers, 10^9 tokens, 1 % of units fail
     python tools/scripts/simulate_scale.py --tokens_per_response 200
 
-The driver renders and cuts the first chunk of requests before workers load the model, and the others while they work.
-Units go to whoever is free, the largest first, as in `run/executors/pool.py`. A unit that fails kills its worker at a
-random point: the responses that were sent stay, the rest is asked again, with the shared prefix of the unit, and a new
-worker loads the model first. The driver is one process that takes the messages in their order.
+The driver renders the first chunk of documents before workers load the model. Ranges of documents go to whoever is
+free, smaller ones towards the end, as in `run/executors/ranges.py`; a worker renders and scores them, and draws the
+few-shot examples of documents that others have got. A range that fails kills its worker at a random point: the
+documents that were sent stay, the rest is run again, and a new worker loads the model first. The driver is one process
+that takes the messages in their order.
 """
 
 from __future__ import annotations
@@ -17,18 +18,22 @@ import random
 from collections import deque
 from dataclasses import dataclass
 
-#: Seconds of the driver for a request before it is asked (render, cut), for a response (check, store, score) and for a
-#: message that holds some of them; and the requests of a chunk. Measured by
-#: `python -m tools.benchmarks --only driver`: see docs/scale.md.
+#: Seconds of the driver to render a request of the first chunk, for a response (store, merge), and for a message; and
+#: the requests of a chunk. Measured by `python -m tools.benchmarks --only driver`: see docs/scale.md.
 REQUEST_SECONDS = 60e-6
-RESPONSE_SECONDS = 100e-6
+RESPONSE_SECONDS = 6e-6
 MESSAGE_SECONDS = 400e-6
 CHUNK = 16_384
+#: Seconds of a worker to render, score and send a response, and to draw the examples of a document of another worker;
+#: the requests of a document, and those of a range, at most.
+WORKER_SECONDS = 200e-6
+SKIP_SECONDS = 4e-6
+REQUESTS_PER_DOC = 4
+RANGE = 4096
 #: Bytes of a stored response.
 STORED_BYTES = 120
-#: The share of tokens that cuts add at most, and how much longer a run of many workers takes because some of them are
-#: idle while the last units are computed.
-CUTS, TAIL = 0.04, 1 / 8
+#: The share of tokens that cuts add at most.
+CUTS = 0.04
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +44,9 @@ class Setting:
     tokens: float = 1e9
     tokens_per_second: float = 5000.0
     tokens_per_response: float = 25.0
-    units_per_worker: int = 4
-    #: Tokens that begin each unit and are computed again in each.
+    #: Tokens that begin each range and are computed again in each.
     prefix: float = 2000.0
-    #: The share of units whose worker dies.
+    #: The share of ranges, of 40,000 tokens or more, whose worker dies.
     failures: float = 0.01
     load_seconds: float = 120.0
     #: The spread of the workers' speeds, as the sigma of a log-normal distribution.
@@ -84,52 +88,66 @@ def predicted_seconds(
     has_failures: bool = False,
 ) -> float:
     """The cost model of docs/scale.md: how long a run takes, about."""
-    idle = TAIL * (workers - 1) / workers
-    asked = (1 + CUTS) * tokens / (tokens_per_second * workers) * (1 + idle)
-    replaced = load_seconds if has_failures else 0.0
+    run = (1 + CUTS) * tokens / (tokens_per_second * workers) + requests * WORKER_SECONDS / workers
+    run += requests / REQUESTS_PER_DOC * SKIP_SECONDS if workers > 1 else 0.0
+    replaced = load_seconds / 4 if has_failures else 0.0  # others take over its share meanwhile
     prepared = min(requests, CHUNK) * REQUEST_SECONDS
-    return prepared + load_seconds + max(asked, requests * (REQUEST_SECONDS + RESPONSE_SECONDS)) + replaced
+    return prepared + load_seconds + max(run + replaced, requests * RESPONSE_SECONDS)
+
+
+def _ranges(setting: Setting, rng: random.Random) -> deque[tuple[float, bool]]:
+    """The tokens of each range, of which none has failed."""
+    ranges: deque[tuple[float, bool]] = deque()
+    left = setting.tokens
+    while left > 0:
+        size = min(RANGE * setting.tokens_per_response, left / (4 * setting.workers))
+        size = min(left, max(REQUESTS_PER_DOC * setting.tokens_per_response, size * rng.uniform(0.5, 1.5)))
+        ranges.append((size, False))
+        left -= size
+    return ranges
 
 
 def simulate(setting: Setting, seed: int = 0) -> Outcome:
     """One run."""
     rng = random.Random(seed)
-    count = setting.workers * setting.units_per_worker
-    sizes = sorted((rng.uniform(0.5, 1.5) for _ in range(count)), reverse=True)
-    scale = setting.tokens / sum(sizes)
-    units = deque((size * scale, False) for size in sizes)
+    ranges = _ranges(setting, rng)
     speeds = [setting.tokens_per_second * rng.lognormvariate(0, setting.spread) for _ in range(setting.workers)]
     free = [(setting.load_seconds, worker) for worker in range(setting.workers)]
     heapq.heapify(free)
+    requests = setting.tokens / setting.tokens_per_response
+    #: Where each worker is among the documents, as a share of all, and where the next range begins.
+    places, place = [0.0] * setting.workers, 0.0
     responses = messages = lost = ended = 0.0
     failed = 0
-    while units:
+    while ranges:
         now, worker = heapq.heappop(free)
-        tokens, retried = units.popleft()
+        tokens, retried = ranges.popleft()
         speed = speeds[worker]
-        begun = now + setting.prefix / speed
+        skipped = max(0.0, place - places[worker]) * requests / REQUESTS_PER_DOC
+        place = place if retried else place + tokens / setting.tokens
+        places[worker] = place
+        begun = now + setting.prefix / speed + skipped * SKIP_SECONDS
+        per_token = 1 / speed + WORKER_SECONDS / setting.tokens_per_response
         share = 1.0
-        if not retried and rng.random() < setting.failures:
+        if not retried and rng.random() < setting.failures * min(1.0, tokens / 40_000):
             failed += 1
             share = rng.random()
             unsent = min(share * tokens, setting.pause * speed)
             lost += unsent + setting.prefix
-            units.append((tokens * (1 - share) + unsent, True))
+            ranges.append((tokens * (1 - share) + unsent, True))
             share -= unsent / tokens
-            end = begun + (share * tokens + unsent) / speed
+            end = begun + (share * tokens + unsent) * per_token
             heapq.heappush(free, (end + setting.load_seconds, worker))
+            places[worker] = 0.0
         else:
-            end = begun + tokens / speed
+            end = begun + tokens * per_token
             heapq.heappush(free, (end, worker))
-        seconds = share * tokens / speed
         responses += share * tokens / setting.tokens_per_response
-        messages += 1 + seconds / setting.pause
+        messages += 1 + share * tokens * per_token / setting.pause
         ended = max(ended, end)
-    requests = setting.tokens / setting.tokens_per_response
     busy = responses * setting.response_seconds + messages * setting.message_seconds
-    busy += requests * setting.request_seconds
     prepared = min(requests, CHUNK) * setting.request_seconds
-    # The driver takes messages from the first unit on, and is done when it has taken the last.
+    # The driver takes messages from the first range on, and is done when it has taken the last.
     return Outcome(
         seconds=prepared + max(ended, setting.load_seconds + busy),
         prepared_seconds=prepared,
@@ -149,7 +167,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=float, default=Setting.__dataclass_fields__[name].default)
     parser.add_argument("--workers", type=int, nargs="+", default=[10, 30, 100, 300, 1000])
     options = vars(parser.parse_args())
-    print("| workers | makespan | formula | prepared | workers alone | ideal | failures | tokens lost | stored |")
+    print("| workers | makespan | formula | ideal | of the ideal | driver busy | failures | tokens lost | stored |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for workers in options.pop("workers"):
         setting = Setting(workers=workers, **options)
@@ -171,9 +189,9 @@ def _line(setting: Setting, outcome: Outcome) -> str:
         f"{setting.workers:,}",
         f"{outcome.seconds:,.0f} s",
         f"{formula:,.0f} s",
-        f"{outcome.prepared_seconds:,.0f} s",
-        f"{outcome.workers_seconds:,.0f} s",
         f"{outcome.ideal_seconds:,.0f} s",
+        f"{outcome.ideal_seconds / outcome.seconds:.0%}",
+        f"{outcome.driver_busy:.0%}",
         f"{outcome.failures}",
         f"{outcome.lost_tokens / setting.tokens:.2%}",
         f"{rows:,.0f}/s, {rows * STORED_BYTES / 1e6:.1f} MB/s",

@@ -226,6 +226,20 @@ class FormScorer:
             self._fallback |= {computing.name: computing for computing in scoring.scorers}
         return self._fallback[scorer.name]
 
+    @property
+    def value_names(self) -> list[dict[str, str]]:
+        """For each scorer, the values that metrics have named themselves while they scored, by their metric's name."""
+        scorers = [*self.scorers, *self._fallback.values()]
+        return [{name: metric.name for name, metric in scorer.value_metrics.items()} for scorer in scorers]
+
+    def add_value_names(self, value_names: Sequence[Mapping[str, str]]) -> None:
+        """Take the names of values that another process has scored."""
+        if len(value_names) > len(self.scorers):
+            self._computing_scorer(self.scorers[0])
+        for scorer, names in zip([*self.scorers, *self._fallback.values()], value_names, strict=False):
+            metrics = {metric.name: metric for metric in scorer.metrics}
+            scorer.value_metrics |= {name: metrics[metric] for name, metric in names.items() if metric in metrics}
+
     # Scores of the form.
 
     @property

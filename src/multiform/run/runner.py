@@ -20,13 +20,14 @@ from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
 from multiform.run.documents import Documents
 from multiform.run.executors import Executor, LocalExecutor
-from multiform.run.executors.ranges import DocBatch, RangedDocs, RangeExecutor
+from multiform.run.executors.ranges import DocBatch, RangedDocs, RangeExecutor, short_key
 from multiform.run.limits import ErrorPolicy, Spending, workload_words
 from multiform.run.pending import PendingSample, PendingSamples
 from multiform.run.progress import Progress, WatchingProgress
 from multiform.run.spool import ScoredSamples, load_block
 from multiform.run.status import RunningScore, RunStatus, request_size
 from multiform.run.store import CachedResponses, Store
+from multiform.run.store.store import request_key
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
@@ -206,6 +207,9 @@ class _Run:
         self._running = {form: _RunningMean() for form in documents}
         self._retried_before = self._retried
         self._scores_due = 0.0
+        #: Tells requests apart; `hash` differs between the processes of workers.
+        shares = isinstance(runner.executor, RangeExecutor)
+        self._hash = (lambda request: short_key(request_key(request))) if shares else hash
 
     @property
     def _retried(self) -> int:
@@ -251,6 +255,8 @@ class _Run:
             self._begin(len(batch.asked), batch.size_asked, None)
         for form, failed in batch.failed:
             self._add_failure(form, failed)
+        for form, names in batch.value_names.items():
+            self.forms[form].scorer.add_value_names(names)
         for form, block in batch.blocks.items():
             self._scored.add_block(form, block)
             metric, values = block.columns.first_values()
@@ -273,7 +279,7 @@ class _Run:
 
     def on_look_up(self, cached: CachedResponses, missing: Sequence[Request]) -> None:
         self._say_cached(len(cached), len(cached) + len(missing), cached.oldest)
-        self._requests.add(map(hash, missing), map(hash, cached))
+        self._requests.add(map(self._hash, missing), map(self._hash, cached))
 
     def _say_cached(self, cached: int, requests: int, oldest: int | None) -> None:
         store = self.runner.store

@@ -192,6 +192,8 @@ class DocBatch:
     #: The scored samples of each form, and how many documents these are.
     blocks: dict[str, SampleBlock] = field(default_factory=dict)
     scored: dict[str, int] = field(default_factory=dict)
+    #: The names of values that the metrics of forms have given, beside their own.
+    value_names: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     failed: list[tuple[str, FailedDoc]] = field(default_factory=list)
     #: Samples with outputs, packed, for scorers that need all of them at once.
     together: dict[str, bytes] = field(default_factory=dict)
@@ -336,8 +338,8 @@ class _BatchSink:
 
     def on_look_up(self, cached: CachedResponses, missing: Sequence[Request]) -> None:
         batch = self._batch
-        batch.asked.extend(_short(self._keys[request]) for request in missing)
-        batch.cached.extend(_short(self._keys[request]) for request in cached)
+        batch.asked.extend(short_key(self._keys[request]) for request in missing)
+        batch.cached.extend(short_key(self._keys[request]) for request in cached)
         batch.oldest = min((when for when in (batch.oldest, cached.oldest) if when is not None), default=None)
 
     def on_begin(self, missing: Sequence[Request]) -> None:
@@ -347,6 +349,7 @@ class _BatchSink:
         form = entry.form.name
         self._finish(entry)
         self._samples.setdefault(form, []).extend(scored)
+        self._batch.value_names[form] = entry.form.scorer.value_names
         self._batch.scored[form] = self._batch.scored.get(form, 0) + 1
         if any(scorer.deferred for scorer in entry.form.scorer.scorers):
             self._together.setdefault(form, []).append((entry.sample, outputs))
@@ -359,6 +362,6 @@ class _BatchSink:
         self._batch.finished.append(self._place_of.pop(id(entry)))
 
 
-def _short(key: bytes) -> int:
+def short_key(key: bytes) -> int:
     """Eight bytes of the hash of a request, which tell it from others in the count of a run."""
     return int.from_bytes(key[:8], "big", signed=True)
