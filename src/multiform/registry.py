@@ -82,7 +82,7 @@ class Registry(Generic[T]):
             try:
                 if name not in self._entries:
                     self._load_plugin(name)
-                elif not _defines(point.module, self._entries[name]):
+                elif point.module not in sys.modules or isinstance(self._entries[name], str):  # somebody else's
                     logger.warning(
                         "plug-in '%s' (%s) of %s is not used: there is a %s of that name",
                         *(name, self.group, package_of(point), self.noun),
@@ -104,11 +104,6 @@ class Registry(Generic[T]):
         if name not in self._entries:
             message = f"plug-in '{name}' of {package_of(point)}: {point.module} registers no {self.noun} of that name"
             raise UsageError(message, hint="see 'Add it to a package' in CONTRIBUTING.md")
-
-
-def _defines(module: str, entry: Any) -> bool:
-    """Whether a module, if it was imported, may have registered the entry."""
-    return module in sys.modules and not isinstance(entry, str)
 
 
 def import_attribute(path: str) -> Any:
