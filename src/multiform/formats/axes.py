@@ -7,8 +7,9 @@ the format: labels that are not shown have no wrapper, and a German prompt gets 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from multiform.formats.base import FormatConfig
@@ -60,21 +61,18 @@ _SHOTS = {"each": "examples", "after": "start", "before": "question"}
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A choice that a variation makes: its name, and what each of its values changes in a format."""
+    """A choice that a variation makes: its name, what each of its values changes in a format, and that in words."""
 
     name: str
     values: Mapping[str, Change]
+    words: str = "an axis of the task"
 
 
-def _instruction(value: str) -> Change:
-    def change(format: FormatConfig) -> Fields | None:
-        wordings = _instructions(format).get(format.instruction, {})
-        text = wordings.get(value)
-        if value not in wordings or (value == "choose" and format.instruction is None and not format.shows_choices):
-            return None
-        return {"instruction": text}
-
-    return change
+def _instruction(value: str, format: FormatConfig) -> Fields | None:
+    wordings = _instructions(format).get(format.instruction, {})
+    if value not in wordings or (value == "choose" and format.instruction is None and not format.shows_choices):
+        return None
+    return {"instruction": wordings[value]}
 
 
 def _instructions(format: FormatConfig) -> Mapping[str | None, Mapping[str, str | None]]:
@@ -99,75 +97,69 @@ def _known_words(format: FormatConfig, field: str) -> Mapping[str, str]:
     return _WORDS[field] if local is None else {name: local.words[name] for name in _LOCAL[field]}
 
 
-def _shots(value: str) -> Change:
-    return lambda format: None if not format.instruction else {"instruction_at": _SHOTS[value]}
+def _shots(value: str, format: FormatConfig) -> Fields | None:
+    return {"instruction_at": _SHOTS[value]} if format.instruction else None
 
 
-def _word(field: str, value: str) -> Change:
-    def change(format: FormatConfig) -> Fields | None:
-        words, parts = _known_words(format, field), _words(format).get(field)
-        if parts is None or value not in words:
-            return None
-        return {field: _match_case(words[value], parts[0]) + parts[1]}
+def _word(field: str, value: str, format: FormatConfig) -> Fields | None:
+    words, parts = _known_words(format, field), _words(format).get(field)
+    if parts is None or value not in words:
+        return None
+    word, like = words[value], parts[0]
+    if len(like) > 1 and like.isupper():  # a single capital may begin a word or be in capitals
+        word = word.upper()
+    return {field: (word.lower() if like.islower() else word) + parts[1]}
 
-    return change
 
-
-def _no_question(format: FormatConfig) -> Fields | None:
+def _question(value: str, format: FormatConfig) -> Fields | None:
+    if value != "none":
+        return _word("question_prefix", value, format)
     return {"question_prefix": ""} if "question_prefix" in _words(format) else None
 
 
-def _separator(value: str) -> Change:
-    def change(format: FormatConfig) -> Fields | None:
-        mark, space = _SEPARATORS[value]
-        local = _local_words(format)
-        if local is not None:  # the language's own colon, and what follows it
-            space = local.punctuation["space"] if value == "colon" else space
-            colon = local.punctuation["colon"]
-            mark = colon if mark == ":" else mark.replace(":", colon.strip())
-        fields = {name: word + mark + space for name, (word, _) in _words(format).items()}
-        if "answer_prompt" in fields:
-            fields["answer_prompt"] = fields["answer_prompt"].rstrip()
-            if format.target_delimiter:  # in some layouts the answer follows at once
-                fields["target_delimiter"] = space
-        return fields or None
-
-    return change
+def _answer(value: str, format: FormatConfig) -> Fields | None:
+    return _word("answer_prompt", value, format)
 
 
-def _case(value: str) -> Change:
-    def change(format: FormatConfig) -> Fields | None:
-        if not any(word.upper() != word.lower() for word, _ in _words(format).values()):
-            return None  # a script without capitals
-        return {name: _CASES[value](word) + rest for name, (word, rest) in _words(format).items()}
-
-    return change
-
-
-def _section(value: str) -> Change:
-    def change(format: FormatConfig) -> Fields | None:
-        separator = format.section_separator
-        return {"section_separator": _SECTIONS[value]} if separator and not separator.strip() else None
-
-    return change
+def _separator(value: str, format: FormatConfig) -> Fields | None:
+    mark, space = _SEPARATORS[value]
+    local = _local_words(format)
+    if local is not None:  # the language's own colon, and what follows it
+        space = local.punctuation["space"] if value == "colon" else space
+        colon = local.punctuation["colon"]
+        mark = colon if mark == ":" else mark.replace(":", colon.strip())
+    fields = {name: word + mark + space for name, (word, _) in _words(format).items()}
+    if "answer_prompt" in fields:
+        fields["answer_prompt"] = fields["answer_prompt"].rstrip()
+        if format.target_delimiter:  # in some layouts the answer follows at once
+            fields["target_delimiter"] = space
+    return fields or None
 
 
-def _labels(value: str) -> Change:
-    return lambda format: {"choice_labels": value} if _has_endless_labels(format) else None
+def _case(value: str, format: FormatConfig) -> Fields | None:
+    if not any(word.upper() != word.lower() for word, _ in _words(format).values()):
+        return None  # a script without capitals
+    return {name: _CASES[value](word) + rest for name, (word, rest) in _words(format).items()}
 
 
-def _wrapper(value: str) -> Change:
-    def change(format: FormatConfig) -> Fields | None:
-        match = _LABELLED.fullmatch(format.choice_format)
-        if match is None or not _has_endless_labels(format):
-            return None
-        return {"choice_format": f"{match['before']}{_WRAPPERS[value]}{match['after']}{{choice}}"}
-
-    return change
+def _section(value: str, format: FormatConfig) -> Fields | None:
+    separator = format.section_separator
+    return {"section_separator": _SECTIONS[value]} if separator and not separator.strip() else None
 
 
-def _choice_delimiter(value: str) -> Change:
-    return lambda format: {"choice_delimiter": _BETWEEN[value]} if format.shows_choices else None
+def _labels(value: str, format: FormatConfig) -> Fields | None:
+    return {"choice_labels": value} if _has_endless_labels(format) else None
+
+
+def _wrapper(value: str, format: FormatConfig) -> Fields | None:
+    match = _LABELLED.fullmatch(format.choice_format)
+    if match is None or not _has_endless_labels(format):
+        return None
+    return {"choice_format": f"{match['before']}{_WRAPPERS[value]}{match['after']}{{choice}}"}
+
+
+def _choice_delimiter(value: str, format: FormatConfig) -> Fields | None:
+    return {"choice_delimiter": _BETWEEN[value]} if format.shows_choices else None
 
 
 def _has_endless_labels(format: FormatConfig) -> bool:
@@ -187,39 +179,28 @@ def _words(format: FormatConfig) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _match_case(word: str, like: str) -> str:
-    """A word in the case of another one; a single capital may begin a word or be in capitals."""
-    if len(like) > 1 and like.isupper():
-        return word.upper()
-    return word.lower() if like.islower() else word
+def _axis(name: str, words: str, values: Iterable[str], change: Callable[[str, FormatConfig], Fields | None]) -> Axis:
+    return Axis(name, {value: partial(change, value) for value in values}, words)
 
 
+_WORDINGS = dict.fromkeys(name for texts in _INSTRUCTIONS.values() for name in texts)
 #: In the order in which they are applied and written.
 BUILTIN = (
-    Axis("instruction", {name: _instruction(name) for texts in _INSTRUCTIONS.values() for name in texts}),
-    Axis("shots", {name: _shots(name) for name in _SHOTS}),
-    Axis("question", {**{n: _word("question_prefix", n) for n in _WORDS["question_prefix"]}, "none": _no_question}),
-    Axis("answer", {name: _word("answer_prompt", name) for name in _WORDS["answer_prompt"]}),
-    Axis("sep", {name: _separator(name) for name in _SEPARATORS}),
-    Axis("case", {name: _case(name) for name in _CASES}),
-    Axis("sections", {name: _section(name) for name in _SECTIONS}),
-    Axis("labels", {name: _labels(name) for name in LABEL_KINDS}),
-    Axis("wrap", {name: _wrapper(name) for name in _WRAPPERS}),
-    Axis("between", {name: _choice_delimiter(name) for name in _BETWEEN}),
+    _axis("instruction", "wording of the instruction", _WORDINGS, _instruction),
+    _axis("shots", "instruction with each example, after or before all", _SHOTS, _shots),
+    _axis("question", "word before the question", [*_WORDS["question_prefix"], "none"], _question),
+    _axis("answer", "word that asks for the answer", _WORDS["answer_prompt"], _answer),
+    _axis("sep", "what follows these words", _SEPARATORS, _separator),
+    _axis("case", "case of these words", _CASES, _case),
+    _axis("sections", "between question, choices and answer", _SECTIONS, _section),
+    _axis("labels", "kind of labels", LABEL_KINDS, _labels),
+    _axis("wrap", "how a label is written", _WRAPPERS, _wrapper),
+    _axis("between", "between choices", _BETWEEN, _choice_delimiter),
 )
 
 #: What each axis changes, in words.
 AXIS_WORDS = {
-    "instruction": "wording of the instruction",
-    "shots": "instruction with each example, after or before all",
-    "question": "word before the question",
-    "answer": "word that asks for the answer",
-    "sep": "what follows these words",
-    "case": "case of these words",
-    "sections": "between question, choices and answer",
-    "labels": "type of labels",
-    "wrap": "how a label is written",
-    "between": "between choices",
+    **{axis.name: axis.words for axis in BUILTIN},
     "order": "order of the choices",
     "draw": "which few-shot examples",
     "budget": "how many tokens a model may think",

@@ -213,7 +213,11 @@ class Grammar:
             if axis.name not in variation.choices:
                 continue
             value = variation.choices[axis.name]
-            changed = self._change(axis, value, variation)(format)
+            if value not in axis.values:
+                names = list(axis.values)
+                hint = nearest(value, names, listed="values") if names else "the task does not vary it"
+                raise ConfigError(f"unknown value '{value}' of {axis.name} in '{variation}'", hint=hint)
+            changed = axis.values[value](format)
             if changed is None:
                 message = f"{axis.name}={value} does not fit format '{variation.label}'"
                 raise ConfigError(message, hint="see multiform docs variations for what each axis changes")
@@ -276,12 +280,6 @@ class Grammar:
             chosen["order"] = rng.choice(self.orders)
         return Variation(base.label, {**chosen, **{k: v for k, v in base.choices.items() if k in ("draw", "budget")}})
 
-    def _change(self, axis: Axis, value: str, variation: Variation) -> Change:
-        if value in axis.values:
-            return axis.values[value]
-        hint = nearest(value, list(axis.values), listed="values") if axis.values else "the task does not vary it"
-        raise ConfigError(f"unknown value '{value}' of {axis.name} in '{variation}'", hint=hint)
-
     def _order(self, format: FormatConfig, variation: Variation) -> ChoiceOrder | None:
         order = ChoiceOrder.parse(variation.choices.get("order", "original"))
         if order is None:
@@ -339,11 +337,7 @@ def _declared_axis(name: str, values: Any, builtin: Axis | None) -> Axis:
         message = f"expected a mapping of values, got {shorten(values)}"
         raise ConfigError(message, where=name, hint="write e.g. tone: {polite: {instruction: Please answer.}}")
     declared = {_checked_value(name, value): _declared_change(name, value, keys) for value, keys in values.items()}
-    return Axis(name, {**(builtin.values if builtin else {"default": _no_change}), **declared})
-
-
-def _no_change(format: FormatConfig) -> Mapping[str, Any]:
-    return {}
+    return Axis(name, {**(builtin.values if builtin else {"default": lambda format: {}}), **declared})
 
 
 def _declared_change(axis: str, value: Any, changed: Any) -> Change:
@@ -356,11 +350,7 @@ def _declared_change(axis: str, value: Any, changed: Any) -> Change:
         if key not in known:
             message = f"a variation cannot change '{key}'"
             raise ConfigError(message, where=f"{place}.{key}", hint=nearest(str(key), known, listed="fields"))
-
-    def change(format: FormatConfig) -> Mapping[str, Any]:
-        return dict(changed)
-
-    return change
+    return lambda format: changed
 
 
 def _checked_value(axis: str, value: Any) -> str:

@@ -41,7 +41,11 @@ class MediaReader:
         mirror: Path | None = None,
         overrides: Mapping[str, Callable[[Doc], Any]] | None = None,
     ) -> None:
-        check_media(config)
+        for field in FIELDS.values():
+            if getattr(config, field) is not None and config.output_type == "loglikelihood_rolling":
+                message = f"{field} does not go with loglikelihood_rolling, which scores a text without a prompt"
+                hint = f"remove {field}, or use output_type: loglikelihood"
+                raise ConfigError(message, where=config.where(field), hint=hint)
         self.config = config
         self.reader = reader
         self.mirror = mirror
@@ -102,15 +106,6 @@ class MediaReader:
     @cached_property
     def _find(self) -> Finder:
         return file_finder(self.config, self.mirror)
-
-
-def check_media(config: TaskConfig) -> None:
-    """Refuse images and sounds if no prompt is there to hold them."""
-    for field in FIELDS.values():
-        if getattr(config, field) is not None and config.output_type == "loglikelihood_rolling":
-            message = f"{field} does not go with loglikelihood_rolling, which scores a text without a prompt"
-            hint = f"remove {field}, or use output_type: loglikelihood"
-            raise ConfigError(message, where=config.where(field), hint=hint)
 
 
 def place(text: str, media: Numbered, config: TaskConfig) -> Prompt:

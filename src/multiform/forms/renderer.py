@@ -117,13 +117,8 @@ def read_requests(returned: Any, doc_id: int, *, where: str | None) -> list[Inst
             message = f"construct_requests returned {shorten(item)}, which is not a request"
             hint = "return a list of multiform.requests.Instance, or None to leave the document out"
             raise DataError(message, where=where, hint=hint)
-    return [_instance(item, doc_id, index) for index, item in enumerate(items)]
-
-
-def _instance(item: Instance | Request, doc_id: int, index: int) -> Instance:
-    if not isinstance(item, Instance):
-        return Instance(doc_id, index, item)
-    return item if item.doc_id == doc_id else replace(item, doc_id=doc_id)
+    instances = [item if isinstance(item, Instance) else Instance(doc_id, i, item) for i, item in enumerate(items)]
+    return [instance if instance.doc_id == doc_id else replace(instance, doc_id=doc_id) for instance in instances]
 
 
 logger = logging.getLogger("multiform")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multiform.results.chart_spec import ChartAxis, ChartPanel, describe_chart, difference_end, metric_axis
 from multiform.results.charts import difference_panel, difference_rows
-from multiform.results.compare import compare_forms
 from multiform.results.form_comparison import FormatPopulation, FormComparison
 from multiform.results.pivot import named_comparisons
 from multiform.results.results import Results
-from multiform.results.run_comparison import FormChange, compare_all_runs, compare_wordings
+from multiform.results.run_comparison import FormChange, compare_wordings
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.estimates import Estimate
 from multiform.statistics.spread import Spread
@@ -23,42 +22,50 @@ from multiform.statistics.wordings import WordingPopulation
 _PAIRS = 28
 
 
-def task_entries(runs: Sequence[Results], labels: Sequence[str], shorts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """An entry for each task and group with several forms, and for each form that several runs have.
+def task_entries(runs: Sequence[Results], shorts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """An entry for each task and group with several forms, which are compared once for each kind of scoring.
 
-    `shorts` are the labels of the formats in charts. Forms of a run are compared with each other, once for each kind of
-    scoring; differences between runs are corrected for all forms, as `multiform compare` does. Differences of one
-    family of metrics are drawn on the same axis.
+    `shorts` are the labels of the formats in charts. Differences of one family of metrics are drawn on the same axis.
     """
-    rows = {id(comparison): row for results in runs for row, comparison in named_comparisons(results)}
-    changes = compare_all_runs(runs)
-    listed: list[tuple[dict[str, Any], FormComparison, list[dict[str, Any]]]] = []
-    for name, comparison, models in _compare_across_runs(runs, labels):
-        of_form = [change for change in changes if change[2].name == name]
-        entry = _entry(comparison, None, _short_name(name, shorts), models)
-        entry["compared"] = of_form[0][2].comparisons if of_form else 0
-        listed.append((entry, comparison, [_change_row(*change, labels) for change in of_form]))
-    for run, results in enumerate(runs):
-        for comparison in results.comparisons:
-            if len(comparison.forms) > 1:
-                formats = [_format(name, shorts) for name in comparison.forms]
-                entry = _entry(comparison, run, comparison.name, formats, rows.get(id(comparison)))
-                listed.append((entry, comparison, difference_rows(comparison, lambda name: _format(name, shorts))))
-    families = {id(comparison): _family(comparison) for _, comparison, _ in listed}
-    ends = {
-        family: difference_end(
-            (row for _, comparison, rows in listed if families[id(comparison)] == family for row in rows), "difference"
-        )
-        for family in set(families.values())
-    }
+    listed = [
+        (run, comparison, difference_rows(comparison, lambda name: _format(name, shorts)))
+        for run, results in enumerate(runs)
+        for comparison in results.comparisons
+        if len(comparison.forms) > 1
+    ]
+    table_rows = {id(comparison): row for results in runs for row, comparison in named_comparisons(results)}
+    by_family: dict[str, list[Mapping[str, Any]]] = {}
+    for _, comparison, rows in listed:
+        by_family.setdefault(_family(comparison.metric), []).extend(rows)
+    ends = {family: difference_end(rows, "difference") for family, rows in by_family.items()}
     return [
-        {**entry, **_difference_chart(str(entry["task"]), rows, ends[families[id(comparison)]])}
-        for entry, comparison, rows in listed
+        {
+            **_entry(comparison, run, [_format(name, shorts) for name in comparison.forms]),
+            **_difference_chart(comparison.name, rows, ends[_family(comparison.metric)]),
+            "row": table_rows.get(id(comparison)),
+        }
+        for run, comparison, rows in listed
     ]
 
 
-def _family(comparison: FormComparison) -> str:
-    return "accuracy" if comparison.metric in RIGHT_OR_WRONG else comparison.metric
+def changes_chart(changes: Sequence[tuple[str, FormChange]]) -> dict[str, Any] | None:
+    """The differences between runs with their names, the largest of each family of metrics; None without any."""
+    by_family: dict[str, list[dict[str, Any]]] = {}
+    for name, change in changes:
+        low, high = (None if math.isnan(bound) else bound for bound in change.simultaneous)
+        row = {"name": name, "difference": change.difference.value, "low": low, "high": high}
+        by_family.setdefault(_family(change.metric), []).append({**row, "p": change.p_simultaneous})
+    panels = []
+    for family, rows in by_family.items():
+        largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
+        more = "" if len(largest) == len(rows) else f": the {len(largest)} largest of {len(rows):,} differences"
+        end = difference_end(largest, "difference")
+        panels.append(difference_panel(largest, end, field="name", title=family + more))
+    return describe_chart("changes", "differences between runs", panels).to_dict() if panels else None
+
+
+def _family(metric: str) -> str:
+    return "accuracy" if metric in RIGHT_OR_WRONG else metric
 
 
 def _difference_chart(name: str, rows: list[dict[str, Any]], end: float) -> dict[str, Any]:
@@ -66,13 +73,6 @@ def _difference_chart(name: str, rows: list[dict[str, Any]], end: float) -> dict
     largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
     chart = describe_chart("differences", f"paired differences of {name}", [difference_panel(largest, end)])
     return {"chart": chart.to_dict() if largest else None, "more": len(rows) - len(largest)}
-
-
-def _change_row(first: int, second: int, change: FormChange, labels: Sequence[str]) -> dict[str, Any]:
-    """A later run minus an earlier one; interval and p value hold for all comparisons of runs at once."""
-    low, high = change.simultaneous
-    row = {"pair": f"{labels[second]} − {labels[first]}", "difference": change.difference.value}
-    return {**row, "low": low, "high": high, "p": change.p_simultaneous}
 
 
 def wording_entries(runs: Sequence[Results], labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -97,55 +97,28 @@ def _format(name: str, shorts: Mapping[str, str]) -> str:
     return shorts.get(label, label)
 
 
-def _short_name(name: str, shorts: Mapping[str, str]) -> str:
-    task, at, label = name.partition("@")
-    return f"{task}{at}{shorts.get(label, label)}"
-
-
-def _compare_across_runs(
-    runs: Sequence[Results], labels: Sequence[str]
-) -> Iterator[tuple[str, FormComparison, list[str]]]:
-    """Each form that several runs have, compared as if the runs were its forms."""
-    for name in dict.fromkeys(form.name for results in runs for form in results.forms):
-        having = [
-            (label, form)
-            for label, results in zip(labels, runs, strict=True)
-            for form in results.forms
-            if form.name == name
-        ]
-        if len(having) > 1:
-            renamed = [replace(form, form=f"{name} {number}") for number, (_, form) in enumerate(having)]
-            for comparison in compare_forms(renamed):
-                chosen = [having[int(form.rpartition(" ")[2])][0] for form in comparison.forms]
-                yield name, comparison, chosen
-
-
-def _entry(
-    comparison: FormComparison, run: int | None, name: str, names: Sequence[str], row: str | None = None
-) -> dict[str, Any]:
-    """A comparison for the page; `row` is its name in the table of the terminal, None where it is not there."""
+def _entry(comparison: FormComparison, run: int, names: Sequence[str]) -> dict[str, Any]:
+    """A comparison for the page; `names` are the labels of its forms."""
     shares, spread = comparison.rightness, comparison.spread
-    within = run is not None
     return {
-        "task": name,
+        "task": comparison.name,
         "run": run,
         "metric": comparison.metric,
         "scoring": comparison.scoring,
         "n": comparison.n,
         "clusters": comparison.clusters,
-        "variance": None if comparison.variance is None or run is None else comparison.variance.shares,
+        "variance": None if comparison.variance is None else comparison.variance.shares,
         "compared": len(comparison.differences),
-        "spread": _spread(spread) if within and spread is not None else None,
+        "spread": None if spread is None else _spread(spread),
         "forms": [
             {"name": form, "label": label, "tied": index in comparison.tied_with_best}
             for index, (form, label) in enumerate(zip(comparison.forms, names, strict=True))
         ],
-        "wordings": [_wordings(comparison, entry, names) for entry in comparison.populations] if within else [],
+        "wordings": [_wordings(comparison, entry, names) for entry in comparison.populations],
         "all": None if shares is None else shares.under_all.value,
         "some": None if shares is None else shares.under_some.value,
         "none": None if shares is None else shares.under_none.value,
         "flips": None if shares is None else shares.flip_rate.value,
-        "row": row,
     }
 
 
@@ -163,7 +136,11 @@ def _wordings(comparison: FormComparison, entry: FormatPopulation, names: Sequen
         for index, score in zip(entry.forms, population.shrunken, strict=True)
     ]
     shrunken = ChartPanel(
-        mark="interval", x=metric_axis(_family(comparison), scores), y=ChartAxis(field="form"), rows=scores, tick="raw"
+        mark="interval",
+        x=metric_axis(_family(comparison.metric), scores),
+        y=ChartAxis(field="form"),
+        rows=scores,
+        tick="raw",
     )
     rows = [
         {"axis": f"{effect.axis}={effect.value}", "difference": effect.effect.value, "p": effect.p}

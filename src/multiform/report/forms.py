@@ -107,9 +107,8 @@ def form_entry(
 
 def group_entry(group: GroupResult, run: int) -> dict[str, Any]:
     """A group with its scores."""
-    metric = next(iter(group.estimates))
     return {
-        **_scores(metric, group.estimates),
+        **_scores(group.primary, group.estimates),
         "run": run,
         "name": group.name,
         "path": group.path,

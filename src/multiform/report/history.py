@@ -51,11 +51,9 @@ def _charts(family: str, points: list[tuple[Any, str, str, Results]]) -> Iterato
     by_metric: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for _, key, at, results in points:
         for entry in headlines(results):
-            name, estimate = next(iter(entry.estimates.items()))
-            metric = name.partition(",")[0]
-            kind = "accuracy" if metric in RIGHT_OR_WRONG else metric
-            label = form_label(entry, results)
-            row = {"at": at, "series": label, "score": estimate.value, "low": estimate.low, "high": estimate.high}
+            kind = "accuracy" if entry.metric in RIGHT_OR_WRONG else entry.metric
+            label, score = form_label(entry, results), entry.score
+            row = {"at": at, "series": label, "score": score.value, "low": score.low, "high": score.high}
             by_metric.setdefault(kind, {}).setdefault(label, []).append({**row, "run": key})
     panels = []
     for metric, series in by_metric.items():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import combinations, product
 from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError
@@ -49,41 +51,101 @@ def leaderboard(runs: Mapping[str, Results], *, of: Callable[[Results], Sequence
     arguments is another model, and a form with other few-shot examples or a chat template another form. `of` gives the
     columns that a run has.
     """
-    cells, results_of = _collect(runs, of)
-    models = sorted({model for model, _ in cells})
-    forms = sorted({form for _, form in cells})
-    for label in forms:
-        _mark_tied(label, models, results_of, cells)
-    reversals = [
-        {**entry, "clear": all(_is_clear(entry, form, results_of, cells) for form in (entry["form"], entry["other"]))}
-        for entry in _reversals(models, forms, cells)
-    ]
-    taus = _tau(models, forms, cells)
-    stability = _stability(_count_cases(models, forms, cells), reversals, taus)
+    board = _Board(runs, of)
+    for form in board.forms:
+        board.mark_tied(form)
+    leads = {pair: board.leads(*pair) for pair in combinations(board.models, 2)}
+    compared = sum(
+        math.comb(n, 2) for found in leads.values() for n in Counter(kind for kind, _ in found.values()).values()
+    )
+    reversals = sorted(board.reversals(leads), key=lambda entry: -min(entry["lead"], -entry["deficit"]))
+    taus = list(board.taus())
     return {
-        "models": models,
-        "forms": forms,
-        "cells": [[cells.get((model, form)) for form in forms] for model in models],
+        "models": board.models,
+        "forms": board.forms,
+        "cells": [[board.cells.get((model, form)) for form in board.forms] for model in board.models],
         "reversals": reversals,
         "tau": taus,
-        "stability": stability,
-        "summary": _stability_words(stability),
+        **_stability(compared, reversals, [entry["tau"] for entry in taus if entry["tau"] is not None]),
     }
 
 
-def _collect(
-    runs: Mapping[str, Results], of: Callable[[Results], Sequence[Entry]]
-) -> tuple[dict[tuple[str, str], dict[str, Any]], dict[tuple[str, str], Entry]]:
-    """The cells of the leaderboard by model and form, and what each was made of."""
-    labels = model_labels(runs)
-    cells: dict[tuple[str, str], dict[str, Any]] = {}
-    entries: dict[tuple[str, str], Entry] = {}
-    for key, results in runs.items():
-        for entry in of(results):
-            cell = labels[key], form_label(entry, results)
-            cells[cell] = {**_cell(entry), "run": key}
-            entries[cell] = entry
-    return cells, entries
+class _Board:
+    """The scores of models under forms, as cells by model and form, and what each cell was made of."""
+
+    def __init__(self, runs: Mapping[str, Results], of: Callable[[Results], Sequence[Entry]]) -> None:
+        self.cells: dict[tuple[str, str], dict[str, Any]] = {}
+        self.entries: dict[tuple[str, str], Entry] = {}
+        labels = model_labels(runs)
+        for key, results in runs.items():
+            for entry in of(results):
+                place = labels[key], form_label(entry, results)
+                self.cells[place] = {**score_cell(entry), "run": key}
+                self.entries[place] = entry
+        self.models = sorted({model for model, _ in self.cells})
+        self.forms = sorted({form for _, form in self.cells})
+
+    def scored(self, form: str) -> dict[str, dict[str, Any]]:
+        """The cells of a form that have a score, by model."""
+        cells = {model: self.cells.get((model, form)) for model in self.models}
+        return {model: cell for model, cell in cells.items() if cell is not None and cell["value"] is not None}
+
+    def mark_tied(self, form: str) -> None:
+        """Mark the models that cannot be told from the best under a form, corrected for all pairs of models."""
+        scored = self.scored(form)
+        if len(scored) < 2:
+            return
+        best = max(scored, key=lambda model: _signed(scored[model]))
+        pairs = math.comb(len(scored), 2)
+        for model, cell in scored.items():
+            cell["tied"] = model == best or not self.differ(best, model, form, comparisons=pairs)
+
+    def differ(self, first: str, second: str, form: str, *, comparisons: int = 1) -> bool:
+        """Whether two models differ: by the test of paired documents, else by intervals that lie apart."""
+        ours, theirs = self.entries[first, form], self.entries[second, form]
+        p = None
+        with suppress(MultiformError):  # too few documents in common, or other ones
+            if isinstance(ours, FormResult) and isinstance(theirs, FormResult):
+                p = compare_form(ours, theirs).p
+        if p is not None:
+            return p * comparisons < ALPHA
+        a, b = self.cells[first, form], self.cells[second, form]
+        bounds = [a["low"], a["high"], b["low"], b["high"]]
+        return None not in bounds and bool(a["low"] > b["high"] or b["low"] > a["high"])
+
+    def leads(self, first: str, second: str) -> dict[str, tuple[Kind, float]]:
+        """By how much the first model is better under each form that both have, with the task and kind of metric."""
+        leads = {}
+        for form in self.forms:
+            scored = self.scored(form)
+            if first in scored and second in scored and _kind(scored[first]) == _kind(scored[second]):
+                leads[form] = _kind(scored[first]), _signed(scored[first]) - _signed(scored[second])
+        return leads
+
+    def reversals(self, leads: Mapping[tuple[str, str], Mapping[str, tuple[Kind, float]]]) -> Iterator[dict[str, Any]]:
+        """Pairs of models of which each is ahead under another form of the same task."""
+        for (first, second), by_form in leads.items():
+            for (form, (kind, lead)), (other, (other_kind, deficit)) in product(by_form.items(), repeat=2):
+                if kind == other_kind and lead > 0 > deficit:
+                    yield {
+                        "ahead": first,
+                        "behind": second,
+                        "form": form,
+                        "lead": lead,
+                        "other": other,
+                        "deficit": deficit,
+                        "clear": self.differ(first, second, form) and self.differ(first, second, other),
+                    }
+
+    def taus(self) -> Iterator[dict[str, Any]]:
+        """Kendall's tau between the orders of models under two forms of a task that three or more models have."""
+        for form, other in combinations(self.forms, 2):
+            first, second = self.scored(form), self.scored(other)
+            shared = [model for model in first if model in second and _kind(first[model]) == _kind(second[model])]
+            if len(shared) >= 3:
+                tau = kendall_tau(*([_signed(cells[model]) for model in shared] for cells in (first, second)))
+                number = tau if math.isfinite(tau) else None
+                yield {"form": form, "other": other, "models": len(shared), "tau": number}
 
 
 def model_labels(runs: Mapping[str, Results]) -> dict[str, str]:
@@ -107,163 +169,50 @@ def form_label(form: Entry, results: Results) -> str:
     return f"{form.name}{shots}{' · chat' if results.provenance.get('chat_template') else ''}"
 
 
-def _stability_words(stability: Mapping[str, Any]) -> str | None:
-    """How stable the order of the models is, in a sentence; None where there is nothing to compare."""
-    if not stability["compared"]:
-        return None
-    share = stability["reversed"] / stability["compared"]
-    words = (
-        f"the order of two models reverses between two forms of a task in {stability['reversed']} of "
-        f"{stability['compared']} cases ({share:.0%}), clearly in {stability['clear']}"
-    )
-    if stability["mean_tau"] is None:
-        return words
-    tau = f"{stability['mean_tau']:.2f} ({stability['min_tau']:.2f} at least)"
-    return f"{words}; Kendall's tau between two forms is {tau}"
-
-
-def _stability(compared: int, reversals: Sequence[Any], taus: Sequence[Any]) -> dict[str, Any]:
-    known = [entry["tau"] for entry in taus if entry["tau"] is not None]
-    return {
+def _stability(compared: int, reversals: Sequence[Any], taus: Sequence[float]) -> dict[str, Any]:
+    """How stable the order of the models is, in numbers and in a sentence; None where there is nothing to compare."""
+    numbers = {
         "compared": compared,
         "reversed": len(reversals),
         "clear": sum(entry["clear"] for entry in reversals),
-        "mean_tau": sum(known) / len(known) if known else None,
-        "min_tau": min(known, default=None),
+        "mean_tau": sum(taus) / len(taus) if taus else None,
+        "min_tau": min(taus, default=None),
     }
+    words = None
+    if compared:
+        words = (
+            f"the order of two models reverses between two forms of a task in {len(reversals)} of {compared} cases "
+            f"({len(reversals) / compared:.0%}), clearly in {numbers['clear']}"
+        )
+        if taus:
+            words += (
+                f"; Kendall's tau between two forms is {numbers['mean_tau']:.2f} ({numbers['min_tau']:.2f} at least)"
+            )
+    return {"stability": numbers, "summary": words}
 
 
-def _count_cases(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], Any]) -> int:
-    """How many pairs of models have scores under both of two forms of a task: the cases in which they may reverse."""
-    number = 0
-    for i, first in enumerate(models):
-        for second in models[i + 1 :]:
-            leads = [_lead(cells.get((first, form)), cells.get((second, form))) for form in forms]
-            kinds = [lead[0] for lead in leads if lead is not None]
-            number += sum(kinds[:index].count(kind) for index, kind in enumerate(kinds))
-    return number
-
-
-def _is_clear(
-    entry: Mapping[str, Any],
-    form: str,
-    results_of: Mapping[tuple[str, str], Entry],
-    cells: Mapping[tuple[str, str], Any],
-) -> bool:
-    """Whether two models differ under a form."""
-    return _differ(entry["ahead"], entry["behind"], form, results_of, cells)
-
-
-def _mark_tied(
-    form: str,
-    models: Sequence[str],
-    results_of: Mapping[tuple[str, str], Entry],
-    cells: Mapping[tuple[str, str], dict[str, Any]],
-) -> None:
-    """Mark the models that cannot be told from the best under a form, corrected for all pairs of models."""
-    scored = [model for model in models if cells.get((model, form), {}).get("value") is not None]
-    if len(scored) < 2:
-        return
-    sign = 1 if cells[scored[0], form]["higher"] else -1
-    best = max(scored, key=lambda model: sign * cells[model, form]["value"])
-    pairs = math.comb(len(scored), 2)
-    for model in scored:
-        differs = model != best and _differ(best, model, form, results_of, cells, comparisons=pairs)
-        cells[model, form]["tied"] = not differs
-
-
-def _differ(
-    first_model: str,
-    second_model: str,
-    form: str,
-    results_of: Mapping[tuple[str, str], Entry],
-    cells: Mapping[tuple[str, str], Any],
-    *,
-    comparisons: int = 1,
-) -> bool:
-    """Whether two models differ: by the test of paired documents, else by intervals that lie apart."""
-    ours, theirs = results_of[first_model, form], results_of[second_model, form]
-    p = None
-    with suppress(MultiformError):  # too few documents in common, or other ones
-        if isinstance(ours, FormResult) and isinstance(theirs, FormResult):
-            p = compare_form(ours, theirs).p
-    if p is not None:
-        return p * comparisons < ALPHA
-    first, second = cells[first_model, form], cells[second_model, form]
-    bounds = [first["low"], first["high"], second["low"], second["high"]]
-    return None not in bounds and bool(first["low"] > second["high"] or second["low"] > first["high"])
-
-
-def _cell(form: Entry) -> dict[str, Any]:
-    key, estimate = next(iter(form.estimates.items()))
-    metric = key.partition(",")[0]
+def score_cell(entry: Entry) -> dict[str, Any]:
+    """The first score of a form or group, as pages show it."""
+    score = entry.score
     return {
-        "task": form.task if isinstance(form, FormResult) else form.path,
-        "metric": metric,
-        "value": estimate.value if math.isfinite(estimate.value) else None,
-        "low": estimate.low,
-        "high": estimate.high,
-        "n": form.n,
-        "higher": bool(form.higher_is_better.get(metric, True)),
+        "task": entry.base,
+        "metric": entry.metric,
+        "value": score.value if math.isfinite(score.value) else None,
+        "low": score.low,
+        "high": score.high,
+        "n": entry.n,
+        "higher": entry.higher,
     }
 
 
-def _reversals(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
-    """Pairs of models of which each is ahead under another form of the same task."""
-    reversals = []
-    for i, first in enumerate(models):
-        for second in models[i + 1 :]:
-            leads = {form: _lead(cells.get((first, form)), cells.get((second, form))) for form in forms}
-            ahead = {form: lead for form, lead in leads.items() if lead is not None and lead[1] > 0}
-            behind = {form: lead for form, lead in leads.items() if lead is not None and lead[1] < 0}
-            for form, (kind, lead) in ahead.items():
-                for other, (other_kind, deficit) in behind.items():
-                    if kind == other_kind:
-                        reversals.append(
-                            {
-                                "ahead": first,
-                                "behind": second,
-                                "form": form,
-                                "lead": lead,
-                                "other": other,
-                                "deficit": deficit,
-                            }
-                        )
-    return sorted(reversals, key=lambda entry: -min(entry["lead"], -entry["deficit"]))
-
-
-def _lead(first: Any, second: Any) -> tuple[Kind, float] | None:
-    """By how much the first model is better, with the task and the kind of metric."""
-    if first is None or second is None or first["value"] is None or second["value"] is None:
-        return None
-    if _kind(first) != _kind(second):
-        return None
-    sign = 1 if first["higher"] else -1
-    return _kind(first), sign * (first["value"] - second["value"])
+def _signed(cell: Mapping[str, Any]) -> float:
+    """The score of a cell, such that more is better."""
+    return float(cell["value"] if cell["higher"] else -cell["value"])
 
 
 def _kind(cell: Mapping[str, Any]) -> Kind:
     """The task and the kind of metric of a cell: only leads of one kind can reverse."""
     return cell["task"], "accuracy" if cell["metric"] in RIGHT_OR_WRONG else cell["metric"]
-
-
-def _tau(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
-    """Kendall's tau between the orders of models under two forms of a task, where three or more models have both."""
-    taus = []
-    for i, form in enumerate(forms):
-        for other in forms[i + 1 :]:
-            pairs = [(cells.get((model, form)), cells.get((model, other))) for model in models]
-            shared = [
-                (a, b) for a, b in pairs if a and b and _kind(a) == _kind(b) and None not in (a["value"], b["value"])
-            ]
-            if len(shared) < 3:
-                continue
-            sign = [1 if cell["higher"] else -1 for cell in shared[0]]
-            tau = kendall_tau([sign[0] * a["value"] for a, _ in shared], [sign[1] * b["value"] for _, b in shared])
-            taus.append(
-                {"form": form, "other": other, "models": len(shared), "tau": tau if math.isfinite(tau) else None}
-            )
-    return taus
 
 
 def ranking(runs: Mapping[str, Results], columns: Sequence[str] | None) -> dict[str, Any]:
@@ -274,9 +223,9 @@ def ranking(runs: Mapping[str, Results], columns: Sequence[str] | None) -> dict[
     in full, while those of different tasks add up as independent ones do; models are compared as if their documents
     were different ones. Both make the intervals rather too wide than too narrow.
     """
-    cells, entries = _collect(runs, headlines)
-    models = sorted({model for model, _ in cells})
-    known = {name: _column_kind(name, cells) for name in sorted({form for _, form in cells})}
+    board = _Board(runs, headlines)
+    models, cells = board.models, board.cells
+    known = {name: _column_kind(name, cells) for name in board.forms}
     names = [name for name in (known if columns is None else columns) if name in known]
     kinds = [known[name] for name in names]
     names = [name for name in names if known[name] == max(kinds, key=kinds.count)]
@@ -285,7 +234,9 @@ def ranking(runs: Mapping[str, Results], columns: Sequence[str] | None) -> dict[
         most = max(sharing, key=len, default=set())
         names = [name for name, having in zip(names, sharing, strict=True) if most <= having]
     lacking = {model: [name for name in names if (model, name) not in cells] for model in models}
-    averages = {model: _average([entries[model, name] for name in names]) for model in models if not lacking[model]}
+    averages = {
+        model: _average([board.entries[model, name] for name in names]) for model in models if not lacking[model]
+    }
     higher = not names or known[names[0]][1]
     order = sorted(averages, key=lambda model: -averages[model].value if higher else averages[model].value)
     tiers = _tiers([averages[model] for model in order])
@@ -310,11 +261,10 @@ def _column_kind(name: str, cells: Mapping[tuple[str, str], Mapping[str, Any]]) 
 
 def _average(entries: Sequence[Entry]) -> Estimate:
     """The mean of some scores, each with the same weight."""
-    estimates = [next(iter(entry.estimates.values())) for entry in entries]
+    estimates = [entry.score for entry in entries]
     by_task: dict[str, list[float | None]] = {}
-    for entry, estimate in zip(entries, estimates, strict=True):
-        task = entry.task if isinstance(entry, FormResult) else entry.path
-        by_task.setdefault(task, []).append(estimate.stderr)
+    for entry in entries:
+        by_task.setdefault(entry.base, []).append(entry.score.stderr)
     value = sum(estimate.value for estimate in estimates) / len(estimates) if estimates else math.nan
     errors = [sum(found) if None not in (found := errors) else None for errors in by_task.values()]  # type: ignore[arg-type]
     known = [error for error in errors if error is not None]

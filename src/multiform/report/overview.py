@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from multiform.errors import MultiformError
+from multiform.report.comparisons import changes_chart
 from multiform.results.charts import has_score, overview_chart
 from multiform.results.compare import chance_level, metric_family
 from multiform.results.form_comparison import FormComparison
@@ -34,6 +35,12 @@ def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
         "facts": [*_change_facts(changes)] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
         "charts": [_chart(results) for results in runs],
         "changes": [_change_entry(*change) for change in changes],
+        "changes_chart": changes_chart(
+            [
+                (f"{change.name}, {labels[second]} − {labels[first]}" if len(runs) > 2 else change.name, change)
+                for first, second, _, change in changes
+            ]
+        ),
     }
 
 
@@ -106,10 +113,9 @@ def _sentence(results: Results) -> str:
 
 
 def _range_words(name: str, entries: Sequence[Scored]) -> str:
-    metrics = [next(iter(entry.estimates)).partition(",")[0] for entry in entries]
-    families = [_family(entry, metric) for entry, metric in zip(entries, metrics, strict=True)]
+    families = [_family(entry) for entry in entries]
     family = max(dict.fromkeys(families), key=families.count)
-    chosen = [next(iter(e.estimates.values())) for e, found in zip(entries, families, strict=True) if found == family]
+    chosen = [entry.score for entry, found in zip(entries, families, strict=True) if found == family]
     low, high = min(e.value for e in chosen), max(e.value for e in chosen)
     metric = "" if family == "accuracy" else f" {family}"
     if len(chosen) > 1:
@@ -119,10 +125,10 @@ def _range_words(name: str, entries: Sequence[Scored]) -> str:
     return f"{estimate.value:.3f}{metric}{interval} on {name}"
 
 
-def _family(entry: Scored, metric: str) -> str:
+def _family(entry: Scored) -> str:
     if isinstance(entry, FormResult):
-        return metric_family(entry) or metric
-    return "accuracy" if metric in ("acc", "exact_match") else metric
+        return metric_family(entry) or entry.metric
+    return "accuracy" if entry.metric in ("acc", "exact_match") else entry.metric
 
 
 def _facts(results: Results) -> list[dict[str, str]]:

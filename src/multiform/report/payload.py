@@ -126,7 +126,7 @@ class ReportParts:
     def comparisons(self, runs: Sequence[Results]) -> dict[str, Any]:
         """What needs the scores of all forms, which `runs` have."""
         return {
-            "tasks": task_entries(runs, self.short_labels, self.shorts),
+            "tasks": task_entries(runs, self.shorts),
             "wording_changes": wording_entries(runs, self.short_labels),
             "overview": overview(runs, self.short_labels),
             "heads": self._heads,

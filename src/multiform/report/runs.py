@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from multiform.errors import MultiformError, reason
 from multiform.hashing import sha256
 from multiform.report.command import arguments_text
 from multiform.report.history import history_charts
-from multiform.report.leaderboard import headlines, leaderboard, ranking
+from multiform.report.leaderboard import headlines, leaderboard, ranking, score_cell
 from multiform.report.live import LiveScores, live_run, run_state
 from multiform.report.payload import minute
 from multiform.report.streaming import StreamedReport
@@ -27,7 +26,6 @@ from multiform.results.read import (
     results_of_run,
 )
 from multiform.results.results import Results
-from multiform.results.values import FormResult, GroupResult
 
 #: What tells whether a file has changed: its time and size; None where it cannot be read.
 Stamp = tuple[int, int] | None
@@ -180,23 +178,6 @@ def _summary(results: Results) -> dict[str, Any]:
         "seconds": None if seconds is None else float(seconds),
         "status": str(results.status),
         "harness": "multiform" if "multiform_version" in about else "lm-eval",
-        "scores": [_score(entry) for entry in headlines(results)],
+        "scores": [{"form": entry.name, **score_cell(entry)} for entry in headlines(results)],
         "forms": len(results.forms),
-    }
-
-
-def _score(entry: FormResult | GroupResult) -> Mapping[str, Any]:
-    key, estimate = next(iter(entry.estimates.items()))
-    bounds = [None if bound is None or not math.isfinite(bound) else bound for bound in (estimate.low, estimate.high)]
-    low, high = bounds if None not in bounds else (None, None)
-    metric = key.partition(",")[0]
-    higher = bool(entry.higher_is_better.get(metric, True))
-    return {
-        "form": entry.name,
-        "metric": metric,
-        "value": estimate.value,
-        "low": low,
-        "high": high,
-        "n": entry.n,
-        "higher": higher,
     }

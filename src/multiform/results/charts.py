@@ -72,20 +72,18 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
     entries: list[FormResult | GroupResult] = [*groups, *forms]
     for entry in entries:
         members = [entry] if isinstance(entry, FormResult) else [by_name[n] for n in entry.forms if n in by_name]
-        key, estimate = next(iter(entry.estimates.items()))
+        estimate, label = entry.score, entry.name.partition("@")[2] or "as written"
         if not math.isfinite(estimate.value):
             continue
-        metric, label = key.partition(",")[0], entry.name.partition("@")[2] or "as written"
         shares = [missing[form.name] for form in members if form.name in missing]
-        task = entry.task if isinstance(entry, FormResult) else entry.path
-        family = family_of(members[0]) if metric_name(members[0]) == metric else metric
+        family = family_of(members[0]) if members[0].metric == entry.metric else entry.metric
         families.setdefault(family, []).append(
             {
-                "row": label if single else task,
+                "row": label if single else entry.base,
                 "form": entry.name,
-                "task": task,
+                "task": entry.base,
                 "format": label,
-                "metric": direction_words(metric, entry.higher_is_better.get(metric, True)),
+                "metric": direction_words(entry.metric, entry.higher),
                 "scoring": scoring_of(members[0]),
                 "score": estimate.value,
                 "low": estimate.low,
@@ -160,8 +158,8 @@ def heatmap_chart(results: ResultsData) -> ChartSpec:
         {
             "task": form.task,
             "format": form.format_label or "as written",
-            "metric": _metric(form),
-            "score": form.estimates[form.primary].value,
+            "metric": direction_words(form.metric, form.higher),
+            "score": form.score.value,
         }
         for form, family in zip(forms, families, strict=True)
         if family == shown
@@ -308,7 +306,7 @@ def scored_forms(results: ResultsData) -> list[FormResult]:
 
 def has_score(form: FormResult) -> bool:
     """Whether a form has a score; what --predict_only writes instead of one is none."""
-    return bool(form.estimates) and metric_name(form) != "bypass" and math.isfinite(form.estimates[form.primary].value)
+    return bool(form.estimates) and form.metric != "bypass" and math.isfinite(form.score.value)
 
 
 def _missing_share(form: FormResult) -> float | None:
@@ -338,18 +336,9 @@ def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[F
     return known
 
 
-def metric_name(form: FormResult) -> str:
-    """The name of a form's first metric."""
-    return form.primary.partition(",")[0]
-
-
 def family_of(form: FormResult) -> str:
     """The metrics that are drawn on one axis, by a common name."""
-    return metric_family(form) or metric_name(form)
-
-
-def _metric(form: FormResult) -> str:
-    return direction_words(metric_name(form), form.higher_is_better.get(metric_name(form), True))
+    return metric_family(form) or form.metric
 
 
 def direction_words(metric: str, higher_is_better: bool) -> str:

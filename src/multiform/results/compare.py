@@ -92,7 +92,7 @@ def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = N
 
     A group may define another aggregation, and the scores of forms need not be means.
     """
-    key = next(iter(group.estimates)) if key is None else key
+    key = group.primary if key is None else key
     if any(key not in form.estimates or metric_family(form, key) is None for form in forms):
         return False
     weights = [form.estimates[key].n if group.weight_by_size else 1 for form in forms]
@@ -156,7 +156,7 @@ def _by_scoring(columns: Sequence[_Column], form_of: Callable[[_Column], FormRes
 def scoring_of(form: FormResult) -> Scoring:
     """Whether a form ranks choices by their log-likelihoods, or reads the answer from a generated completion."""
     output_type = str(form.config.get("output_type", ""))
-    generated = output_type == "generate_until" or form.primary.partition(",")[0] == "exact_match"
+    generated = output_type == "generate_until" or form.metric == "exact_match"
     return "generated" if generated else "ranked"
 
 
@@ -165,7 +165,7 @@ def _of_group(groups: Sequence[GroupResult], forms: Sequence[FormResult]) -> Ite
     by_name = {form.name: form for form in forms}
     families: dict[str, list[tuple[GroupResult, dict[str, _Scored]]]] = {}
     for group in groups:
-        key = next(iter(group.estimates))
+        key = group.primary
         inside = [by_name[name] for name in group.forms if name in by_name]
         subjects = {form.task: _Scored.of(form, key) for form in inside}
         kinds = {scored.family(scored.form.estimates.get(key)) for scored in subjects.values()}

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from multiform.errors import UsageError, nearest
 from multiform.results.gate_policy import Policy, Rule, listed_patterns
 from multiform.results.run_comparison import FormChange, compare_form, compare_groups, form_pairs, only_in
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.values import FormResult, ResultsData
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.estimates import Estimate, exact_bounds, wilson_interval
 from multiform.statistics.paired import simultaneous_bounds
@@ -122,7 +122,7 @@ def check_policy(policy: Policy, base: ResultsData, candidate: ResultsData) -> G
 
     Forms and documents that only the baseline has are missing, unless the policy allows that.
     """
-    names = [(entry.name, _task(entry)) for run in (base, candidate) for entry in run.entries]
+    names = [(entry.name, entry.base) for run in (base, candidate) for entry in run.entries]
     if unknown := listed_patterns(policy, names):
         hint = nearest(unknown[0], dict.fromkeys(name for name, _ in names), listed="the runs have")
         raise UsageError(f"no form, task or group of the runs is called '{unknown[0]}'", where="policy", hint=hint)
@@ -151,10 +151,6 @@ def check_policy(policy: Policy, base: ResultsData, candidate: ResultsData) -> G
     )
 
 
-def _task(entry: FormResult | GroupResult) -> str:
-    return entry.task if isinstance(entry, FormResult) else entry.path or entry.name
-
-
 def _forms(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterator[_Subject]:
     for form, counterpart in form_pairs(base, candidate):
         rule = policy.rule(form.name, form.task)
@@ -169,7 +165,7 @@ def _forms(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterato
 
 def _groups(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterator[_Subject]:
     for group in base.groups:
-        rule = policy.rule(group.name, _task(group))
+        rule = policy.rule(group.name, group.base)
         if rule is None:
             continue
         alone = replace(base, groups=[group])

@@ -93,7 +93,7 @@ def _aggregates(group: Group, forms: Sequence[FormResult]) -> list[dict[str, Any
     Where the format that was selected for the group has replaced all of these metrics, by the first of its forms.
     """
     aggregates = group.config.aggregates()
-    metrics = {form.primary.partition(",")[0] for form in forms if form.estimates}
+    metrics = {form.metric for form in forms if form.estimates}
     known = group_scores(aggregates, [form.estimates for form in forms])
     if known or not aggregates or group.label is None or len(metrics) != 1:
         return aggregates
@@ -213,7 +213,7 @@ def _with_sequence(result: _Result, stop: Mapping[str, Any]) -> _Result:
     low, high = stop.get("low"), stop.get("high")
     if low is None or high is None or not result.estimates:
         return result
-    key, first = next(iter(result.estimates.items()))
+    key, first = result.primary, result.score
     # A group that weighs subjects equally has the mean of their means, which may be a little beside the interval.
     bounded = replace(first, low=min(low, first.value), high=max(high, first.value))
     return replace(result, estimates={**result.estimates, key: bounded})

@@ -185,7 +185,7 @@ def _dataset_notes(results: ResultsData) -> Iterator[str]:
         estimate = dataset_interval(form, form.primary, total, level=level, whole_clusters=not drawn_alone)
         if estimate is not None:
             low, high = estimate.interval
-            scored = f"all {total:,} documents would score {low:.4f} to {high:.4f} ({form.primary.partition(',')[0]})"
+            scored = f"all {total:,} documents would score {low:.4f} to {high:.4f} ({form.metric})"
             drawn = f"{form.n:,} of them were drawn at random, and the table's interval is that of all such questions"
             yield f"{form.name}: {scored}; {drawn}"
 

@@ -78,7 +78,7 @@ def pivot(results: ResultsData, *, turned: bool | None = None) -> Pivot:
     comparisons: dict[str, list[FormComparison]] = {}
     for comparison in shown_comparisons(results):
         comparisons.setdefault(comparison.name, []).append(comparison)
-    rows = [_row(members, labels, comparisons.get(_base(members[0]), ())) for members in entries]
+    rows = [_row(members, labels, comparisons.get(members[0].base, ())) for members in entries]
     metrics = {label: _shown_metrics(label, entries) for label in labels}
     turned = len(labels) > len(rows) if turned is None else turned
     long = [label for label in labels if len(label) > (_LONGEST_ROW if turned else _LONGEST_HEADING)]
@@ -125,13 +125,9 @@ def _inner_names(group: GroupResult, other: GroupResult) -> Iterator[str]:
         yield other.name
 
 
-def _base(entry: FormResult | GroupResult) -> str:
-    return entry.path if isinstance(entry, GroupResult) else entry.task
-
-
 def _label(entry: FormResult | GroupResult) -> str:
     """The format of a form or group; the task's own prompt has none."""
-    return entry.name.removeprefix(_base(entry)).removeprefix("@") or "as written"
+    return entry.name.removeprefix(entry.base).removeprefix("@") or "as written"
 
 
 def _row(
@@ -142,11 +138,11 @@ def _row(
     scores, errors = [], []
     for label in labels:
         entry = by_label.get(label)
-        estimate = next(iter(entry.estimates.values())) if entry is not None and entry.estimates else None
+        estimate = entry.score if entry is not None and entry.estimates else None
         value = "" if estimate is None else f"{estimate.value:.4f}"
         scores.append(value + (BEST if entry is not None and entry.name in best else ""))
         errors.append("" if estimate is None or estimate.stderr is None else f"{estimate.stderr:.3f}")
-    counts = dict.fromkeys(str(next(iter(entry.estimates.values())).n) for entry in members if entry.estimates)
+    counts = dict.fromkeys(str(entry.score.n) for entry in members if entry.estimates)
     compared = [comparison for comparison in comparisons if comparison.spread is not None]
     differences = [_difference(comparison, named=len(compared) > 1) for comparison in compared]
     return PivotRow(name=_name(members[0]), n="/".join(counts), scores=scores, errors=errors, differences=differences)
@@ -196,8 +192,7 @@ def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResu
     """The metric of a column with its direction; several where tasks have different ones."""
     metrics = {}
     for entry in (e for members in entries for e in members if e.estimates and _label(e) == label):
-        metric = next(iter(entry.estimates)).partition(",")[0]
-        metrics[f"{metric} {'↑' if entry.higher_is_better.get(metric, True) else '↓'}"] = True
+        metrics[f"{entry.metric} {'↑' if entry.higher else '↓'}"] = True
     shown = " or ".join(metrics)
     return shown if len(shown) <= _LONGEST_METRIC else f"{shown[: _LONGEST_METRIC - 1]}…"
 
@@ -207,7 +202,7 @@ def shown_comparisons(results: ResultsData) -> list[FormComparison]:
 
     Ranked choices and generated answers are compared with each other in the results file alone.
     """
-    shown = {_base(members[0]) for members in _row_entries(results)}
+    shown = {members[0].base for members in _row_entries(results)}
     return [
         comparison for comparison in results.comparisons if comparison.name in shown and comparison.scoring != "any"
     ]

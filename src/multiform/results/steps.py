@@ -54,7 +54,7 @@ class StepTable:
 
     def to_dict(self) -> dict[str, Any]:
         """The table as plain data."""
-        start = {"metric": _metric(self.first), "score": _score(self.first).value}
+        start = {"metric": _metric(self.first), "score": self.first.score.value}
         effects = [effect.to_dict() for effect in self.effects]
         return {"start": start, "steps": effects, "total": self.total.to_dict(), "without_effect": list(self.idle)}
 
@@ -83,16 +83,12 @@ def _effect(what: str, before: FormResult, after: FormResult) -> StepEffect:
             change = compare_form(before, after)
         except DataError:  # other documents: only the scores can be compared
             change = compare_form(replace(before, samples=()), replace(after, samples=()))
-    return StepEffect(what=what, metric=_metric(after), score=_score(after), change=change)
+    return StepEffect(what=what, metric=_metric(after), score=after.score, change=change)
 
 
 def _metric(form: FormResult) -> str:
     name, _, pipeline = form.primary.partition(",")
     return name if pipeline == "none" else f"{name} ({pipeline})"
-
-
-def _score(form: FormResult) -> Estimate:
-    return form.estimates[form.primary]
 
 
 def _requests(form: FormResult) -> dict[int, Any]:

@@ -48,20 +48,48 @@ class FailedDoc:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormResult:
+class ScoredEntry:
+    """What forms and groups have in common: scores by ``metric,filter``, of which the first stands for the others."""
+
+    alias: str
+    version: Any
+    #: The number of few-shot examples as shown, which the task's metadata may override.
+    num_fewshot: Any
+    estimates: Mapping[str, Estimate]
+    higher_is_better: Mapping[str, bool]
+    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def primary(self) -> str:
+        """The key of the first metric, which tables show first."""
+        return next(iter(self.estimates))
+
+    @property
+    def metric(self) -> str:
+        """The name of the first metric."""
+        return self.primary.partition(",")[0]
+
+    @property
+    def score(self) -> Estimate:
+        """The estimate of the first metric."""
+        return self.estimates[self.primary]
+
+    @property
+    def higher(self) -> bool:
+        """Whether more of the first metric is better."""
+        return bool(self.higher_is_better.get(self.metric, True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormResult(ScoredEntry):
     """The scores and samples of one form: a task under one format."""
 
     form: str
     task: str
-    alias: str
     #: Short hash of the resolved format, few-shot setting and overrides.
     identity: str
-    version: Any
-    #: The number of few-shot examples as shown, which the task's metadata may override.
-    num_fewshot: Any
     total_docs: int
-    estimates: Mapping[str, Estimate]
-    higher_is_better: Mapping[str, bool]
     #: The task's configuration with the exact templates of its prompts.
     config: Mapping[str, Any]
     #: The fields of the question, choices and answer, before any format.
@@ -75,8 +103,6 @@ class FormResult:
     cluster: str | None = None
     #: The documents whose requests failed.
     failed: Sequence[FailedDoc] = ()
-    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
-    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     #: Whether the form is a control, which is shown beside the others and not compared with them.
     control: bool = False
     #: How answers were extracted from completions, as a results file records it; None where it is to be computed.
@@ -86,6 +112,11 @@ class FormResult:
     def name(self) -> str:
         """The name of the form, which results are keyed by."""
         return self.form
+
+    @property
+    def base(self) -> str:
+        """The name without the format."""
+        return self.task
 
     @property
     def n(self) -> int:
@@ -124,11 +155,6 @@ class FormResult:
         follow_thoughts = self.has_budget and sample.sample.conversation is None
         return completions[-self.config.get("repeats", 1) :] if follow_thoughts else completions
 
-    @property
-    def primary(self) -> str:
-        """The key of the form's first metric, which tables show first."""
-        return next(iter(self.estimates))
-
     def __repr__(self) -> str:
         return f"<FormResult of {_line(self)}>"
 
@@ -139,19 +165,14 @@ class FormResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupResult:
+class GroupResult(ScoredEntry):
     """The scores of a group of forms."""
 
     name: str
-    alias: str
     #: How many groups this one is nested in.
     depth: int
     #: Names of the tasks and groups in the group.
     members: Sequence[str]
-    version: Any
-    num_fewshot: Any
-    estimates: Mapping[str, Estimate]
-    higher_is_better: Mapping[str, bool]
     n: int
     #: The name without the format.
     path: str = ""
@@ -161,8 +182,11 @@ class GroupResult:
     weight_by_size: bool = True
     #: How many documents of its forms failed.
     failed: int = 0
-    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
-    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def base(self) -> str:
+        """The name without the format."""
+        return self.path or self.name
 
     def __repr__(self) -> str:
         return f"<GroupResult of {_line(self)}>"
@@ -201,7 +225,6 @@ def _scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     return values
 
 
-#: The largest number of lines of a `repr`.
 class NoSuchResultError(UsageError, KeyError):
     """There is no form, group or metric of that name; also a KeyError, as for any mapping."""
 
@@ -318,6 +341,5 @@ def _line(entry: FormResult | GroupResult) -> str:
     """A form or group on one line, with its first score."""
     if not entry.estimates:
         return f"{entry.name}: no scores"
-    key, estimate = next(iter(entry.estimates.items()))
-    error = "" if estimate.stderr is None else f" ± {estimate.stderr:.4f}"
-    return f"{entry.name}: {key.partition(',')[0]} {estimate.value:.4f}{error} (n={estimate.n})"
+    error = "" if entry.score.stderr is None else f" ± {entry.score.stderr:.4f}"
+    return f"{entry.name}: {entry.metric} {entry.score.value:.4f}{error} (n={entry.score.n})"

@@ -137,7 +137,8 @@ class RunResults:
             described_run["judging"] = judging_entry(self.judging.usage, form_results, model.name)
         by_name = {form.form: form for form in form_results}
         groups = [result for group in self.groups for result in group_results(group, by_name)] if complete else []
-        form_results, groups = with_intervals(form_results, groups, described_run.get("budget", ()))
+        if groups or stops or any(form.cluster for form in form_results):  # other scores have their intervals already
+            form_results, groups = with_intervals(form_results, groups, described_run.get("budget", ()))
         return Results(
             forms=form_results,
             groups=groups,

@@ -219,18 +219,14 @@ def rubric_template(own: str | None, *, pairs: bool, scaled: bool, structured: b
 
     A judge whose responses are `structured` is told so below either of them, with the words that it may use.
     """
-    if own is not None and not structured:
-        return own
-    return f"{own}\n\n{_json(scaled, words)}" if own is not None else _default(pairs, scaled, structured, words)
-
-
-def _default(pairs: bool, scaled: bool, structured: bool, words: Sequence[str]) -> str:
-    *others, last = (f'"Verdict: {word.upper()}"' for word in words)
-    ending = _WORDS % " or ".join([", ".join(others), last] if others else [last])
-    ending = _json(scaled, words) if structured else _SCALE if scaled else ending
-    return (_COMPARE if pairs else _GRADE) + ending
-
-
-def _json(scaled: bool, words: Sequence[str]) -> str:
-    listed = " or ".join(f'"{word.upper()}"' for word in words)
-    return _JSON % ("a number from {{ scale.low }} to {{ scale.high }}" if scaled else listed)
+    if structured:
+        listed = " or ".join(f'"{word.upper()}"' for word in words)
+        ending = _JSON % ("a number from {{ scale.low }} to {{ scale.high }}" if scaled else listed)
+    elif scaled:
+        ending = _SCALE
+    else:
+        *others, last = (f'"Verdict: {word.upper()}"' for word in words)
+        ending = _WORDS % " or ".join([", ".join(others), last] if others else [last])
+    if own is None:
+        return (_COMPARE if pairs else _GRADE) + ending
+    return f"{own}\n\n{ending}" if structured else own

@@ -20,13 +20,14 @@ export function differencesSection(report) {
   const panels = (tasks) =>
     panelsOf(
       tasks.map((task) => [
-        `${task.run === null ? `${task.task} · between runs` : inRun(report, task.task, task.run)}: largest ${largest(task)}`,
+        `${inRun(report, task.task, task.run)}: largest ${largest(task)}`,
         () => differencesPanel(report, task),
       ]),
     );
   const within = drawn.filter((task) => task.scoring !== "any");
   const across = drawn.filter((task) => task.scoring === "any");
   return [
+    ...changesChart(report),
     ...(within.length ? panels(within) : []),
     ...(across.length
       ? [
@@ -42,6 +43,34 @@ export function differencesSection(report) {
 }
 
 /**
+ * Every group and form that two runs have: a later run minus an earlier one.
+ * @param {Report} report
+ */
+function changesChart({ overview, runs }) {
+  if (!overview.changes_chart) return [];
+  const names = runs.length === 2 ? `: ${runs[1].short} − ${runs[0].short}` : "";
+  return [
+    element(
+      "div",
+      { class: "panel between" },
+      element("h3", {}, `Between runs${names}`),
+      element(
+        "p",
+        { class: "soft small" },
+        "Paired differences on the same documents, the later run minus the earlier one; ",
+        term("interval"),
+        " and ",
+        term("p"),
+        " ",
+        term("together", "for all forms, and for all groups, at once"),
+        ", as in multiform compare.",
+      ),
+      chart(overview.changes_chart),
+    ),
+  ];
+}
+
+/**
  * The largest difference of a task, in words.
  * @param {Comparison} task
  */
@@ -51,35 +80,21 @@ function largest(task) {
 }
 
 /**
- * The differences of a task's forms, or of the runs that have a form: a later run minus an earlier one.
+ * The differences of a task's forms.
  * @param {Report} report
  * @param {Comparison} task
  */
 function differencesPanel(report, task) {
-  const runs = task.run === null;
-  const [all, some] = runs ? ["in all runs", "in"] : ["under all forms", "under"];
   return element(
     "div",
     { class: "panel" },
-    element(
-      "h3",
-      {},
-      runs ? `${task.task} · between runs` : inRun(report, task.task, task.run),
-      " · ",
-      term(task.scoring),
-    ),
+    element("h3", {}, inRun(report, task.task, task.run), " · ", term(task.scoring)),
     element(
       "p",
       { class: "soft small" },
-      `Paired differences of ${task.metric} on the same documents${runs ? ", the later run minus the earlier one" : ""}; ${task.compared > 1 ? `${task.compared} comparisons, ` : ""}`,
+      `Paired differences of ${task.metric} on the same documents; ${task.compared > 1 ? `${task.compared} comparisons, ` : ""}`,
       ...(task.compared > 1
-        ? [
-            term("interval"),
-            " and ",
-            term("p"),
-            " ",
-            term("together", runs ? "for all of them at once, as in multiform compare" : "for all of them at once"),
-          ]
+        ? [term("interval"), " and ", term("p"), " ", term("together", "for all of them at once")]
         : [term("interval"), " and ", term("p")]),
       ".",
     ),
@@ -93,7 +108,7 @@ function differencesPanel(report, task) {
           element(
             "p",
             { class: "small" },
-            `Right ${all}: ${(100 * task.all).toFixed(1)} %, ${some} some: ${(100 * (task.some ?? 0)).toFixed(1)} %, ${some} none: ${(100 * (task.none ?? 0)).toFixed(1)} %.`,
+            `Right under all forms: ${(100 * task.all).toFixed(1)} %, under some: ${(100 * (task.some ?? 0)).toFixed(1)} %, under none: ${(100 * (task.none ?? 0)).toFixed(1)} %.`,
           ),
         ]),
     ...(task.variance === null

@@ -78,7 +78,7 @@ const OPEN = 12;
 export function verdictsSection(report) {
   const paths = new Set(report.groups.map((group) => group.path));
   const tasks = report.tasks
-    .filter((task) => task.run !== null && task.spread)
+    .filter((task) => task.spread)
     .sort((a, b) => Number(paths.has(b.task)) - Number(paths.has(a.task)) || Number(a.spread?.p) - Number(b.spread?.p));
   const several = new Set(tasks.map(({ task }) => task)).size > 1 || report.runs.length > 1;
   const lines = (kind) =>

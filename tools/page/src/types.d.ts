@@ -91,7 +91,7 @@ export interface WordingChange extends Population {
 }
 export interface Comparison {
   task: string;
-  run: number | null;
+  run: number;
   metric: string;
   scoring: string;
   n: number;
@@ -179,6 +179,7 @@ export interface Report {
     facts: Fact[];
     charts: (Spec | null)[];
     changes: Change[];
+    changes_chart: Spec | null;
   };
 }
 /** A turn of a chat. */

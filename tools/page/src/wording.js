@@ -43,7 +43,7 @@ const OPEN = 3;
  * @param {boolean} named
  */
 function rightness(report, entry, named) {
-  const names = entry.forms.map(({ label }) => inColumn(report, label, Number(entry.run)));
+  const names = entry.forms.map(({ label }) => inColumn(report, label, entry.run));
   const within = new Set(report.forms.map(({ task }) => task)).size > 1 && report.heads[entry.task];
   const filter = (/** @type {string[]} */ ...clauses) =>
     clauses.map((clause) => (within ? `${clause} and task ${entry.task}` : clause)).join(" or ");

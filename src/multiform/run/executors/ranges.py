@@ -123,7 +123,7 @@ def _foreign_name(form: Form) -> str | None:
     """The name of a format, metric, filter and so on of the user's code that the form has."""
     if not type(form.format).__module__.startswith(("multiform.", "builtins")):
         return form.format_label
-    stated = json.dumps(form.config.to_dict(), default=str)
+    stated = json.dumps([form.config.to_dict(), [metric.name for metric in form.scorer.metrics]], default=str)
     named = (name for registry in _REGISTRIES for name in registry.foreign_names() if f'"{name}"' in stated)
     return next(named, None)
 
