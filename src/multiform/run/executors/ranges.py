@@ -36,8 +36,8 @@ from multiform.run.status import request_size
 from multiform.run.store.database import Row
 from multiform.run.store.store import CachedResponses, Store, read_lines, request_key, response_row
 from multiform.scoring.aggregations import aggregations
+from multiform.scoring.filters import filters
 from multiform.scoring.metrics.base import metrics
-from multiform.scoring.pipelines import filters
 from multiform.scoring.reductions import reductions
 from multiform.scoring.scorers.base import scorers
 from multiform.scoring.scorers.rules import rules
