@@ -86,7 +86,7 @@ class Registry(Generic[T]):
             try:
                 if name not in self._entries:
                     self._load_plugin(name)
-                elif not _defines(point.module, self._entries[name]):
+                elif point.module not in sys.modules or isinstance(self._entries[name], str):  # somebody else's
                     logger.warning(
                         "plug-in '%s' (%s) of %s is not used: there is a %s of that name",
                         *(name, self.group, package_of(point), self.noun),
@@ -115,11 +115,6 @@ def _is_foreign(entry: Any) -> bool:
     for attribute in ("fn", "func"):
         entry = getattr(entry, attribute, entry)
     return not str(getattr(entry, "__module__", None) or type(entry).__module__).startswith("multiform.")
-
-
-def _defines(module: str, entry: Any) -> bool:
-    """Whether a module, if it was imported, may have registered the entry."""
-    return module in sys.modules and not isinstance(entry, str)
 
 
 def import_attribute(path: str) -> Any:
