@@ -134,7 +134,9 @@ def run_in_sandbox(
             start_new_session=True,
         )
         try:
-            output, words = process.communicate(_parts(json.dumps(job), checks), timeout=seconds + _STARTING)
+            texts = [text.encode("utf-8", "replace") for text in (json.dumps(job), checks)]
+            parts = b"".join(len(text).to_bytes(8, "big") + text for text in texts)  # each after its length
+            output, words = process.communicate(parts, timeout=seconds + _STARTING)
             late = False
         except subprocess.TimeoutExpired as error:
             output, words, late = error.stdout or b"", b"it took too long", True
@@ -159,12 +161,6 @@ def _summary(words: str) -> str:
     """What a process said on one line; the last line of a traceback."""
     lines = words.strip().splitlines() or ["it ended without a word"]
     return " ".join((lines[-1] if "Traceback" in words else " ".join(lines)).split())[:300]
-
-
-def _parts(*texts: str) -> bytes:
-    """The texts, each after its length."""
-    encoded = [text.encode("utf-8", "replace") for text in texts]
-    return b"".join(len(data).to_bytes(8, "big") + data for data in encoded)
 
 
 def command(name: str, container: str) -> list[str]:

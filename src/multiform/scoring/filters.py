@@ -184,13 +184,9 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
         filters_in_order.append(_guard(built, _step_name(step), limit))
     single = any(step["function"] in _SINGLE for step in steps)
     names = tuple(_step_name(step) for step in steps)
-    return Pipeline(name, tuple(filters_in_order), single, 1 if single else _smallest_k(steps), names)
-
-
-def _smallest_k(steps: Sequence[Mapping[str, Any]]) -> int | None:
-    """The smallest `k` of the pipeline's `take_first_k` filters."""
     limits = [{**step, **(step.get("kwargs") or {})}.get("k") for step in steps if step["function"] == "take_first_k"]
-    return min((k for k in limits if isinstance(k, int)), default=None)
+    most = min((k for k in limits if isinstance(k, int)), default=None)
+    return Pipeline(name, tuple(filters_in_order), single, 1 if single else most, names)
 
 
 def _build_step(step: Mapping[str, Any]) -> Filter:
