@@ -64,6 +64,10 @@ class Registry(Generic[T]):
             self._entries[name] = entry
         return entry
 
+    def foreign_names(self) -> list[str]:
+        """The names of entries that code outside of Multiform has registered, which other processes may not have."""
+        return [name for name, entry in self._entries.items() if not isinstance(entry, str) and _is_foreign(entry)]
+
     def __contains__(self, name: object) -> bool:
         return name in self._entries or (self.group is not None and name in entry_points_of(self.group))
 
@@ -104,6 +108,13 @@ class Registry(Generic[T]):
         if name not in self._entries:
             message = f"plug-in '{name}' of {package_of(point)}: {point.module} registers no {self.noun} of that name"
             raise UsageError(message, hint="see 'Add it to a package' in CONTRIBUTING.md")
+
+
+def _is_foreign(entry: Any) -> bool:
+    """Whether an entry, the function of a metric or that of a partial is defined outside of Multiform."""
+    for attribute in ("fn", "func"):
+        entry = getattr(entry, attribute, entry)
+    return not str(getattr(entry, "__module__", None) or type(entry).__module__).startswith("multiform.")
 
 
 def import_attribute(path: str) -> Any:
