@@ -18,6 +18,7 @@ from multiform.statistics.estimates import (
     mean_estimate,
     normal_estimate,
     ratio_estimate,
+    share_estimate,
     skewed_interval,
     wilson_interval,
 )
@@ -179,7 +180,7 @@ def test_the_interval_of_followed_instructions_covers_their_rate_and_stays_betwe
     for _ in range(runs):
         instructions = rng.integers(1, 4, n)
         followed = rng.binomial(instructions, rng.beta(2 * rate, 2 * (1 - rate), n))
-        estimates.append(ratio_estimate(list(zip(followed.tolist(), instructions.tolist(), strict=True))))
+        estimates.append(share_estimate(list(zip(followed.tolist(), instructions.tolist(), strict=True))))
     assert all(0 <= estimate.interval[0] <= estimate.interval[1] <= 1 for estimate in estimates)
     assert np.mean([estimate.covers(rate) for estimate in estimates]) >= 0.93
 

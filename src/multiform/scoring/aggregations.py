@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, UsageError, running, shorten
 from multiform.registry import Registry
-from multiform.statistics.estimates import Estimate, mean_estimate, normal_estimate, ratio_estimate, resampled_estimate
+from multiform.statistics.estimates import (
+    Estimate,
+    mean_estimate,
+    normal_estimate,
+    ratio_estimate,
+    resampled_estimate,
+    share_estimate,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -235,7 +242,7 @@ def ratio(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
     >>> ratio([(1, 2), (2, 2)], 0).value
     0.75
     """
-    return ratio_estimate(items)
+    return share_estimate(items)
 
 
 @aggregations.register("brier_score")

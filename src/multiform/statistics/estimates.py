@@ -2,7 +2,7 @@
 
 Pure functions of the per-document values. A rate of successes has Wilson's interval with the correction of Brown, Cai
 and DasGupta for rates near 0 and 1, and stays within them. A mean of other values and a ratio of sums have Student's
-interval with Hall's correction for skewed values; a ratio of parts to wholes stays between 0 and 1, too.
+interval with Hall's correction for skewed values.
 
 Prediction-powered means combine few labels by people with a judge's scores of all documents. The mean of the judge's
 scores is precise and perhaps biased; the labels say by how much. The estimate is ``weight · mean(judge, unlabelled) +
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean, variance
 
 from multiform.errors import DataError
@@ -85,13 +85,8 @@ def mean_estimate(values: Sequence[float]) -> Estimate:
 def ratio_estimate(pairs: Sequence[tuple[float, float]], scale: float = 1.0) -> Estimate:
     """`scale` times the sum of the first values over the sum of the second; uncertainty by linearisation.
 
-    If the first values are parts of the second, such as instructions that were followed, the interval is that of a
-    rate whose documents are clusters, and stays between 0 and 1.
-
     >>> ratio_estimate([(-2.0, 4.0), (-1.0, 2.0)], scale=-1.0).value
     0.5
-    >>> ratio_estimate([(3, 3), (2, 2), (1, 1)]).high
-    1.0
     """
     n = len(pairs)
     total = math.fsum(weight for _, weight in pairs)
@@ -104,13 +99,28 @@ def ratio_estimate(pairs: Sequence[tuple[float, float]], scale: float = 1.0) -> 
     variance = math.fsum(residual**2 for residual in residuals) * n / (n - 1)
     stderr = math.sqrt(variance) / abs(total)
     low, high = skewed_interval(scale * ratio, stderr, n, skewness(residuals))
-    if scale == 1 and all(0 <= x <= weight for x, weight in pairs):
-        low, high = max(0.0, low), min(1.0, high)
-        rates, sizes = [x / weight for x, weight in pairs if weight], [weight for _, weight in pairs if weight]
-        if any(rate in (0, 1) for rate in rates):
-            shares = Shares.of_clusters(rates, sizes, len(rates))
-            low, high = shares.extend(ratio, low, high, len(rates), NormalDist().inv_cdf((1 + LEVEL) / 2))
     return Estimate(value=scale * ratio, n=n, stderr=stderr, low=low, high=high)
+
+
+def share_estimate(pairs: Sequence[tuple[float, float]]) -> Estimate:
+    """The ratio of parts to wholes over all documents, such as followed instructions to all of them.
+
+    The interval is that of a rate whose documents are clusters, and stays between 0 and 1. If some first value is not a
+    part of the second, it is a plain ratio.
+
+    >>> share_estimate([(3, 3), (2, 2), (1, 1)]).high
+    1.0
+    """
+    estimate = ratio_estimate(pairs)
+    low, high = estimate.low, estimate.high
+    if low is None or high is None or not all(0 <= x <= weight for x, weight in pairs):
+        return estimate
+    low, high = max(0.0, low), min(1.0, high)
+    rates, sizes = [x / weight for x, weight in pairs if weight], [weight for _, weight in pairs if weight]
+    if any(rate in (0, 1) for rate in rates):
+        shares = Shares.of_clusters(rates, sizes, len(rates))
+        low, high = shares.extend(estimate.value, low, high, len(rates), NormalDist().inv_cdf((1 + LEVEL) / 2))
+    return replace(estimate, low=low, high=high)
 
 
 def wilson_interval(rate: float, n: float, level: float = LEVEL) -> tuple[float, float]:

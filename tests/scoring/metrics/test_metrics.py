@@ -324,4 +324,5 @@ def test_texts_that_are_nearly_equal(metric, prediction, references, expected):
 def test_the_interval_of_a_corpus_score_stays_between_0_and_100(name):
     pairs = [(["the cat sat on the mat today"], "the cat sat on the mat today"), (["yes"], "nothing of this is right")]
     estimate = aggregations.get(name)(pairs, 100)
-    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 100
+    low, high = estimate.interval
+    assert 0 <= low <= estimate.value <= high <= 100

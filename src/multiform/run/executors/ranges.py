@@ -26,13 +26,12 @@ from multiform.models import Model
 from multiform.prompts.media import binary_summary
 from multiform.prompts.prompt import ChatTemplate
 from multiform.registry import Registry
-from multiform.requests import FailedRequest, Output, Request
+from multiform.requests import FailedRequest, Output, Request, request_size
 from multiform.results.values import FailedDoc
 from multiform.run.document_checks import AnswerChecks
 from multiform.run.executors.local import Executor, LocalExecutor, Record
 from multiform.run.pending import PendingSample, PendingSamples
 from multiform.run.spool import SampleBlock, pack_block
-from multiform.run.status import request_size
 from multiform.run.store.database import Row
 from multiform.run.store.store import CachedResponses, Store, read_lines, request_key, response_row
 from multiform.scoring.aggregations import aggregations
