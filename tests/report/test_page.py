@@ -767,6 +767,12 @@ def test_the_detectable_difference_is_the_one_that_the_terminal_says(
     assert f"that the run can detect: {shown} (n=40)" in capfd.readouterr().err
 
 
+def test_a_phone_shows_the_answers_of_two_forms_beside_the_question(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url + "#tab=samples", width=390)
+    marks = page.locator(".list .item:not(.heads)").first.locator(".mark")
+    assert all(marks.nth(number).bounding_box()["x"] < 370 for number in (0, 1))
+
+
 def test_a_flip_matrix_fits_a_phone(open_page: Callable[..., Any], url: str) -> None:
     page = open_page(url, width=390)
     assert page.locator(".flips").bounding_box()["width"] <= page.locator(".panel.cost").bounding_box()["width"]
