@@ -148,7 +148,7 @@ def test_runs_are_compared_as_the_command_compares_them(
     )
     page = open_page(write_report([first, second], tmp_path / "r.html").as_uri())
     panel = page.locator("#differences .between")
-    assert "run 2 − run 1" in panel.locator("h3").text_content()
+    assert "run 2 − run 1" in panel.locator("h3").first.text_content()
     for change in compare_runs(first, second):
         row = panel.locator(f"[data-row='{change.name}']")
         low, high = change.simultaneous

@@ -48,17 +48,20 @@ def task_entries(runs: Sequence[Results], shorts: Mapping[str, str]) -> list[dic
     ]
 
 
-def changes_chart(changes: Sequence[tuple[str, FormChange]]) -> dict[str, Any] | None:
-    """The differences between runs with their names, the largest of each family of metrics; None without any."""
+def changes_chart(changes: Sequence[tuple[str, str, FormChange]]) -> dict[str, Any] | None:
+    """The differences between runs, each "group" or "form" with its name; None without any.
+
+    A panel for each family of metrics has its groups, and then the largest differences of forms.
+    """
     by_family: dict[str, list[dict[str, Any]]] = {}
-    for name, change in changes:
+    for kind, name, change in changes:
         low, high = (None if math.isnan(bound) else bound for bound in change.simultaneous)
-        row = {"name": name, "difference": change.difference.value, "low": low, "high": high}
+        row = {"name": name, "kind": kind, "difference": change.difference.value, "low": low, "high": high}
         by_family.setdefault(_family(change.metric), []).append({**row, "p": change.p_simultaneous})
     panels = []
     for family, rows in by_family.items():
-        largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
-        more = "" if len(largest) == len(rows) else f": the {len(largest)} largest of {len(rows):,} differences"
+        largest = sorted(rows, key=lambda row: (row["kind"] == "form", -abs(row["difference"])))[:_PAIRS]
+        more = "" if len(largest) == len(rows) else f": {len(largest)} of {len(rows):,} differences, the largest"
         end = difference_end(largest, "difference")
         panels.append(difference_panel(largest, end, field="name", title=family + more))
     return describe_chart("changes", "differences between runs", panels).to_dict() if panels else None
