@@ -14,7 +14,6 @@ from multiform.results.pivot import named_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_wordings
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
-from multiform.statistics.estimates import Estimate
 from multiform.statistics.spread import Spread
 from multiform.statistics.wordings import WordingPopulation
 
@@ -127,7 +126,7 @@ def _entry(comparison: FormComparison, run: int, names: Sequence[str]) -> dict[s
 
 def _spread(spread: Spread) -> dict[str, float | None]:
     """Best minus worst, and what forms that are equally good would show."""
-    return _numbers(spread.spread) | {"by_chance": spread.by_chance, "p": spread.p}
+    return spread.spread.numbers() | {"by_chance": spread.by_chance, "p": spread.p}
 
 
 def _wordings(comparison: FormComparison, entry: FormatPopulation, names: Sequence[str]) -> dict[str, Any]:
@@ -165,13 +164,9 @@ def _wordings(comparison: FormComparison, entry: FormatPopulation, names: Sequen
 def _population_numbers(population: WordingPopulation) -> dict[str, Any]:
     return {
         "number": population.wordings,
-        "mean": _numbers(population.mean),
+        "mean": population.mean.numbers(),
         "observed": population.observed_deviation,
-        "deviation": _numbers(population.deviation),
-        "predicted": _numbers(population.predicted),
+        "deviation": population.deviation.numbers(),
+        "predicted": population.predicted.numbers(),
         "reliability": population.reliability,
     }
-
-
-def _numbers(estimate: Estimate) -> dict[str, float | None]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
