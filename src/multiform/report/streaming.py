@@ -32,8 +32,6 @@ from multiform.results.values import FormResult
 
 #: Characters of a question that are kept until the form has been read: what its head is made of.
 _QUESTION = 2000
-#: The fields that samples often have in common.
-_SHARED = ("choices", "texts", "labels", "references", "gold", "permutation", "target")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +185,19 @@ class _Shrinking:
             document["document"] = sha256(json.dumps(dict(scored.doc), sort_keys=True, default=str))[:16]
         if sample.instances and (self._with_documents or scored.endings):
             instances = (Instance(scored.doc_id, 0, _small_request(sample.instances[0].request, sample.prompt)),)
-        shared = {name: self._one(name, value := getattr(sample, name), value) for name in _SHARED}
-        shared["doc"] = self._one("doc", tuple(document.items()), document)
         return replace(
             scored,
             sample=replace(
-                sample, doc=self._one("doc", tuple(document.items()), document), instances=instances, **shared
+                sample,
+                doc=self._one("doc", tuple(document.items()), document),
+                choices=self._one("choices", sample.choices, sample.choices),
+                texts=self._one("texts", sample.texts, sample.texts),
+                labels=self._one("labels", sample.labels, sample.labels),
+                references=self._one("references", sample.references, sample.references),
+                gold=self._one("gold", sample.gold, sample.gold),
+                permutation=self._one("permutation", sample.permutation, sample.permutation),
+                target=self._one("target", sample.target, sample.target),
+                instances=instances,
             ),
             outputs=tuple(map(_without_text, scored.outputs)),
             filtered=(),
