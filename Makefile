@@ -13,7 +13,7 @@
 # make sandbox  Debian's bubblewrap, for the tests of programs; those that need it are skipped where it cannot be installed
 # make shells  Debian's zsh and fish, for the tests of completion; they are skipped where they cannot be installed
 # make fuzz  2,000 task files with random damage through validate, show and run
-# make bench  Multiform and lm-eval side by side, half an hour; make bench-short takes 20 documents and ten minutes
+# make bench  Multiform and lm-eval side by side on two cores, half an hour; make bench-short takes 20 documents and ten minutes
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
 # make parity-tasks  all 13,093 task files of lm-eval: which load, and which give a prompt
 # make zoo  every architecture of transformers against its own forward pass, a quarter of an hour; writes docs/architectures.md

@@ -64,6 +64,10 @@ class Registry(Generic[T]):
             self._entries[name] = entry
         return entry
 
+    def foreign_names(self) -> list[str]:
+        """The names of entries that code outside of Multiform has registered, which other processes may not have."""
+        return [name for name, entry in self._entries.items() if not isinstance(entry, str) and _is_foreign(entry)]
+
     def __contains__(self, name: object) -> bool:
         return name in self._entries or (self.group is not None and name in entry_points_of(self.group))
 
@@ -82,7 +86,7 @@ class Registry(Generic[T]):
             try:
                 if name not in self._entries:
                     self._load_plugin(name)
-                elif not _defines(point.module, self._entries[name]):
+                elif point.module not in sys.modules or isinstance(self._entries[name], str):  # somebody else's
                     logger.warning(
                         "plug-in '%s' (%s) of %s is not used: there is a %s of that name",
                         *(name, self.group, package_of(point), self.noun),
@@ -106,9 +110,11 @@ class Registry(Generic[T]):
             raise UsageError(message, hint="see 'Add it to a package' in CONTRIBUTING.md")
 
 
-def _defines(module: str, entry: Any) -> bool:
-    """Whether a module, if it was imported, may have registered the entry."""
-    return module in sys.modules and not isinstance(entry, str)
+def _is_foreign(entry: Any) -> bool:
+    """Whether an entry, the function of a metric or that of a partial is defined outside of Multiform."""
+    for attribute in ("fn", "func"):
+        entry = getattr(entry, attribute, entry)
+    return not str(getattr(entry, "__module__", None) or type(entry).__module__).startswith("multiform.")
 
 
 def import_attribute(path: str) -> Any:

@@ -164,6 +164,19 @@ def _thaw(value: Any) -> Any:
 
 Request: TypeAlias = LoglikelihoodRequest | RollingRequest | GenerationRequest
 
+#: The assumed length of a completion, in characters, where a model does not count tokens.
+_COMPLETION = 1000
+
+
+def request_size(request: Request) -> int:
+    """The length of a request, in characters."""
+    if isinstance(request, LoglikelihoodRequest):
+        return len(request.context) + len(request.continuation)
+    if isinstance(request, GenerationRequest):
+        return len(request.context) + _COMPLETION
+    return len(request.text)
+
+
 #: What a model returns for a request: the request's position in the sequence that was passed, and its output.
 Response: TypeAlias = tuple[int, T]
 

@@ -15,9 +15,9 @@ import pytest
 from multiform import evaluate
 from multiform.models.dummy import DummyModel
 from multiform.models.model import Usage, Workload
-from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Response
+from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Response, request_size
 from multiform.run.progress import PlainProgress, Silent, TerminalProgress, chosen_progress
-from multiform.run.status import RunningScore, RunStatus, request_size, score_lines
+from multiform.run.status import RunningScore, RunStatus, score_lines
 from multiform.statistics.estimates import Estimate
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from multiform import ModelError, evaluate
 from multiform.cli.main import main
-from multiform.sandbox import CodeEval, launch, program, run_program
+from multiform.sandbox import CodeEval, program, run_program
 
 pytestmark = pytest.mark.process
 
@@ -27,7 +27,7 @@ KERNEL = ("bwrap", "landlock")
 
 @pytest.fixture(scope="module", params=KERNEL)
 def sandboxed(request: pytest.FixtureRequest) -> str:
-    problem = launch._problem(request.param)
+    problem = program._problem(request.param)
     if problem is not None:
         pytest.skip(f"{request.param} does not work here: {problem}")
     return str(request.param)
@@ -314,7 +314,7 @@ def test_what_protects_the_machine_is_said(sandboxed):
 
 
 def test_a_sandbox_that_does_not_start_is_no_wrong_program(monkeypatch):
-    monkeypatch.setattr(launch, "command", lambda *_: ["/bin/sh", "-c", "echo no space left >&2; exit 1"])
+    monkeypatch.setattr(program, "command", lambda *_: ["/bin/sh", "-c", "echo no space left >&2; exit 1"])
     with pytest.raises(ModelError, match="the sandbox none could not be started for a program: no space left"):
         run_program("", sandbox="none")
 
@@ -322,8 +322,8 @@ def test_a_sandbox_that_does_not_start_is_no_wrong_program(monkeypatch):
 @pytest.mark.parametrize(("seconds", "result"), [(60, "the process of its tests ended"), (0.1, "timed out")])
 def test_a_test_process_that_ends_or_hangs_is_a_failed_program(seconds, result, monkeypatch):
     ending = "sleep 60" if result == "timed out" else "exit 1"
-    monkeypatch.setattr(launch, "command", lambda *_: ["/bin/sh", "-c", f"echo started; {ending}"])
-    monkeypatch.setattr(launch, "_STARTING", 1.0)
+    monkeypatch.setattr(program, "command", lambda *_: ["/bin/sh", "-c", f"echo started; {ending}"])
+    monkeypatch.setattr(program, "_STARTING", 1.0)
     assert run_program("", sandbox="none", seconds=seconds).result == result
 
 
@@ -378,7 +378,7 @@ def test_a_task_like_humaneval_runs_its_programs_here_and_only_with_consent(task
 
 @pytest.mark.parametrize("flags", [(), ("--sandbox", "landlock"), ("--sandbox", "bwrap")])
 def test_a_run_is_refused_where_no_sandbox_works(task, flags, monkeypatch, capsys):
-    monkeypatch.setattr(launch, "_problem", lambda name: None if name == "none" else "the kernel is too old")
+    monkeypatch.setattr(program, "_problem", lambda name: None if name == "none" else "the kernel is too old")
     assert main(["run", task, "--model", "dummy", "--confirm_run_unsafe_code", *flags]) == 2
     said = capsys.readouterr().err
     assert "--sandbox" in said
@@ -387,7 +387,7 @@ def test_a_run_is_refused_where_no_sandbox_works(task, flags, monkeypatch, capsy
 
 
 def test_a_run_without_a_sandbox_is_possible_and_said(task, monkeypatch, capsys):
-    monkeypatch.setattr(launch, "_problem", lambda name: None if name == "none" else "the kernel is too old")
+    monkeypatch.setattr(program, "_problem", lambda name: None if name == "none" else "the kernel is too old")
     program._say_once.cache_clear()
     assert main(["run", task, "--model", "dummy", "--confirm_run_unsafe_code", "--sandbox", "none"]) == 0
     assert "--sandbox none: programs of the model run with your rights" in capsys.readouterr().err

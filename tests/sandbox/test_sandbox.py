@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from multiform import UsageError, evaluate
-from multiform.sandbox import chosen_sandbox, launch, using_sandbox
+from multiform.sandbox import chosen_sandbox, program, using_sandbox
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def working(monkeypatch):
     """Say which sandboxes work."""
 
     def say(*names: str) -> None:
-        monkeypatch.setattr(launch, "_problem", lambda name: None if name in names else "it is not there")
+        monkeypatch.setattr(program, "_problem", lambda name: None if name in names else "it is not there")
 
     monkeypatch.delenv("MULTIFORM_SANDBOX", raising=False)
     return say
@@ -63,7 +63,7 @@ def test_a_sandbox_that_was_asked_for_is_not_replaced(working):
 
 
 def test_a_container_has_no_network_no_rights_and_a_file_system_that_cannot_be_written():
-    words = launch.command("docker:my/image:2", "name")
+    words = program.command("docker:my/image:2", "name")
     assert words[:2] == ["docker", "run"]
     joined = " ".join(words)
     for part in ("--network none", "--read-only", "--cap-drop ALL", "no-new-privileges", "--user 65534:65534", "--rm"):
@@ -71,7 +71,7 @@ def test_a_container_has_no_network_no_rights_and_a_file_system_that_cannot_be_w
     assert "--pids-limit" in joined
     assert "/guest:ro" in joined
     assert words[words.index("my/image:2") + 1] == "python3"
-    assert launch.IMAGE in launch.command("docker", "name")
+    assert program.IMAGE in program.command("docker", "name")
 
 
 @pytest.mark.process
@@ -86,8 +86,8 @@ def test_a_container_without_an_engine_is_said():
 
 def test_bubblewrap_shows_what_python_needs_and_no_more(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(launch, "_bubblewrap_version", lambda: (0, 6))
-    words = launch.command("bwrap", "")
+    monkeypatch.setattr(program, "_bubblewrap_version", lambda: (0, 6))
+    words = program.command("bwrap", "")
     places = {words[index + 1] for index, word in enumerate(words) if word == "--ro-bind-try"}
     assert "/" not in places
     assert not places & {"/home", "/root", "/etc", "/proc", "/var", "/tmp"}

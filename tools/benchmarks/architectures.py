@@ -27,7 +27,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "gpt2": {"n_embd": 512, "n_layer": 8, "n_head": 8, "n_positions": 4096},
 }
 _CASE = Case(name="texts, 5-shot")
-DOCS = 16
+DOCS = 12
 
 
 def measure(setting: Setting) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from tools.benchmarks.architectures import save_random
 from tools.benchmarks.rows import Row, say
 from tools.benchmarks.sides import Setting
 
-TASK, SELECTION, SHOTS, DOCS, MANY_DOCS = "arc_challenge", "all+mcqa~8", 2, 12, 150
+TASK, SELECTION, SHOTS, DOCS, MANY_DOCS = "arc_challenge", "all+mcqa~8", 2, 8, 150
 #: What is written is cut short on both sides: it is the prompts that forms share.
 WRITTEN = 16
 NARROW = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}

@@ -83,9 +83,17 @@ def parser(only: str | None = None) -> Parser:
         if only in (None, name):
             for add_flags in (*command.flags, flags.verbosity):
                 add_flags(subparser)
+            arguments = [_usage(action) for action in subparser._get_positional_actions()]
+            subparser.usage = " ".join([f"multiform {name}", *arguments, "[flags]"])
         subparser.common = command.common
         subparser.set_defaults(execute=command.execute, parser=subparser)
     return top
+
+
+def _usage(action: argparse.Action) -> str:
+    """An argument as the usage of a command shows it."""
+    text = f"{action.metavar or action.dest}{' ...' if action.nargs in ('*', '+') else ''}"
+    return f"[{text}]" if action.nargs in ("*", "?") else text
 
 
 def main(argv: Sequence[str] | None = None) -> int:

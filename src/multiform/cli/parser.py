@@ -182,8 +182,8 @@ class Folders(Gather):
     """Collects folders; a value may hold several, separated as in the variable PATH."""
 
     def gather(self, before: Any, values: Sequence[str]) -> list[str]:
-        split = ([value] if Path(value).exists() else value.strip(os.pathsep).split(os.pathsep) for value in values)
-        return [*(before or ()), *(folder for folders in split for folder in folders)]
+        parts = ([value] if Path(value).exists() else value.split(os.pathsep) for value in values)
+        return [*(before or ()), *(folder for folders in parts for folder in filter(None, folders))] or list(values)
 
 
 logger = logging.getLogger("multiform")

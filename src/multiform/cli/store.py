@@ -145,7 +145,7 @@ def _day(seconds: int | None) -> str:
 
 @command(
     "list, prune, export or merge stored responses",
-    flag("action", "what to do", choices=sorted(_ACTIONS)),
+    flag("action", "what to do", choices=sorted(_ACTIONS), metavar="|".join(_ACTIONS)),
     flag("files", "for merge: the file to add to, then the others", nargs="*", metavar="FILE"),
     flags.CACHE_PATH,
     flag("--max_age", "for gc: remove what is older, e.g. 90d or 12h", _age, metavar="AGE"),

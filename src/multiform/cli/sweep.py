@@ -84,8 +84,8 @@ def sweep(options: argparse.Namespace) -> None:
 
 def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results], list[tuple[str, MultiformError]]]:
     """The results of all runs by their titles, and the runs that failed; one that fails does not stop the others."""
+    from multiform.run.evaluate import open_executor
     from multiform.run.evaluate import run as run_model
-    from multiform.run.executors import open_executor
     from multiform.run.progress import make_progress
 
     overrides: dict[str, Any] = {"use_cache": options.cache_path} if options.cache_path else {}

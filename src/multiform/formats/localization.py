@@ -336,16 +336,13 @@ def language_words() -> Mapping[Language, LanguageWords]:
         if language is None or "-" in words.code:
             continue
         space = words.punctuation["space"]
-        changes = {key: text for code in _codes(language) for key, text in otherwise.get(code, {}).items()}
+        # Some codes of a language are those of its macro-language.
+        codes = [name.lower() for name, member in Language.__members__.items() if member is language]
+        changes = {key: text for code in codes for key, text in otherwise.get(code, {}).items()}
         labels: LabelSpec = tuple(changes.pop("labels", "").split()) or words.labels or "letters"
         cues = {"question": words.cue("question") + space, "answer": words.cue("answer"), **changes}
         written[language] = LanguageWords(**cues, labels=labels, space=space)
     return written
-
-
-def _codes(language: Language) -> list[str]:
-    """The codes of a language, of which some are macro-languages of others."""
-    return [name.lower() for name, member in Language.__members__.items() if member is language]
 
 
 #: The words of a language's file that a part of a prompt is recognised by, too.

@@ -196,15 +196,12 @@ def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:
     table = format_table(spec)
     if mapping.question == "" and mapping.choices is None:
         return []
-    registered = [name for name in formats if _is_in_all(name)] if mapping.question is not None else []
+    # A function that returns a format says nothing else.
+    in_all = [name for name in formats if getattr(formats.get(name), "in_all", True)]
+    registered = in_all if mapping.question is not None else []
     labels = dict.fromkeys([*registered, *(label for label in table if not is_prompt(table[label]))])
     candidates = {label: _placed_entry(spec, label, table.get(label)) for label in labels}
     return [label for label, format in candidates.items() if mapping.choices is not None or not format.needs_choices]
-
-
-def _is_in_all(name: str) -> bool:
-    """Whether ``@all`` has a registered format; a function that returns one says nothing else."""
-    return bool(getattr(formats.get(name), "in_all", True))
 
 
 def format_table(spec: FormatSpec) -> dict[str, Any]:

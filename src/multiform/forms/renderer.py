@@ -66,7 +66,8 @@ class HookPrompts:
         """
         if isinstance(contents, str | Prompt) or is_messages(contents):
             return self._prompt(contents, fields.doc, options)
-        if not isinstance(contents, Sequence) or not contents or not all(map(_is_content, contents)):
+        listed = contents if isinstance(contents, Sequence) else ()
+        if not listed or not all(isinstance(each, str | Prompt) or is_messages(each) for each in listed):
             message = f"a prompt is {shorten(contents)}, not text or messages"
             hint = "give a text, a list of messages, or one for each input"
             raise DataError(message, where=self._form.name, hint=hint)
@@ -103,10 +104,6 @@ class HookPrompts:
             raise UsageError("messages without a chat template to write them with", where=self._form.name, hint=hint)
         config = self._form.config
         return Prompt(plain_chat(messages, Delimiters(config.target_delimiter, config.fewshot_delimiter)))
-
-
-def _is_content(value: Any) -> bool:
-    return isinstance(value, str | Prompt) or is_messages(value)
 
 
 def read_requests(returned: Any, doc_id: int, *, where: str | None) -> list[Instance]:

@@ -49,7 +49,9 @@ class RequestCache:
         prompts then depend on.
         """
         config, settings = form.config, form.settings
-        if code := [*_foreign(classes), *code_keys(config.to_dict(keep_callable=True))]:
+        bases = [base for each in classes for base in each.__mro__ if base is not object]
+        foreign = [base.__name__ for base in bases if not base.__module__.startswith(("multiform.", "abc", "typing"))]
+        if code := [*foreign, *code_keys(config.to_dict(keep_callable=True))]:
             message = "the prompts are not cached, as they depend on code that may read anything"
             logger.warning("%s: %s (%s)", config.form_name, message, ", ".join(dict.fromkeys(code)))
             return None
@@ -108,12 +110,6 @@ def delete_requests() -> int:
 def requests_folder() -> Path:
     """The folder of cached requests."""
     return cache_root() / "requests"
-
-
-def _foreign(classes: Sequence[type]) -> list[str]:
-    """The names of classes that are not Multiform's, among these and their bases."""
-    bases = [base for cls in classes for base in cls.__mro__ if base is not object]
-    return [base.__name__ for base in bases if not base.__module__.startswith(("multiform.", "abc", "typing"))]
 
 
 def code_keys(config: Any, key: str = "") -> list[str]:

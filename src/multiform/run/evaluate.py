@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
 from typing import Any, ParamSpec
 
@@ -14,7 +14,8 @@ from multiform.results import Results
 from multiform.run.checks import check_forms, check_model_fits, check_options
 from multiform.run.document_checks import contaminated_docs, log_findings
 from multiform.run.documents import Documents
-from multiform.run.executors import Executor, open_executor
+from multiform.run.executors import CachedExecutor, Executor, LocalExecutor
+from multiform.run.executors.cluster import ClusterOptions
 from multiform.run.limits import Spending
 from multiform.run.options import RunOptions
 from multiform.run.outcome import interrupts_say, open_results
@@ -105,6 +106,27 @@ def evaluate(**options: Any) -> Results:
     if results.problem is not None:
         raise results.problem
     return results
+
+
+@contextmanager
+def open_executor(cluster: ClusterOptions | None, *, cached: bool = False) -> Iterator[Executor]:
+    """The executor of a run: the workers of a cluster where there is one, else this process.
+
+    With `cached`, one that runs no model.
+    """
+    executor: Executor
+    if cached:
+        executor = CachedExecutor()
+    elif cluster is None:
+        executor = LocalExecutor()
+    else:
+        from multiform.run.executors.ray import RayExecutor
+
+        executor = RayExecutor(cluster)
+    try:
+        yield executor
+    finally:
+        executor.close()
 
 
 def run(options: RunOptions, executor: Executor | None = None) -> Results:

@@ -81,7 +81,7 @@ class RunOptions(BaseModel):
     model: Annotated[
         str | Model | Any,
         _model(
-            "see multiform ls models (default: hf where model_args name a model, else bundled)",
+            "see multiform ls models (default: hf if model_args name a model, else bundled)",
             ANYTHING,
             "NAME",
             short="-M",
@@ -103,7 +103,7 @@ class RunOptions(BaseModel):
     apply_chat_template: Annotated[
         bool | str,
         _prompt(
-            "write prompts with the model's chat template, or with that of its templates that is named",
+            "use the model's chat template, or the named one if it has several",
             values.CHAT_TEMPLATE,
             recorded=True,
         ),
@@ -117,7 +117,7 @@ class RunOptions(BaseModel):
     fewshot_draws: Annotated[
         int,
         _prompt(
-            "run every form with N draws of few-shot examples, as forms of their own (default: 1)",
+            "run every form with N draws of few-shot examples, each as its own form (default: 1)",
             count(1),
             setting=False,
             recorded=True,
@@ -126,7 +126,7 @@ class RunOptions(BaseModel):
     thinking_budget: Annotated[
         Sequence[int] | None,
         _prompt(
-            "run every form under which a model may think with each of these budgets in tokens: 0,1024,8192",
+            "run every form that lets the model think with each of these token budgets: 0,1024,8192",
             values.BUDGETS,
             setting=False,
             recorded=True,
@@ -143,7 +143,9 @@ class RunOptions(BaseModel):
     ] = None
     protocol: Annotated[
         str | None,
-        _prompt("protocol of all tasks, such as olmes; see multiform ls protocols", TEXT, "NAME", setting=False),
+        _prompt(
+            "use this protocol for all tasks, such as olmes; see multiform ls protocols", TEXT, "NAME", setting=False
+        ),
     ] = None
     choice_order: Annotated[
         str | None,
@@ -168,7 +170,8 @@ class RunOptions(BaseModel):
         ),
     ] = None
     keep_description: Annotated[
-        bool, _prompt("keep sentences about choices in descriptions, under formats that show no choices", recorded=True)
+        bool,
+        _prompt("keep sentences about choices in descriptions, even if the format shows no choices", recorded=True),
     ] = False
     gen_kwargs: Annotated[
         Arguments | None,
@@ -245,8 +248,8 @@ class RunOptions(BaseModel):
     ci_of: Annotated[
         Literal["questions", "dataset"],
         _docs(
-            "the interval of --until_ci: that of all such questions, or that of what the whole dataset would score, "
-            "which needs fewer documents (default: questions)",
+            "the interval that --until_ci waits for: over all such questions, or of the score of the whole dataset, "
+            "which takes fewer documents (default: questions)",
             one_of(("questions", "dataset")),
             recorded=True,
         ),
@@ -255,7 +258,7 @@ class RunOptions(BaseModel):
     confirm_run_unsafe_code: Annotated[
         bool,
         _consent(
-            "allow tasks that run code which the model writes, and metrics whose code comes from the hub", recorded=True
+            "allow tasks that run code written by the model, and metrics whose code comes from the hub", recorded=True
         ),
     ] = False
     sandbox: Annotated[
@@ -270,7 +273,7 @@ class RunOptions(BaseModel):
             recorded=True,
         ),
     ] = None
-    judge_model: Annotated[str | None, _consent("the model that scores where a task has a judge", TEXT, "NAME")] = None
+    judge_model: Annotated[str | None, _consent("the model that grades, if a task has a judge", TEXT, "NAME")] = None
     judge_args: Annotated[
         Arguments | None,
         _consent(
@@ -302,8 +305,8 @@ class RunOptions(BaseModel):
     on_error: Annotated[
         OnError,
         _failure(
-            "documents whose requests failed: stop without results when the rest is run and stored (the default), "
-            "skip them, or count them as wrong",
+            "if requests of a document fail: stop without results once the rest is run and stored (the default), "
+            "skip the document, or count it as wrong",
             one_of(ON_ERROR, example="skip"),
             recorded=True,
         ),
@@ -344,7 +347,7 @@ class RunOptions(BaseModel):
     resources: Annotated[
         Arguments | None,
         _worker(
-            "what each worker gets, e.g. gpu=1,cpu=8,memory=40GB (default: a core, and a GPU where there are some)",
+            "what each worker gets, e.g. gpu=1,cpu=8,memory=40GB (default: a core, and a GPU if there are any)",
             ARGUMENTS,
         ),
     ] = None
@@ -375,7 +378,7 @@ class RunOptions(BaseModel):
         _output("track the run with Weights & Biases: arguments of its init", ARGUMENTS, several=True),
     ] = None
     wandb_config_args: Annotated[
-        Arguments | None, _output("more of the configuration that it gets", ARGUMENTS, several=True)
+        Arguments | None, _output("further configuration to log with it", ARGUMENTS, several=True)
     ] = None
     trackio_args: Annotated[
         Arguments | None, _output("track the run with Trackio: arguments of its init", ARGUMENTS, several=True)

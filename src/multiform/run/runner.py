@@ -15,7 +15,7 @@ from multiform.errors import ModelError, MultiformError
 from multiform.forms import Form, Sample, ScoredSample
 from multiform.models import Model
 from multiform.models.model import Usage, Workload
-from multiform.requests import FailedRequest, Output, Request
+from multiform.requests import FailedRequest, Output, Request, request_size
 from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
 from multiform.run.documents import Documents
@@ -25,7 +25,7 @@ from multiform.run.limits import ErrorPolicy, Spending, workload_words
 from multiform.run.pending import PendingSample, PendingSamples
 from multiform.run.progress import Progress, WatchingProgress
 from multiform.run.spool import ScoredSamples, load_block
-from multiform.run.status import RunningScore, RunStatus, request_size
+from multiform.run.status import RunningScore, RunStatus
 from multiform.run.store import CachedResponses, Store
 from multiform.run.store.store import request_key
 from multiform.stopping import request_stop, stoppable
@@ -138,7 +138,7 @@ class Runner:
         except ModelError as error:
             return run.outcome("failed", error=error)
         finally:
-            if run.status is not None:
+            if run.has_begun:
                 run.update_scores()  # the last ones are shown
                 progress.end()
         if pending.mistake is not None:
@@ -195,7 +195,9 @@ class _Run:
         self.total = sum(documents.values())
         #: How many documents have failed so far.
         self.failures = 0
-        #: The progress of the run, once the model is needed.
+        #: Whether the model is needed, what it had computed before, and the progress since then for displays.
+        self.has_begun = False
+        self._usage_before = Usage()
         self.status: RunStatus | None = None
         self.forms: dict[str, Form] = {}
         self._requests = _DistinctRequests()
@@ -303,18 +305,21 @@ class _Run:
     def _begin(self, requests: int, size: int, workload: Workload | None) -> None:
         """Begin to run requests of this total length; where a display watches, they are planned."""
         share = self._rendered / self.total
+        has_begun, self.has_begun = self.has_begun, True
         if self.status is not None:
             self.status.add(requests, size, cached=self._requests.cached, workload=workload, share=share)
+        if has_begun:
             return
         if workload is not None:
             self.progress.message(f"plan: {workload_words(workload)}")
         if share < 1:
             message = "documents are rendered as the run goes on, and the number of requests is an estimate"
             self.progress.message(message)
-        self.status = RunStatus(usage=self.runner.model.usage)
-        self.status.add(requests, size, cached=self._requests.cached, workload=workload, share=share)
-        self.progress.begin(self.status.requests, self.total)
+        self._usage_before = self.runner.model.usage() or Usage()
+        self.progress.begin(round(requests / share), self.total)
         if self._watching is not None:
+            self.status = RunStatus(usage=self.runner.model.usage)
+            self.status.add(requests, size, cached=self._requests.cached, workload=workload, share=share)
             self.update_scores()
             self._watching.watch(self.status)
 
@@ -364,8 +369,14 @@ class _Run:
             requests=requests,
             cached=cached,
             retried=self._retried - self._retried_before,
-            usage=None if self.status is None else self.status.usage,
+            usage=self._usage,
         )
+
+    @property
+    def _usage(self) -> Usage | None:
+        """What the model has computed; None where it was not needed, or does not count tokens."""
+        usage = self.runner.model.usage() if self.has_begun else None
+        return None if usage is None else usage.since(self._usage_before)
 
     def update_scores(self) -> None:
         """Compute the scores of all forms so far, for displays; less often where it takes long."""

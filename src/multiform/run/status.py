@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from multiform.models.model import Usage, Workload
-from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request
+from multiform.requests import Request, request_size
 from multiform.statistics.estimates import Estimate
 from multiform.terminal import duration, visible
-
-#: The assumed length of a completion, in characters, where a model does not count tokens.
-_COMPLETION = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,15 +174,6 @@ def _decode_left(workload: Workload, usage: Usage) -> float:
         return max(float(unfinished), workload.decode - usage.decode)
     mean = usage.completion_tokens / usage.completions
     return max(float(unfinished), mean * workload.completions - usage.decode) if unfinished > 0 else 0.0
-
-
-def request_size(request: Request) -> int:
-    """The length of a request, in characters."""
-    if isinstance(request, LoglikelihoodRequest):
-        return len(request.context) + len(request.continuation)
-    if isinstance(request, GenerationRequest):
-        return len(request.context) + _COMPLETION
-    return len(request.text)
 
 
 #: The minimum width of a form's name, and the maximum width of a metric's.

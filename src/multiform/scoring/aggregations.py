@@ -251,11 +251,6 @@ def bypass(items: Sequence[Any], iterations: int) -> Estimate:
     return Estimate(value=999.0, n=len(items))
 
 
-def _median(items: Sequence[float]) -> float:
-    """The middle value, the upper one of two."""
-    return sorted(items)[len(items) // 2]
-
-
 def _f1(items: Sequence[tuple[int, int]]) -> float:
     """F1 of the class 1, from pairs of gold and prediction."""
     true_positives = sum(1 for gold, pred in items if gold == 1 and pred == 1)
@@ -299,7 +294,7 @@ def _corpus(name: str) -> Callable[[Sequence[Any]], float]:
     return score
 
 
-aggregations.register("median")(_with_bootstrap(_median))
+aggregations.register("median")(_with_bootstrap(lambda items: sorted(items)[len(items) // 2]))  # the upper one of two
 aggregations.register("f1")(_with_bootstrap(_f1))
 aggregations.register("matthews_corrcoef")(_with_bootstrap(_matthews))
 for _name in CORPUS:

@@ -129,7 +129,9 @@ def axis_effects(
         axis: np.array([wording.get(axis, "") for wording in axes])
         for axis in dict.fromkeys(k for a in axes for k in a)
     }
-    levels = {axis: values for axis, values in levels.items() if _can_be_tested(values)}
+    counts = {axis: np.unique(values, return_counts=True)[1] for axis, values in levels.items()}
+    # Only an axis with two or more values, one of them under several wordings, can be tested.
+    levels = {axis: levels[axis] for axis, number in counts.items() if len(number) > 1 and number.max() > 1}
     number = sum(len(np.unique(values)) for values in levels.values())
     rng = np.random.default_rng(0)
     tests = holm([_permutation_test(means.values, values, permutations, rng) for values in levels.values()])
@@ -202,12 +204,6 @@ def _within(means: FormMeans, estimate: Estimate) -> Estimate:
     if not means.rates or estimate.low is None or estimate.high is None:
         return estimate
     return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
-
-
-def _can_be_tested(values: Array) -> bool:
-    """Whether an axis has two or more values, one of them under several wordings."""
-    _, counts = np.unique(values, return_counts=True)
-    return len(counts) > 1 and bool(counts.max() > 1)
 
 
 def _permutation_test(scores: Array, values: Array, permutations: int, rng: np.random.Generator) -> float:

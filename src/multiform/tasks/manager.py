@@ -125,7 +125,7 @@ class TaskManager:
             targets = self._under_protocol(targets, self.design.protocol)
         selected = [(target, label) for target in targets for label in self.labels(target)]
         nodes = [self.node(target, label, overrides) for target, label in selected]
-        if len(nodes) > 1:
+        if len(nodes) > 1 or any(isinstance(node, Group) for node in nodes):
             tasks_by_name(nodes)  # two files that define one form are an error
         return nodes
 

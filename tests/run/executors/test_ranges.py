@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from multiform import DataError, IncompleteRunError, Task, TaskConfig
+from multiform import DataError, IncompleteRunError, Task, TaskConfig, register_metric
 from multiform.forms import Form, RunSettings
 from multiform.models import Model
 from multiform.models.dummy import DummyModel
@@ -182,6 +182,11 @@ def test_a_worker_with_another_dataset_is_refused() -> None:
     assert "a worker reads other documents than the driver" in str(batch.mistakes[0])
 
 
+@register_metric("mine_alone", higher_is_better=True, output_type="multiple_choice")
+def mine_alone(outcome: Any) -> float:
+    return 1.0
+
+
 class WithCode(Task):
     """Makes its prompts itself."""
 
@@ -205,6 +210,10 @@ def config(**keys: Any) -> TaskConfig:
         (lambda: Form(config()), None),
         (lambda: WithCode(config()).form, "code of its class makes the prompts"),
         (lambda: Form(config(doc_to_text=lambda doc: doc["q"])), "code makes the prompts (doc_to_text)"),
+        (
+            lambda: Form(config(output_type="multiple_choice", metric_list=[{"metric": "mine_alone"}])),
+            "'mine_alone' is registered in this process alone",
+        ),
         (
             lambda: Form(config(process_docs=lambda docs: [{**doc, "q": str(random.random())} for doc in docs])),
             "its code makes other documents each time",

@@ -11,6 +11,7 @@ import re
 
 from multiform.compat.eval_framework.metrics import SingleValue
 from multiform.compat.eval_framework.samples import Completion
+from multiform.errors import UsageError
 from multiform.formats.dialects.metric_classes import BaseMetric
 from multiform.formats.dialects.metric_results import Error, MetricResult
 from multiform.scoring.scorers.answers import equal_expressions
@@ -37,48 +38,33 @@ _MARKUP = (
     *(r"\text{s}", r"\text{.}", "\\text{\ns}", r"\text{}^2", r"\text{}^3", "\\text{\n}", r"\text{}", r"\mathrm{th}"),
     *(r"^\circ", r"^{\circ}", r"\;", r",\!", "{,}", '"', r"\dots"),
 )
-#: Where a text states its answer, by language: as the examples do it word by word, or nearly so.
-_STATEMENTS = {
-    "minerva": (
-        (r"Final Answer: The final answer is(.*?). I hope it is correct.", "I hope it is correct."),
-        r"(?is)(?:the\s+)?final\s+answer\s*:\s*the\s+(?:final\s+)?answer\s+is\s*(.*)",
-        r"(?i)\.?\s*i\s+hope\s+it\s+is\s+correct\.?\s*$",
-    ),
-    "minerva_de": (
-        (
-            r"Finale Antwort: Die finale Antwort lautet(.*?)\. Ich hoffe, die Antwort ist korrekt\.",
-            "Ich hoffe, die Antwort ist korrekt.",
-        ),
-        r"(?is)(?:finale|endgültige)\s+antwort\s*:\s*"
-        r"(?:die\s+(?:finale\s+|endgültige\s+)?antwort\s+(?:ist|lautet)\s*)?(.*)",
-        r"(?i)\.?\s*ich\s+hoffe,?\s+(?:die\s+antwort|sie|es)\s+(?:ist|sei)\s+korrekt\.?\s*$",
-    ),
-}
+#: Where a text states its answer: as the examples do it word by word, or nearly so.
+_STATEMENT = r"Final Answer: The final answer is(.*?). I hope it is correct."
+_ENDING = "I hope it is correct."
+_LOOSE_STATEMENT = r"(?is)(?:the\s+)?final\s+answer\s*:\s*the\s+(?:final\s+)?answer\s+is\s*(.*)"
+_LOOSE_ENDING = r"(?i)\.?\s*i\s+hope\s+it\s+is\s+correct\.?\s*$"
 
 
 def extract_answers(
     raw_answer: str, use_cot: bool = True, cot_style: str = "minerva", relaxed: bool = False
 ) -> list[str]:
     """The answers that a text may mean, the most likely first: stated, boxed, between dollars, or the text itself."""
+    if not use_cot or cot_style != "minerva":
+        message = f"use_cot={use_cot} and cot_style={cot_style!r} are not provided"
+        raise UsageError(message, where="extract_answers", hint="leave them out, or use eval-framework's")
     raw = str(raw_answer)
     dollars = [match.start() for match in re.finditer(r"\$", raw)]
-    if not use_cot:
-        between = [raw[dollars[0] + 1 : dollars[1]]] if len(dollars) > 1 else []
-        return [normalize_final_answer(text) for text in (raw, *between)]
-    if cot_style not in _STATEMENTS:
-        raise ValueError(f"cot_style is {cot_style!r}; there are {', '.join(_STATEMENTS)}")
-    candidates = [_stated_answer(raw, cot_style, relaxed), _boxed_text(raw)]
+    candidates = [_stated_answer(raw, relaxed), _boxed_text(raw)]
     answers = [answer for answer in map(normalize_final_answer, filter(None, candidates)) if answer]
     return answers or [normalize_final_answer(raw[dollars[-2] + 1 : dollars[-1]] if len(dollars) > 1 else raw)]
 
 
-def _stated_answer(text: str, style: str, relaxed: bool) -> str | None:
-    (exact, ending), loose, tail = _STATEMENTS[style]
-    match = re.search(loose, text) if relaxed else re.search(exact, text + ending)
-    if match is None:
-        return None
-    answer = match.group(1).strip()
-    return re.sub(tail, "", answer).strip() if relaxed else answer
+def _stated_answer(text: str, relaxed: bool) -> str | None:
+    if not relaxed:
+        match = re.search(_STATEMENT, text + _ENDING)
+        return None if match is None else match.group(1).strip()
+    match = re.search(_LOOSE_STATEMENT, text)
+    return None if match is None else re.sub(_LOOSE_ENDING, "", match.group(1).strip()).strip()
 
 
 def _boxed_text(text: str) -> str | None:
@@ -153,10 +139,6 @@ class MathMinervaCompletion(_MathMetric):
     KEYS = ["Exact", "Exact Flex"]  # noqa: RUF012 - as metrics have it
     RELAXED: bool = False
 
-    def __init__(self, use_cot: bool = True, cot_style: str = "minerva", relaxed: bool | None = None) -> None:
-        self.use_cot, self.cot_style = use_cot, cot_style
-        self.relaxed = self.RELAXED if relaxed is None else relaxed
-
     def calculate(self, response: Completion) -> list[MetricResult]:
         gold, error = next(iter(response.ground_truth_list), None), response.error
         values: list[float | None] = [None, None]
@@ -164,7 +146,7 @@ class MathMinervaCompletion(_MathMetric):
             error = Error(error_class="ValueError", message="there is no right answer", traceback="")
         elif error is None:
             raw = response.raw_completion or response.completion
-            answers = extract_answers(raw, use_cot=self.use_cot, cot_style=self.cot_style, relaxed=self.relaxed)
+            answers = extract_answers(raw, relaxed=self.RELAXED)
             right = [is_equiv_minerva(answer, str(gold)) for answer in answers]
             values = [float(right[0]), float(any(right))]
         return [

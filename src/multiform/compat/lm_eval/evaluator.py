@@ -196,7 +196,7 @@ _SCORES = ("results", "groups", "group_subtasks", "configs", "versions", "n-shot
 _RUN = ("config", "git_hash", "date", "pretty_env_info", "transformers_version", "lm_eval_version", "upper_git_hash",
         "tokenizer_pad_token", "tokenizer_eos_token", "tokenizer_bos_token", "eot_token_id", "max_length")  # fmt: skip
 #: Keys of `config` that lm-eval does not have.
-_OURS = ("samples", "num_fewshot", "generation_config", "arguments", "budget", "server")
+_OURS = ("samples", "num_fewshot", "generation_config", "arguments", "budget", "server", "model_warnings")
 
 
 def whole_results(

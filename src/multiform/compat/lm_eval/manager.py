@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from multiform.compat.lm_eval.config import build_context, convert_errors
 from multiform.compat.lm_eval.config import get_task_name_from_config as get_task_name_from_config
 from multiform.compat.lm_eval.config import get_task_name_from_object as get_task_name_from_object
-from multiform.compat.lm_eval.registry import GROUP_REGISTRY, TASK_REGISTRY
+from multiform.compat.lm_eval.registry import TASK_REGISTRY
 from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.compat.lm_eval.task import Task as AnyTask
 from multiform.errors import UsageError, shorten
@@ -154,7 +154,7 @@ class TaskManager:
 
     @property
     def all_groups(self) -> list[str]:
-        return sorted({*self.manager.index.names("group"), *GROUP_REGISTRY})
+        return sorted(self.manager.index.names("group"))
 
     @property
     def all_subtasks(self) -> list[str]:
@@ -234,8 +234,6 @@ class TaskManager:
     def _resolve_name(self, name: str, changes: Mapping[str, Any]) -> list[Node | Item]:
         if name in TASK_REGISTRY:
             return [_of_class(TASK_REGISTRY[name], name, changes)]
-        if name in GROUP_REGISTRY:
-            return [item for member in GROUP_REGISTRY[name] for item in self._resolve_name(member, changes)]
         return list(self.manager.nodes(name, changes))
 
     def _build(self, node: Node, built: dict[str, Item]) -> Item:

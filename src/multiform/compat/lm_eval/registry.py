@@ -33,7 +33,6 @@ AGGREGATION_REGISTRY: dict[str, Callable[..., float]] = {
     function.__name__: function for function in vars(functions).values() if hasattr(function, "aggregation")
 }
 TASK_REGISTRY: dict[str, Any] = {}
-GROUP_REGISTRY: dict[str, list[str]] = {}
 DEFAULT_METRIC_REGISTRY = {kind: list(names) for kind, names in DEFAULT_METRICS.items()}
 
 
@@ -176,16 +175,6 @@ def register_task(name: str) -> Callable[[type[T]], type[T]]:
 
     def decorate(kind: type[T]) -> type[T]:
         TASK_REGISTRY[name] = kind
-        return kind
-
-    return decorate
-
-
-def register_group(name: str) -> Callable[[type[T]], type[T]]:
-    """Add a registered task class to a group, whose name then stands for all of its tasks."""
-
-    def decorate(kind: type[T]) -> type[T]:
-        GROUP_REGISTRY.setdefault(name, []).extend(key for key, value in TASK_REGISTRY.items() if value is kind)
         return kind
 
     return decorate

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 
@@ -61,18 +61,6 @@ _HINTS = {
     404: "check base_url and model",
 }
 _RETRY_HINT = "check the server, then run the same command again: stored responses are not requested again"
-
-
-class Sender(Protocol):
-    """What requests are sent with: one by one, or in batches."""
-
-    def ask(
-        self,
-        items: Sequence[Item],
-        payload: Callable[[Item], Mapping[str, Any]],
-        read: Callable[[Item, Any], Result],
-    ) -> Iterator[tuple[int, Result | FailedRequest]]:
-        """Send a request for each item, and yield its index with the result of `read`, or how it failed."""
 
 
 class Client:

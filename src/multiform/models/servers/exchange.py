@@ -72,32 +72,6 @@ class HTTPClient(httpx.Client):
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
-class UnreadableError(Exception):
-    """A response that is too long, or has an unknown encoding."""
-
-
-def decode_body(response: httpx.Response, size: int) -> Iterator[bytes]:
-    """The decoded chunks of a body; an UnreadableError once they are longer than `size` bytes.
-
-    Decoded here because httpx would expand a decompression bomb before its size can be checked.
-    """
-    encodings = [name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")]
-    encodings = [name for name in encodings if name not in ("", "identity")]
-    if len(encodings) > 1 or not _KNOWN_ENCODINGS.issuperset(encodings):
-        raise UnreadableError(f"the response is encoded as '{', '.join(encodings)[:100]}', which was not requested")
-    decoder = zlib.decompressobj(_GZIP_OR_ZLIB) if encodings else None
-    remaining = size
-    for chunk in response.iter_raw():
-        try:
-            data = chunk if decoder is None else decoder.decompress(chunk, max(1, remaining + 1))
-        except zlib.error as error:
-            raise UnreadableError(f"the response cannot be decoded: {error}") from error
-        remaining -= len(data)
-        if remaining < 0:
-            raise UnreadableError(f"the response is longer than {size} bytes")
-        yield data
-
-
 class FailedAttemptError(Exception):
     """An attempt that failed and is worth retrying.
 
@@ -126,6 +100,28 @@ class RefusedError(Exception):
     def __init__(self, what: str, status: int = 0) -> None:
         super().__init__(what)
         self.status = status
+
+
+def decode_body(response: httpx.Response, size: int) -> Iterator[bytes]:
+    """The decoded chunks of a body; a FailedAttemptError once they are longer than `size` bytes.
+
+    Decoded here because httpx would expand a decompression bomb before its size can be checked.
+    """
+    encodings = [name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")]
+    encodings = [name for name in encodings if name not in ("", "identity")]
+    if len(encodings) > 1 or not _KNOWN_ENCODINGS.issuperset(encodings):
+        raise FailedAttemptError(f"the response is encoded as '{', '.join(encodings)[:100]}', which was not requested")
+    decoder = zlib.decompressobj(_GZIP_OR_ZLIB) if encodings else None
+    remaining = size
+    for chunk in response.iter_raw():
+        try:
+            data = chunk if decoder is None else decoder.decompress(chunk, max(1, remaining + 1))
+        except zlib.error as error:
+            raise FailedAttemptError(f"the response cannot be decoded: {error}") from error
+        remaining -= len(data)
+        if remaining < 0:
+            raise FailedAttemptError(f"the response is longer than {size} bytes")
+        yield data
 
 
 def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | None, *, seconds: float, size: int) -> Any:
@@ -164,8 +160,6 @@ def fetch(
                     raise httpx.ReadTimeout("the response arrives too slowly")
     except httpx.TimeoutException as error:
         raise FailedAttemptError(late, overloaded=True) from error
-    except UnreadableError as error:
-        raise FailedAttemptError(str(error)) from error
     except httpx.ConnectError as error:
         raise NoConnectionError(f"no connection: {error or 'refused'}") from error
     except httpx.TransportError as error:

@@ -163,17 +163,13 @@ class LiteLLMChat(Model):
             **other_arguments(request),
         }
         sent = {name: value for name, value in wanted.items() if value not in (None, [])}
+        known = self._provider_arguments
+        known |= {"max_tokens"} if "max_completion_tokens" in known else set()
         # Completions are cut at stop strings on arrival, and a provider without seeds has none.
-        missing = [name for name in sent if name not in self._provider_arguments and name not in ("stop", "seed")]
-        missing = [
-            name
-            for name in missing
-            if not (name == "max_tokens" and "max_completion_tokens" in self._provider_arguments)
-        ]
-        if missing:
+        if missing := [name for name in sent if name not in (*known, "stop", "seed")]:
             message = f"the provider of '{self.name}' takes no {', '.join(missing)}"
             raise ModelError(message, hint="choose another model, or leave it out of --gen_kwargs")
-        sent = {name: value for name, value in sent.items() if name in self._provider_arguments or name == "max_tokens"}
+        sent = {name: value for name, value in sent.items() if name in known}
         return {
             "model": self.name,
             "messages": with_media(request_messages(request), request.media, message_part),

@@ -17,8 +17,9 @@ from multiform.errors import ModelError
 from multiform.models.arguments import LIMIT_NAMES, is_context_limit
 from multiform.models.model import Loglikelihoods, no_loglikelihoods
 from multiform.models.servers import protocol
+from multiform.models.servers.batch.driver import BatchClient
 from multiform.models.servers.batch.interfaces import OpenAIBatches
-from multiform.models.servers.client import Sender
+from multiform.models.servers.client import Client
 from multiform.models.servers.openai_logprobs import ROUNDING, is_logprob, only_choice
 from multiform.models.servers.protocol import (
     completion,
@@ -178,7 +179,7 @@ def label_scores(labels: Sequence[str], alternatives: Alternatives) -> dict[str,
 
 
 def score_labels(
-    client: Sender,
+    client: Client | BatchClient,
     requests: Sequence[LoglikelihoodRequest],
     payload: Callable[[LoglikelihoodRequest], Mapping[str, Any]],
     alternatives: Callable[[Any], Alternatives],

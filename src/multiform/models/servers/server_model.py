@@ -27,7 +27,7 @@ from multiform.models.prices import Price, find_price
 from multiform.models.servers.batch.driver import BatchClient
 from multiform.models.servers.batch.interfaces import BatchInterface
 from multiform.models.servers.batch.ledger import Ledger
-from multiform.models.servers.client import Client, Sender
+from multiform.models.servers.client import Client
 from multiform.models.servers.protocol import PREFILL, move_prefill, token_limit
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
 from multiform.models.servers.thinking import Thinking
@@ -191,7 +191,8 @@ class ServerModel(Model):
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
             observe=self._count_version,
         )
-        self.sender: Sender = self.client
+        #: What requests are sent with: one by one, or in batches.
+        self.sender: Client | BatchClient = self.client
         self._arguments = {
             "model": self.name,
             "base_url": self.client.shown,

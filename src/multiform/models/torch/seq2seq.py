@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, groupby
 from typing import Any
 
@@ -23,8 +24,8 @@ from multiform.models.torch.forward import LoglikelihoodSums, Targets
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.sampling import Generation
 from multiform.models.torch.structure import in_float32
-from multiform.models.torch.transformers_loop import generate_batch, greedy_config
-from multiform.models.torch.trial import FEW, attempt, is_close, trial_tokens
+from multiform.models.torch.transformers_loop import generate_batch
+from multiform.models.torch.trial import FEW, attempt, generate_steps, is_close, trial_tokens
 from multiform.requests import Completion, LLOutput, Response
 
 #: Logits that are in memory at once: 1 GiB in float32.
@@ -32,8 +33,6 @@ MAX_LOGITS = 2**28
 #: Verdicts: sequences go into one batch, each is computed alone, or each alone and without a cache; and each alone,
 #: by a plain forward pass that encodes its context again.
 TOGETHER, ALONE, UNCACHED, PLAIN = "together", "alone", "uncached", "plain"
-#: Tokens that each sequence of a trial gets.
-TRIAL_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +234,6 @@ def generate_seq2seq(
 
 def scores_together(model: PreTrainedModel, length: int) -> str:
     """Whether contexts of up to `length` tokens can be scored in one batch, or each alone, and are encoded once."""
-    with in_float32(model):
-        return _scoring_verdict(model, length)
-
-
-def _scoring_verdict(model: PreTrainedModel, length: int) -> str:
     continuations = [_tokens(model, size, seed=size) for size in (8, 3, 5, 6)]
     rows = [
         Seq2SeqRow(tuple(context), tuple(decoder_tokens(model, continuation)))
@@ -247,15 +241,14 @@ def _scoring_verdict(model: PreTrainedModel, length: int) -> str:
     ]
     # A second continuation of the last context, which is encoded by then.
     rows.append(Seq2SeqRow(rows[-1].context, rows[0].decoder_input))
-    expected = attempt(lambda: [plain_row_logits(model, row, Counters())[0] for row in rows])
-    if expected is None:
-        return PLAIN
-    for verdict, batches in ((TOGETHER, [rows[:4], rows[4:]]), (ALONE, [[row] for row in rows])):
-        logits = attempt(lambda batches=batches: _logits(model, batches))  # type: ignore[misc]
-        if logits is not None and all(
-            is_close(model, actual[: len(each)], each) for actual, each in zip(logits, expected, strict=True)
-        ):
-            return verdict
+    with in_float32(model):
+        expected = attempt(lambda: [plain_row_logits(model, row, Counters())[0] for row in rows])
+        for verdict, batches in ((TOGETHER, [rows[:4], rows[4:]]), (ALONE, [[row] for row in rows])):
+            logits = attempt(lambda batches=batches: _logits(model, batches)) if expected else None  # type: ignore[misc]
+            if logits is not None and all(
+                is_close(model, actual[: len(each)], each) for actual, each in zip(logits, expected or (), strict=True)
+            ):
+                return verdict
     return PLAIN
 
 
@@ -267,30 +260,20 @@ def _logits(model: PreTrainedModel, batches: Sequence[Sequence[Seq2SeqRow]]) -> 
 
 def decodes_together(model: PreTrainedModel, length: int) -> str:
     """Whether completions of contexts of up to `length` tokens can be generated in one batch."""
-    with in_float32(model):
-        return _decoding_verdict(model, length)
-
-
-def _decoding_verdict(model: PreTrainedModel, length: int) -> str:
     contexts = _contexts(model, length)
-    alone = attempt(lambda: [_generate_logits(model, [context])[0] for context in contexts])
-    if alone is None:  # as with ProphetNet, whose decoder takes no cached positions
-        return UNCACHED
-    together = attempt(lambda: _generate_logits(model, contexts))
-    if together is None:
-        return ALONE
-    agree = all(is_close(model, actual, expected) for actual, expected in zip(together, alone, strict=True))
-    return TOGETHER if agree else ALONE
+    with in_float32(model):
+        alone = attempt(lambda: [_generate_logits(model, [context])[0] for context in contexts])
+        if alone is None:  # as with ProphetNet, whose decoder takes no cached positions
+            return UNCACHED
+        together = attempt(lambda: _generate_logits(model, contexts)) or []
+        agree = len(together) == len(alone) and all(map(partial(is_close, model), together, alone))
+        return TOGETHER if agree else ALONE
 
 
-@torch.inference_mode()
 def _generate_logits(model: PreTrainedModel, contexts: Sequence[Sequence[int]]) -> list[Tensor]:
     """The logits (step, vocabulary) by which `generate` chooses the first tokens for each context."""
     ids, mask = _pad(model, contexts)
-    config = greedy_config(model, TRIAL_STEPS, pad_token_id=0)
-    config.update(min_new_tokens=TRIAL_STEPS, return_dict_in_generate=True, output_logits=True)
-    output = model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
-    return list(torch.stack(output.logits, 1).float())
+    return list(torch.stack(generate_steps(model, {"input_ids": ids, "attention_mask": mask}).logits, 1).float())
 
 
 def _contexts(model: PreTrainedModel, length: int) -> list[list[int]]:

@@ -407,17 +407,22 @@ def decoding_trial(head: LMHead, length: int, *, by_generate: bool) -> DecodingT
     return DecodingTrial(head, prompts, shared, [row for row, _ in judged], expected, selects_tokens)
 
 
-@torch.inference_mode()
 def _generate_logits(
     model: PreTrainedModel, prompt: Sequence[int], state: Mapping[str, Any] | None = None
 ) -> tuple[list[int], Tensor]:
     """The tokens that `generate` chooses after a prompt, and the logits; a part of the prompt may be in a state."""
     reset_positions(model)
     ids = torch.tensor([list(prompt)], device=device_of(model))
+    output = generate_steps(model, {**prompt_inputs(model, ids), **(state or {})})
+    return output.sequences[0, len(prompt) :].tolist(), torch.cat(output.logits).float()
+
+
+@torch.inference_mode()
+def generate_steps(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Any:
+    """What `generate` of transformers returns for the first tokens of a trial, with their logits."""
     config = greedy_config(model, STEPS, pad_token_id=0)
     config.update(min_new_tokens=STEPS, return_dict_in_generate=True, output_logits=True)
-    output = model.generate(**prompt_inputs(model, ids), **(state or {}), generation_config=config)
-    return output.sequences[0, len(prompt) :].tolist(), torch.cat(output.logits).float()
+    return model.generate(**inputs, generation_config=config)
 
 
 def _plain_steps(model: PreTrainedModel, prompt: Sequence[int]) -> tuple[list[int], Tensor]:

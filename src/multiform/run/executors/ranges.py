@@ -18,20 +18,28 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from multiform.errors import DataError, MultiformError
+from multiform.formats import formats
 from multiform.forms import Form, Sample, ScoredSample
 from multiform.forms.request_cache import code_keys
+from multiform.forms.samplers import samplers
 from multiform.models import Model
 from multiform.prompts.media import binary_summary
 from multiform.prompts.prompt import ChatTemplate
-from multiform.requests import FailedRequest, Output, Request
+from multiform.registry import Registry
+from multiform.requests import FailedRequest, Output, Request, request_size
 from multiform.results.values import FailedDoc
 from multiform.run.document_checks import AnswerChecks
 from multiform.run.executors.local import Executor, LocalExecutor, Record
 from multiform.run.pending import PendingSample, PendingSamples
 from multiform.run.spool import SampleBlock, pack_block
-from multiform.run.status import request_size
 from multiform.run.store.database import Row
 from multiform.run.store.store import CachedResponses, Store, read_lines, request_key, response_row
+from multiform.scoring.aggregations import aggregations
+from multiform.scoring.filters import filters
+from multiform.scoring.metrics.base import metrics
+from multiform.scoring.reductions import reductions
+from multiform.scoring.scorers.base import scorers
+from multiform.scoring.scorers.rules import rules
 from multiform.tasks.functions import function_place, load_function
 
 #: The requests of a range, at most, and the ranges of each worker, at least: with several, a worker that is done early
@@ -40,6 +48,8 @@ _REQUESTS = 4096
 _RANGES_PER_WORKER = 4
 #: The documents by which a worker's dataset is compared with the driver's, unless code has made them.
 _COMPARED = 32
+#: What a form may name in a registry.
+_REGISTRIES: tuple[Registry[Any], ...] = (metrics, aggregations, filters, scorers, reductions, rules, samplers, formats)
 
 
 class DocRef(NamedTuple):
@@ -97,6 +107,8 @@ def stays_with_driver(form: Form) -> str | None:
         return "code of its class makes the prompts"
     if keys := code_keys(form.config.to_dict(keep_callable=True)):
         return f"code makes the prompts ({keys[0]})"
+    if name := _foreign_name(form):
+        return f"'{name}' is registered in this process alone"
     try:
         copy = _load_forms(_pack_forms([form]))[0]
     except Exception as error:  # noqa: BLE001  (whatever objects of a user raise when they are pickled)
@@ -106,6 +118,15 @@ def stays_with_driver(form: Form) -> str | None:
     return None
 
 
+def _foreign_name(form: Form) -> str | None:
+    """The name of a format, metric, filter and so on of the user's code that the form has."""
+    if not type(form.format).__module__.startswith(("multiform.", "builtins")):
+        return form.format_label
+    stated = json.dumps([form.config.to_dict(), [metric.name for metric in form.scorer.metrics]], default=str)
+    named = (name for registry in _REGISTRIES for name in registry.foreign_names() if f'"{name}"' in stated)
+    return next(named, None)
+
+
 def docs_digest(form: Form) -> str:
     """A hash of the documents of a form and its few-shot examples: of all if code makes them, of some otherwise."""
     digest = hashlib.sha256()
@@ -113,7 +134,9 @@ def docs_digest(form: Form) -> str:
         step = 1 if _has_code(form) else max(1, len(docs) // _COMPARED)
         digest.update(b"%d" % len(docs))
         for index in range(0, len(docs), step):
-            digest.update(json.dumps(docs[index], default=binary_summary).encode("utf-8", "surrogatepass"))
+            digest.update(
+                json.dumps(docs[index], default=binary_summary, skipkeys=True).encode("utf-8", "surrogatepass")
+            )
     return digest.hexdigest()
 
 

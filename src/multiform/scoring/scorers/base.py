@@ -252,13 +252,10 @@ def reduce_task_values(scorer: Scorer, values: Mapping[str, Any], kinds: Mapping
 def _repeats(value: Any, item: ItemKind, metric: Metric | None) -> list[Any] | None:
     """The values that a list repeats; None if the value is passed on as it is."""
     reduces = metric is not None and metric.reduction is not None
-    if isinstance(value, list) and (item == "number" or _holds_pairs(value) or (item == "any" and reduces)):
+    pairs = isinstance(value, list) and all(isinstance(each, list | tuple) and len(each) == 2 for each in value)
+    if isinstance(value, list) and (item == "number" or pairs or (item == "any" and reduces)):
         return value if item != "any" or reduces else None
     return [value] if reduces else None
-
-
-def _holds_pairs(value: list[Any]) -> bool:
-    return all(isinstance(item, list | tuple) and len(item) == 2 for item in value)
 
 
 def check_values(values: Mapping[str, Any], scorer: Scorer, kinds: Mapping[str, ItemKind]) -> None:

@@ -141,10 +141,13 @@ def read_choice(
             or _find_stated(text, label, labels)
             or _find_boxed(text, labels, choices)
         )
+    # Whether the text begins by listing the choices, as the question does.
+    lines = [rf"[\s(\[*]*{re.escape(label)}[).\]:*]" for label in labels[:2]]
+    restates = len(lines) == 2 and re.match(rf"{lines[0]}.*\n{lines[1]}", text) is not None
     return (
         _find_stated(text, label, labels)
         or _find_boxed(text, labels, choices)
-        or (None if _restates(text, labels) else _find_leading(text, label, labels, loose=False))
+        or (None if restates else _find_leading(text, label, labels, loose=False))
         or (_find_spelled(text, labels, choices) if finished else None)
         or (_find_only_marked(text, label, labels) if finished else None)
     )
@@ -190,12 +193,6 @@ def _find_leading(text: str, label: str, labels: Sequence[str], *, loose: bool) 
         text,
     )
     return _exact(match[1] or match[2], labels) if match else None
-
-
-def _restates(text: str, labels: Sequence[str]) -> bool:
-    """Whether the text begins by listing the choices, as the question does."""
-    lines = [rf"[\s(\[*]*{re.escape(label)}[).\]:*]" for label in labels[:2]]
-    return len(lines) == 2 and re.match(rf"{lines[0]}.*\n{lines[1]}", text) is not None
 
 
 def _find_boxed(text: str, labels: Sequence[str], choices: Sequence[str], *, place: int = -1) -> str | None:
