@@ -52,6 +52,10 @@ class Estimate:
         """Both bounds; not a number where they are not known."""
         return (math.nan if self.low is None else self.low, math.nan if self.high is None else self.high)
 
+    def numbers(self, *more: str) -> dict[str, float | None]:
+        """The value and its bounds as JSON, with `more` of the fields."""
+        return {name: getattr(self, name) for name in ("value", "low", "high", *more)}
+
     def covers(self, value: float) -> bool:
         """Whether a value is in the interval; never where the interval is not known."""
         low, high = self.interval
