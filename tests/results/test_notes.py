@@ -12,8 +12,9 @@ import pytest
 from multiform import LLOutput, Model, Results, TaskConfig, evaluate, read_results
 from multiform.cli.main import main
 from multiform.models.model import Completions, Loglikelihoods
-from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
+from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
 from multiform.results import to_json
+from multiform.results.charts import overview_chart
 from multiform.results.notes import closing_lines
 
 SUBJECTS = ("arts", "birds", "cities")
@@ -145,3 +146,38 @@ def test_equal_choices_are_a_tie_for_any_model(model: str) -> None:
 def test_without_ties_nothing_is_said(results: Results) -> None:
     assert all(form.ties == 0 for form in results.forms)
     assert "share the best" not in results.table()
+
+
+def mixed_results(tmp_path: Path) -> Results:
+    """A group of 12 ranked documents and 4 generated ones, whose completions are cut off."""
+    (tmp_path / "ranked.jsonl").write_text('{"q": "What?", "c": ["one", "two"], "a": 0}\n' * 12)
+    (tmp_path / "generated.jsonl").write_text('{"q": "What?", "a": "one"}\n' * 4)
+    task = "task: {0}\ndataset_path: {0}.jsonl\ntest_split: train\ndoc_to_text: q\ndoc_to_target: a\n"
+    (tmp_path / "ranked.yaml").write_text(task.format("ranked") + "doc_to_choice: c\noutput_type: multiple_choice\n")
+    (tmp_path / "generated.yaml").write_text(
+        task.format("generated") + "output_type: generate_until\nmetric_list: [{metric: exact_match}]\n"
+    )
+    group = "group: mixed\ntask: [ranked, generated]\naggregate_metric_list: [{metric: acc}, {metric: exact_match}]\n"
+    (tmp_path / "mixed.yaml").write_text(group)
+    return evaluate(model=CutOff(), tasks="mixed", include_path=tmp_path, progress=False, use_cache=False)
+
+
+class CutOff(Undecided):
+    """Ends every completion at its limit of tokens."""
+
+    name = identity = "cut off"
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
+        return ((position, LLOutput(-1.0 - position)) for position, _ in enumerate(requests))
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
+        return ((position, Completion("two", truncated=True)) for position, _ in enumerate(requests))
+
+
+def test_the_note_on_completions_counts_only_documents_that_have_some(tmp_path: Path) -> None:
+    assert "mixed: of the completions of 4 documents, 4 cut off at a limit" in str(mixed_results(tmp_path))
+
+
+def test_a_group_with_ranked_forms_has_no_share_of_completions_that_were_not_extracted(tmp_path: Path) -> None:
+    rows = [row for panel in overview_chart(mixed_results(tmp_path)).panels for row in panel.rows]
+    assert {row["form"]: row["missing"] for row in rows} == {"mixed": None, "ranked": None, "generated": 0.0}

@@ -43,7 +43,7 @@ class ChatTurn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The question of a prompt: where it begins in it, and what it says."""
+    """The question of a prompt: where it begins in it, and what it says, without its choices if they are known apart."""
 
     start: int
     text: str
@@ -167,7 +167,8 @@ def _question(
     )
     # Messages are JSON in the prompt, where some characters are escaped.
     before = len(json.dumps(asked.text[:inside], ensure_ascii=False)) - 2 if asked.escaped else inside
-    return Question(asked.start + before, asked.text[inside:])
+    bare = own.strip() if isinstance(own, str) else ""
+    return Question(asked.start + before, bare if bare and bare in asked.text[inside:] else asked.text[inside:])
 
 
 def _question_start(

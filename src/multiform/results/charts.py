@@ -57,7 +57,8 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
     """A panel for each family of metrics, with the scores of groups, then those of forms, the best first.
 
     The rows of a task or group name the group that they belong to in `parent`; `missing` is the share of completions
-    without an extracted answer, and `best` says that a form cannot be told from the best one.
+    without an extracted answer, if all forms of the row generate, and `best` says that a form cannot be told from the
+    best one.
     """
     forms = scored_forms(results)
     by_name = {form.name: form for form in forms}
@@ -75,7 +76,7 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
         estimate, label = entry.score, entry.name.partition("@")[2] or "as written"
         if not math.isfinite(estimate.value):
             continue
-        shares = [missing[form.name] for form in members if form.name in missing]
+        shares = [missing[form.name] * form.n for form in members if form.name in missing]
         family = family_of(members[0]) if members[0].metric == entry.metric else entry.metric
         families.setdefault(family, []).append(
             {
@@ -89,7 +90,7 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
                 "low": estimate.low,
                 "high": estimate.high,
                 "n": entry.n,
-                "missing": sum(shares) / len(shares) if shares else None,
+                "missing": sum(shares) / sum(form.n for form in members) if len(shares) == len(members) else None,
                 "best": entry.name in best,
                 "chance": chances.get(entry.name),
                 "kind": "form" if isinstance(entry, FormResult) else "group",

@@ -207,7 +207,7 @@ def _ending_notes(results: ResultsData) -> Iterator[str]:
             counts.update({**form.endings, "cut off": _cut_off_answers(form)})
         if any(counts.values()):
             listed = ", ".join(f"{counts[ending]} {words[ending]}" for ending in words if counts[ending])
-            total = sum(form.n for form in entry.forms)
+            total = sum(form.n for form in entry.forms if form.has_completions)
             yield f"{entry.name}: of the completions of {total} documents, {listed}; they are scored as they are"
 
 

@@ -143,6 +143,11 @@ class FormResult(ScoredEntry):
         return {ending: number for ending, number in counts.items() if number}
 
     @property
+    def has_completions(self) -> bool:
+        """Whether the model generated something for the documents."""
+        return any(isinstance(output, Completion) for sample in self.samples[:1] for output in sample.outputs)
+
+    @property
     def has_budget(self) -> bool:
         """Whether thoughts end at a budget, after which the answer is generated or the choices are scored."""
         return bool((self.config.get("generation_kwargs") or {}).get("thinking_budget"))
