@@ -148,7 +148,7 @@ def test_runs_are_compared_as_the_command_compares_them(
     )
     page = open_page(write_report([first, second], tmp_path / "r.html").as_uri())
     panel = page.locator("#differences .between")
-    assert "run 2 − run 1" in panel.locator("h3").text_content()
+    assert "run 2 − run 1" in panel.locator("h3").first.text_content()
     for change in compare_runs(first, second):
         row = panel.locator(f"[data-row='{change.name}']")
         low, high = change.simultaneous
@@ -765,6 +765,12 @@ def test_the_detectable_difference_is_the_one_that_the_terminal_says(
     assert main(["run", *arguments]) == 0
     shown = open_page(report.as_uri()).locator("[data-fact=detectable] b").inner_text()
     assert f"that the run can detect: {shown} (n=40)" in capfd.readouterr().err
+
+
+def test_a_phone_shows_the_answers_of_two_forms_beside_the_question(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url + "#tab=samples", width=390)
+    marks = page.locator(".list .item:not(.heads)").first.locator(".mark")
+    assert all(marks.nth(number).bounding_box()["x"] < 370 for number in (0, 1))
 
 
 def test_a_flip_matrix_fits_a_phone(open_page: Callable[..., Any], url: str) -> None:

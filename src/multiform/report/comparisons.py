@@ -14,7 +14,6 @@ from multiform.results.pivot import named_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_wordings
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
-from multiform.statistics.estimates import Estimate
 from multiform.statistics.spread import Spread
 from multiform.statistics.wordings import WordingPopulation
 
@@ -48,17 +47,20 @@ def task_entries(runs: Sequence[Results], shorts: Mapping[str, str]) -> list[dic
     ]
 
 
-def changes_chart(changes: Sequence[tuple[str, FormChange]]) -> dict[str, Any] | None:
-    """The differences between runs with their names, the largest of each family of metrics; None without any."""
+def changes_chart(changes: Sequence[tuple[str, str, FormChange]]) -> dict[str, Any] | None:
+    """The differences between runs, each "group" or "form" with its name; None without any.
+
+    A panel for each family of metrics has its groups, and then the largest differences of forms.
+    """
     by_family: dict[str, list[dict[str, Any]]] = {}
-    for name, change in changes:
+    for kind, name, change in changes:
         low, high = (None if math.isnan(bound) else bound for bound in change.simultaneous)
-        row = {"name": name, "difference": change.difference.value, "low": low, "high": high}
+        row = {"name": name, "kind": kind, "difference": change.difference.value, "low": low, "high": high}
         by_family.setdefault(_family(change.metric), []).append({**row, "p": change.p_simultaneous})
     panels = []
     for family, rows in by_family.items():
-        largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
-        more = "" if len(largest) == len(rows) else f": the {len(largest)} largest of {len(rows):,} differences"
+        largest = sorted(rows, key=lambda row: (row["kind"] == "form", -abs(row["difference"])))[:_PAIRS]
+        more = "" if len(largest) == len(rows) else f": {len(largest)} of {len(rows):,} differences, the largest"
         end = difference_end(largest, "difference")
         panels.append(difference_panel(largest, end, field="name", title=family + more))
     return describe_chart("changes", "differences between runs", panels).to_dict() if panels else None
@@ -124,7 +126,7 @@ def _entry(comparison: FormComparison, run: int, names: Sequence[str]) -> dict[s
 
 def _spread(spread: Spread) -> dict[str, float | None]:
     """Best minus worst, and what forms that are equally good would show."""
-    return _numbers(spread.spread) | {"by_chance": spread.by_chance, "p": spread.p}
+    return spread.spread.numbers() | {"by_chance": spread.by_chance, "p": spread.p}
 
 
 def _wordings(comparison: FormComparison, entry: FormatPopulation, names: Sequence[str]) -> dict[str, Any]:
@@ -162,13 +164,9 @@ def _wordings(comparison: FormComparison, entry: FormatPopulation, names: Sequen
 def _population_numbers(population: WordingPopulation) -> dict[str, Any]:
     return {
         "number": population.wordings,
-        "mean": _numbers(population.mean),
+        "mean": population.mean.numbers(),
         "observed": population.observed_deviation,
-        "deviation": _numbers(population.deviation),
-        "predicted": _numbers(population.predicted),
+        "deviation": population.deviation.numbers(),
+        "predicted": population.predicted.numbers(),
         "reliability": population.reliability,
     }
-
-
-def _numbers(estimate: Estimate) -> dict[str, float | None]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}

@@ -37,8 +37,8 @@ def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
         "changes": [_change_entry(*change) for change in changes],
         "changes_chart": changes_chart(
             [
-                (f"{change.name}, {labels[second]} − {labels[first]}" if len(runs) > 2 else change.name, change)
-                for first, second, _, change in changes
+                (kind, f"{change.name}, {labels[second]} − {labels[first]}" if len(runs) > 2 else change.name, change)
+                for first, second, kind, change in changes
             ]
         ),
     }

@@ -15,6 +15,7 @@ from multiform.statistics.estimates import Estimate, mean_estimate
 
 #: What a results file records of an estimate beside its value.
 _BOUNDS = ("stderr", "low", "high")
+_SHARES = ("right", "wrong", "missing", "lenient")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +35,8 @@ class Extraction:
 
     def to_dict(self) -> dict[str, Any]:
         """The shares as JSON."""
-        shares = {"right": self.right, "wrong": self.wrong, "missing": self.missing, "lenient": self.lenient}
-        return {
-            name: {"value": share.value, "stderr": share.stderr, "low": share.low, "high": share.high}
-            for name, share in shares.items()
-        }
+        keys = ("value", *_BOUNDS)
+        return {name: {key: getattr(getattr(self, name), key) for key in keys} for name in _SHARES}
 
     def __str__(self) -> str:
         return (
@@ -71,11 +69,9 @@ def extraction_of(form: FormResult) -> Extraction | None:
     missing = [not hit and is_unread(sample) for hit, sample in zip(right, samples, strict=True)]
     wrong = [not hit and not lost for hit, lost in zip(right, missing, strict=True)]
     lenient = [hit or _is_leniently_right(sample) for hit, sample in zip(right, samples, strict=True)]
+    shares = zip(_SHARES, (right, wrong, missing, lenient), strict=True)
     return Extraction(
-        right=mean_estimate(list(map(float, right))),
-        wrong=mean_estimate(list(map(float, wrong))),
-        missing=mean_estimate(list(map(float, missing))),
-        lenient=mean_estimate(list(map(float, lenient))),
+        **{name: mean_estimate(list(map(float, hits))) for name, hits in shares},
         unread=sum(missing),
         cut_off=sum(lost and _is_cut_off(form, sample) for lost, sample in zip(missing, samples, strict=True)),
     )
@@ -89,7 +85,7 @@ def _recorded_extraction(
         name: Estimate(
             value=float(recorded[name]["value"]), n=form.n, **{key: recorded[name].get(key) for key in _BOUNDS}
         )
-        for name in ("right", "wrong", "missing", "lenient")
+        for name in _SHARES
     }
     unread = [sample for sample in samples if not sample.values.get(metric) and is_unread(sample)]
     return Extraction(**shares, unread=len(unread), cut_off=sum(_is_cut_off(form, sample) for sample in unread))
@@ -111,10 +107,7 @@ def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool
         return Estimate(value=value, n=sum(estimate.n for estimate in estimates))
 
     return Extraction(
-        right=mean("right"),
-        wrong=mean("wrong"),
-        missing=mean("missing"),
-        lenient=mean("lenient"),
+        **{share: mean(share) for share in _SHARES},
         unread=sum(extraction.unread for extraction in extractions),
         cut_off=sum(extraction.cut_off for extraction in extractions),
     )

@@ -27,10 +27,10 @@ def judging_entry(usage: Mapping[str, JudgeUsage], forms: Sequence[FormResult], 
         form.name: {
             "labels": powered.labels.n,
             "weight": powered.weight,
-            "mean": _numbers(powered.mean),
-            "human": _numbers(powered.labels),
-            "bias": _numbers(powered.bias),
-            "agreement": _numbers(powered.agreement),
+            "mean": powered.mean.numbers(),
+            "human": powered.labels.numbers(),
+            "bias": powered.bias.numbers(),
+            "agreement": powered.agreement.numbers(),
         }
         for form in forms
         for scorer in dict.fromkeys(sample.scorer for sample in form.samples)
@@ -38,7 +38,7 @@ def judging_entry(usage: Mapping[str, JudgeUsage], forms: Sequence[FormResult], 
         and (powered := calibration(form.samples, scorer, name=form.name, cluster=form.cluster)) is not None
     }
     preferred = {
-        form.name: {name: _numbers(estimate)}
+        form.name: {name: estimate.numbers()}
         for form in forms
         for name in kin
         if (estimate := _self_preference(form, name)) is not None
@@ -76,10 +76,6 @@ def _self_preference(form: FormResult, judge: str) -> Estimate | None:
 def _is_of_a_judge(name: str) -> bool:
     """Whether a value is the grade of one of several judges, and not that of one turn of a conversation."""
     return name.startswith("judge(") and name.endswith(")")
-
-
-def _numbers(estimate: Estimate) -> dict[str, float | None]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
 def judging_notes(results: ResultsData) -> Iterator[str]:

@@ -44,16 +44,12 @@ class LanguageSpread:
         """The spread as plain data."""
         return {
             "metric": self.metric,
-            "scores": {language: _numbers(score) for language, score in self.scores.items()},
-            "spread": _numbers(self.spread),
+            "scores": {language: score.numbers("n") for language, score in self.scores.items()},
+            "spread": self.spread.numbers("n"),
             "p": self.p,
             "paired": self.paired,
             "how": self.how,
         }
-
-
-def _numbers(estimate: Estimate) -> dict[str, float | int | None]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
 
 
 def language_spreads(results: ResultsData) -> list[LanguageSpread]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 from multiform.errors import DataError, MultiformError, UsageError
 from multiform.forms import ScoredSample
@@ -206,18 +207,29 @@ def compare_form(first: FormResult, second: FormResult, metric: str | None = Non
     if not all(scores):
         return common
     shared, table = _shared_documents(first, second, *scores)
+    left_out = (len(scores[0]) - len(shared), len(scores[1]) - len(shared))
+    gains = {doc: scores[1][doc] - scores[0][doc] for doc in shared}
+    return replace(_pair_scores(common, table, gains, whole=[not number for number in left_out]), left_out=left_out)
+
+
+def _pair_scores(
+    change: FormChange, table: DocumentScores, gains: Mapping[Any, float], *, whole: Sequence[bool]
+) -> FormChange:
+    """A change of scores on the documents of both runs, whose columns in `table` are the second run and the first.
+
+    `whole` says of each run whether these are all of its documents, so that its score stays as it is.
+    """
     difference = paired_difference(table)
-    means = table.values.mean(axis=0).tolist()
+    after, before = form_means(table).values.tolist()
     return replace(
-        common,
-        first=estimates[0] if len(shared) == len(scores[0]) else Estimate(value=means[1], n=len(shared)),
-        second=estimates[1] if len(shared) == len(scores[1]) else Estimate(value=means[0], n=len(shared)),
+        change,
+        first=change.first if whole[0] else Estimate(value=before, n=table.n),
+        second=change.second if whole[1] else Estimate(value=after, n=table.n),
         difference=difference.estimate,
         paired=True,
         p=difference.p,
-        left_out=(len(scores[0]) - len(shared), len(scores[1]) - len(shared)),
-        raised=tuple(doc for doc in shared if scores[1][doc] > scores[0][doc]),
-        lowered=tuple(doc for doc in shared if scores[1][doc] < scores[0][doc]),
+        raised=tuple(doc for doc, gain in gains.items() if gain > 0),
+        lowered=tuple(doc for doc, gain in gains.items() if gain < 0),
     )
 
 
@@ -271,23 +283,12 @@ def _compare_group(
     members = {name: _shared_documents(before[name], after[name], *scores[name]) for name in before}
     tables = [table for _, table in members.values()]
     table = pool_subjects(tables, [part.n if group.weight_by_size else 1 for part in tables])
-    difference = paired_difference(table)
-    means = form_means(table).values.tolist()
-    changed = [
-        (f"{before[name].task}/{doc}", scores[name][1][doc] - scores[name][0][doc])
+    gains = {
+        f"{before[name].task}/{doc}": scores[name][1][doc] - scores[name][0][doc]
         for name, (shared, _) in members.items()
         for doc in shared
-    ]
-    return replace(
-        common,
-        first=estimates[0] if table.n == estimates[0].n else Estimate(value=means[1], n=table.n),
-        second=estimates[1] if table.n == estimates[1].n else Estimate(value=means[0], n=table.n),
-        difference=difference.estimate,
-        paired=True,
-        p=difference.p,
-        raised=tuple(doc for doc, change in changed if change > 0),
-        lowered=tuple(doc for doc, change in changed if change < 0),
-    )
+    }
+    return _pair_scores(common, table, gains, whole=[table.n == estimate.n for estimate in estimates])
 
 
 def _key(form: FormResult, metric: str | None) -> str:

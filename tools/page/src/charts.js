@@ -19,7 +19,7 @@ export function chart(spec, actions = {}) {
     "div",
     { class: "chart" },
     ...spec.panels.flatMap((panel) => [
-      ...(spec.panels.length > 1 ? [element("h3", {}, panel.title ?? "")] : []),
+      ...(panel.title && (spec.panels.length > 1 || spec.name === "changes") ? [element("h3", {}, panel.title)] : []),
       draw[panel.mark](spec, panel, actions),
     ]),
   );

@@ -151,7 +151,8 @@ export function runsTable(runs, chosen, state, changed) {
     "tr",
     {},
     element("td", {}, element("span", { class: "sr" }, "choose")),
-    ...["Model", "Date", "Time"].map((name) => element("th", { scope: "col" }, name)),
+    element("th", { scope: "col" }, "Model"),
+    ...["Date", "Time"].map((name) => element("th", { scope: "col", class: "aside" }, name)),
     ...columns.map((form) =>
       element(
         "th",
@@ -239,8 +240,8 @@ function runRow(run, columns, chosen, changed) {
       run.forms > run.scores.length ? element("div", { class: "soft small" }, `${run.forms} forms`) : null,
       run.harness === "multiform" ? null : element("div", { class: "soft small" }, plainLine(run.harness)),
     ),
-    element("td", { class: "nowrap" }, shortDate(run.date)),
-    element("td", { class: "nowrap", "data-value": run.seconds ?? "" }, duration(run.seconds ?? NaN)),
+    element("td", { class: "nowrap aside" }, shortDate(run.date)),
+    element("td", { class: "nowrap aside", "data-value": run.seconds ?? "" }, duration(run.seconds ?? NaN)),
     ...columns.map((form) => scoreCell(byForm.get(form))),
   );
 }

@@ -206,7 +206,8 @@ export class SampleBrowser {
   }
 
   #grid() {
-    return `grid-template-columns:9rem minmax(12rem, 1fr) repeat(${this.columns.length}, 7rem);min-width:${21 + 7 * this.columns.length}rem`;
+    const number = this.columns.length;
+    return `grid-template-columns:var(--doc) minmax(var(--question), 1fr) repeat(${number}, var(--cell));min-width:calc(var(--doc) + var(--question) + ${number} * var(--cell))`;
   }
 
   /** @param {string} order */

@@ -61,7 +61,7 @@ class _State:
     attempts: Counter[str] = field(default_factory=Counter)
     stopping: bool = False
 
-    def open(self, batch: Batch, ids: frozenset[str]) -> None:
+    def watch(self, batch: Batch, ids: frozenset[str]) -> None:
         """Watch a batch that has these of the waiting requests."""
         self.opened.append(_Open(batch, ids))
         self.waiting = [id for id in self.waiting if id not in ids]
@@ -172,7 +172,7 @@ class BatchClient:
                 self._ledger.set_id(batch.token, id)
                 batch = replace(batch, id=id)
             logger.info("%s: %d requests are in %s, from an earlier run", self._client.shown, len(ids), _name(batch))
-            state.open(batch, ids)
+            state.watch(batch, ids)
 
     def _chunk(self, state: _State) -> list[str]:
         """The first of the waiting requests, as many as one batch takes."""
@@ -196,7 +196,7 @@ class BatchClient:
         self._ledger.set_id(batch.token, id)
         batch = replace(batch, id=id)
         logger.info("%s: submitted %d requests as %s", self._client.shown, len(batch.ids), _name(batch))
-        state.open(batch, frozenset(batch.ids))
+        state.watch(batch, frozenset(batch.ids))
 
     def _create(self, batch: Batch, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         """The id of a batch that is submitted once, also if the response to the submission is lost."""
