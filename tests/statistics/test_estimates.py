@@ -18,6 +18,7 @@ from multiform.statistics.estimates import (
     mean_estimate,
     normal_estimate,
     ratio_estimate,
+    share_estimate,
     skewed_interval,
     wilson_interval,
 )
@@ -171,6 +172,17 @@ def test_the_standard_error_of_a_ratio_with_equal_weights_is_that_of_the_mean():
     assert ratio.value == pytest.approx(mean.value)
     assert ratio.stderr == pytest.approx(mean.stderr)
     assert (ratio.low, ratio.high) == pytest.approx((mean.low, mean.high))
+
+
+@pytest.mark.parametrize(("n", "rate"), [(3, 0.7), (10, 0.95), (30, 0.3), (100, 0.05)])
+def test_the_interval_of_followed_instructions_covers_their_rate_and_stays_between_0_and_1(n, rate):
+    rng, runs, estimates = np.random.default_rng(2), 400, []
+    for _ in range(runs):
+        instructions = rng.integers(1, 4, n)
+        followed = rng.binomial(instructions, rng.beta(2 * rate, 2 * (1 - rate), n))
+        estimates.append(share_estimate(list(zip(followed.tolist(), instructions.tolist(), strict=True))))
+    assert all(0 <= estimate.interval[0] <= estimate.interval[1] <= 1 for estimate in estimates)
+    assert np.mean([estimate.covers(rate) for estimate in estimates]) >= 0.93
 
 
 def test_a_ratio_of_one_document_has_no_known_uncertainty():

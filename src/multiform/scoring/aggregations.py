@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, UsageError, running, shorten
 from multiform.registry import Registry
-from multiform.statistics.estimates import Estimate, mean_estimate, normal_estimate, ratio_estimate, resampled_estimate
+from multiform.statistics.estimates import (
+    Estimate,
+    mean_estimate,
+    normal_estimate,
+    ratio_estimate,
+    resampled_estimate,
+    share_estimate,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,8 +79,8 @@ DEFAULT_ITERATIONS = 100_000
 #: Metrics of whole corpora are too slow for more.
 SLOW_ITERATIONS = 100
 
-#: Scores of all texts together, by sacrebleu.
-CORPUS = ("bleu", "chrf", "chrf++", "ter")
+#: Scores of all texts together, by sacrebleu, and the largest value that each can have.
+CORPUS = {"bleu": 100.0, "chrf": 100.0, "chrf++": 100.0, "ter": math.inf}
 
 aggregations: Registry[Aggregation] = Registry("aggregation")
 
@@ -156,13 +163,20 @@ def _as_number(value: Any, source: str) -> float:
         raise DataError(f"{source} {shorten(value)}, not a number", hint="return one number") from error
 
 
-def _with_bootstrap(function: Callable[[Sequence[Any]], float], cap: int = DEFAULT_ITERATIONS) -> Aggregation:
+def _with_bootstrap(
+    function: Callable[[Sequence[Any]], float], cap: int = DEFAULT_ITERATIONS, most: float | None = None
+) -> Aggregation:
+    """An aggregation with an interval by the bootstrap; with `most`, its values and bounds are from 0 to that."""
+
     def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
         draws = min(iterations, cap)
         value, n = float(function(items)), len(items)
         if draws == 0 or n < 2:
             return Estimate(value=value, n=n)
-        return resampled_estimate(value, n, bootstrap_values(function, items, draws))
+        estimate = resampled_estimate(value, n, bootstrap_values(function, items, draws))
+        if most is None or estimate.low is None or estimate.high is None:
+            return estimate
+        return replace(estimate, low=max(0.0, estimate.low), high=min(most, estimate.high))
 
     return aggregate
 
@@ -228,7 +242,7 @@ def ratio(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
     >>> ratio([(1, 2), (2, 2)], 0).value
     0.75
     """
-    return ratio_estimate(items)
+    return share_estimate(items)
 
 
 @aggregations.register("brier_score")
@@ -298,7 +312,7 @@ aggregations.register("median")(_with_bootstrap(lambda items: sorted(items)[len(
 aggregations.register("f1")(_with_bootstrap(_f1))
 aggregations.register("matthews_corrcoef")(_with_bootstrap(_matthews))
 for _name in CORPUS:
-    aggregations.register(_name)(_with_bootstrap(_corpus(_name), cap=SLOW_ITERATIONS))
+    aggregations.register(_name)(_with_bootstrap(_corpus(_name), cap=SLOW_ITERATIONS, most=CORPUS[_name]))
 
 _ITEM_KINDS: dict[Aggregation, ItemKind] = {
     **dict.fromkeys(map(aggregations.get, ("mean", "nanmean", "median", "perplexity")), "number"),

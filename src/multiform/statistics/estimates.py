@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean, variance
 
 from multiform.errors import DataError
@@ -104,6 +104,27 @@ def ratio_estimate(pairs: Sequence[tuple[float, float]], scale: float = 1.0) -> 
     stderr = math.sqrt(variance) / abs(total)
     low, high = skewed_interval(scale * ratio, stderr, n, skewness(residuals))
     return Estimate(value=scale * ratio, n=n, stderr=stderr, low=low, high=high)
+
+
+def share_estimate(pairs: Sequence[tuple[float, float]]) -> Estimate:
+    """The ratio of parts to wholes over all documents, such as followed instructions to all of them.
+
+    The interval is that of a rate whose documents are clusters, and stays between 0 and 1. If some first value is not a
+    part of the second, it is a plain ratio.
+
+    >>> share_estimate([(3, 3), (2, 2), (1, 1)]).high
+    1.0
+    """
+    estimate = ratio_estimate(pairs)
+    low, high = estimate.low, estimate.high
+    if low is None or high is None or not all(0 <= x <= weight for x, weight in pairs):
+        return estimate
+    low, high = max(0.0, low), min(1.0, high)
+    rates, sizes = [x / weight for x, weight in pairs if weight], [weight for _, weight in pairs if weight]
+    if any(rate in (0, 1) for rate in rates):
+        shares = Shares.of_clusters(rates, sizes, len(rates))
+        low, high = shares.extend(estimate.value, low, high, len(rates), NormalDist().inv_cdf((1 + LEVEL) / 2))
+    return replace(estimate, low=low, high=high)
 
 
 def wilson_interval(rate: float, n: float, level: float = LEVEL) -> tuple[float, float]:

@@ -318,3 +318,11 @@ def test_exact_match_is_equality(prediction, reference):
 def test_texts_that_are_nearly_equal(metric, prediction, references, expected):
     outcome = TextOutcome(prediction=prediction, references=references)
     assert build_metric(metric)(outcome) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "chrf++"])
+def test_the_interval_of_a_corpus_score_stays_between_0_and_100(name):
+    pairs = [(["the cat sat on the mat today"], "the cat sat on the mat today"), (["yes"], "nothing of this is right")]
+    estimate = aggregations.get(name)(pairs, 100)
+    low, high = estimate.interval
+    assert 0 <= low <= estimate.value <= high <= 100
