@@ -803,3 +803,19 @@ def test_two_runs_say_first_whether_they_differ_and_on_how_many_documents(
     assert "run 2 is not shown to differ from run 1 on quiz@mcqa" in page.locator(".answer-line").inner_text()
     facts = page.locator(".facts b").all_inner_texts()
     assert facts == ["60", str(len(change.lowered)), str(len(change.raised)), "may be"]
+
+
+def test_tasks_of_one_form_each_have_no_matrix_of_forms(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    tasks = ["quiz@mcqa", "quiz_problems@cot"]
+    results = evaluate(model="dummy", tasks=tasks, limit=8, progress=False, use_cache=False)
+    page = open_page(write_report([results], tmp_path / "r.html").as_uri())
+    _expect(page.locator(".panel").first).to_be_visible()
+    assert page.locator(".flips").count() == 0
+
+
+def test_a_question_is_named_without_its_choices(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa", limit=8, progress=False, use_cache=False)
+    page = open_page(write_report([results], tmp_path / "r.html").as_uri() + "#tab=samples")
+    heads = page.locator(".list .head").all_inner_texts()
+    questions = [sample.doc["question"] for sample in results.forms[0].samples]
+    assert heads[:4] == questions[:4]

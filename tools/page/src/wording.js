@@ -105,7 +105,8 @@ function rightness(report, entry, named) {
 export function wordingCost(report) {
   const run = report.runs.length - 1;
   const { columns, documents } = judgedDocuments(report, run);
-  if (columns.length < 2) return [];
+  // Tasks with one form each have nothing to compare, though the forms differ between them.
+  if (!documents.some(({ right }) => right.filter((value) => value !== null).length > 1)) return [];
   const flips = (a, b) => documents.filter(({ right }) => right[a] === true && right[b] === false).length;
   const counts = columns.map((_, a) => columns.map((_, b) => flips(a, b)));
   const compared = report.tasks.filter((entry) => entry.run === run && entry.row && entry.flips !== null);
