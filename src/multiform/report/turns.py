@@ -43,7 +43,7 @@ class ChatTurn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The question of a prompt: where it begins in it, and what it says, without its choices if they are known apart."""
+    """The question of a prompt: where it begins in it, and what it says; without choices if they are a column."""
 
     start: int
     text: str
