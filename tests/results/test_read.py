@@ -114,7 +114,7 @@ def test_a_file_that_holds_no_results_is_refused(text: str, tmp_path: Path) -> N
 def test_a_broken_samples_line_is_named(theirs: Path) -> None:
     (samples,) = theirs.rglob("samples_*.jsonl")
     samples.write_text(samples.read_text() + '{"doc_id": 1')
-    with pytest.raises(UsageError, match=r"jsonl:2: the line is no sample"):
+    with pytest.raises(UsageError, match=r"jsonl:2: the line is not a sample"):
         read_results(theirs)
 
 

@@ -192,7 +192,9 @@ def test_perplexities_are_subtracted_as_they_are_printed(tmp_path: Path) -> None
 
 
 def test_scores_of_different_kinds_are_refused() -> None:
-    with pytest.raises(UsageError, match="acc of quiz@mcqa and bits_per_byte of quiz@bpb are no scores of one kind"):
+    with pytest.raises(
+        UsageError, match="acc of quiz@mcqa and bits_per_byte of quiz@bpb are not scores of the same kind"
+    ):
         compare_runs(run(0, "quiz@mcqa"), run(0, "quiz@bpb"))
 
 

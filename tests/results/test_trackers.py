@@ -162,7 +162,7 @@ def test_secrets_are_not_told() -> None:
     ("options", "message"),
     [
         ({"track": "wandbb"}, "track: no tracker 'wandbb'; did you mean 'wandb'"),
-        ({"track": 3}, "track: int is no tracker"),
+        ({"track": 3}, "track: int is not a tracker"),
         ({"wandb_args": "project=x"}, "the package wandb is not installed"),
         ({"wandb_config_args": "a=1"}, "wandb_config_args needs wandb_args"),
     ],

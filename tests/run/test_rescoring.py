@@ -161,7 +161,7 @@ def test_a_chat_without_samples_needs_the_model(folder: Path) -> None:
     ("argv", "says"),
     [
         (["nothing"], "nothing: there is no such file or folder"),
-        (["rows.jsonl"], "rows.jsonl: is no results file"),
+        (["rows.jsonl"], "rows.jsonl: is not a results file"),
         (["empty"], "empty: there is no results_<date>.json in this folder"),
         (["out", "--tasks", "likely.yaml"], "there is no 'likely' in the run; its tasks are: ranked"),
         (["out", "--metrics", "[acc"], "--metrics: not valid JSON"),
@@ -181,5 +181,5 @@ def test_a_damaged_line_is_named(folder: Path) -> None:
     run("ranked.yaml")
     [samples] = Path("out").rglob("samples_*.jsonl")
     samples.write_text(samples.read_text() + '{"doc_id": 9}\n')
-    with pytest.raises(UsageError, match=r"samples_ranked_.*jsonl:7: the line is no sample"):
+    with pytest.raises(UsageError, match=r"samples_ranked_.*jsonl:7: the line is not a sample"):
         rescore("out")

@@ -183,8 +183,8 @@ def _lines(
         yield f"intervals and p values hold for all {most} rows at once (Bonferroni)"
     if any(not entry.paired for entry in shown):
         yield (
-            "where p is missing, a run has no samples of its documents or the score is no mean over them: the interval "
-            "is that of unrelated documents"
+            "where p is missing, a run has no samples of its documents, or the score is not a mean over them; "
+            "the interval is then that of unrelated documents"
         )
     for entry in shown if documents else ():
         for word, numbers in (("up", entry.raised), ("down", entry.lowered)):

@@ -310,7 +310,9 @@ def _with_budget(format: FormatConfig, variation: Variation) -> FormatConfig:
     """The format with the thinking budget of a variation, in tokens."""
     text = variation.choices["budget"]
     if not text.isdecimal():
-        raise ConfigError(f"budget={text} is no number of tokens", where="budget", hint="write e.g. think[budget=1024]")
+        raise ConfigError(
+            f"budget={text} is not a number of tokens", where="budget", hint="write e.g. think[budget=1024]"
+        )
     if not format.generates:
         message = f"under format '{variation.label}' the model does not think"
         raise ConfigError(message, where="budget", hint="choose a format in which it does, such as think or mcq_cot")

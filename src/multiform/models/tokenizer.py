@@ -219,7 +219,7 @@ def encode_texts(
             if invalid is None:
                 raise
             raise ModelError(
-                "the text has half of a surrogate pair, which is no character",
+                "the text has half of a surrogate pair, which is not a character",
                 where=shorten(invalid),
                 hint="repair the data",
             ) from error

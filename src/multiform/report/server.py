@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
             address = urlsplit(self.path)
             query = {name: values[-1] for name, values in parse_qs(address.query).items()}
         except ValueError:
-            self._send(HTTPStatus.BAD_REQUEST, "text/plain", "this is no address")
+            self._send(HTTPStatus.BAD_REQUEST, "text/plain", "this is not an address")
             return
         if not self._is_from_our_pages():
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "this page is for browsers on this machine")

@@ -49,7 +49,7 @@ class _Scored:
         return cls(form, metric, samples)
 
     def family(self, score: Estimate | None) -> str | None:
-        """The comparable metrics, by the name of their family; None where the score is no mean over documents."""
+        """The comparable metrics, by the name of their family; None where the score is not a mean over documents."""
         values = [sample.values[self.metric] for sample in self.samples.values()]
         if (
             score is None

@@ -68,7 +68,7 @@ def save_chart(results: ResultsData, name: str, path: str | Path) -> Path:
     if name not in CHARTS:
         raise UsageError(f"no chart '{name}'", where="--chart", hint=f"there are: {', '.join(CHARTS)}")
     if path.suffix not in _SUFFIXES:
-        message = f"'{path.suffix}' is no kind of picture that can be written"
+        message = f"'{path.suffix}' is not a picture format that can be written"
         raise UsageError(message, where=str(path), hint=f"name a file that ends with {', '.join(_SUFFIXES)}")
     chart = draw(CHARTS[name](results))
     with replace_output(path) as file:

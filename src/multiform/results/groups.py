@@ -147,7 +147,7 @@ def dataset_interval(
 ) -> Estimate | None:
     """A score with the interval of what all `total` documents would give, of which a random part was evaluated.
 
-    None where the score is no mean over documents. `whole_clusters` says that whole clusters were drawn; documents that
+    None if the score is not a mean over documents. `whole_clusters` says that whole clusters were drawn; documents that
     were drawn one by one are independent draws, whatever cluster they are in.
     """
     from multiform.results.compare import form_table
@@ -185,7 +185,7 @@ def _with_group_intervals(group: GroupResult, forms: Mapping[str, FormResult], l
 
 
 def _without_documents(score: Estimate, members: Sequence[Estimate]) -> Estimate:
-    """A group's score that is no mean over documents: the interval of its only form, or one within its range."""
+    """A group's score that is not a mean over documents: the interval of its only form, or one within its range."""
     if len(members) == 1:
         return replace(score, low=members[0].low, high=members[0].high)
     bounded = recorded_estimate(score.value, score.stderr, score.n)

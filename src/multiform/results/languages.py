@@ -122,7 +122,7 @@ def _paired_table(forms: Sequence[FormResult], key: str) -> tuple[DocumentScores
     if stated is None:
         return None, "the task does not say how rows are matched (metadata.parallel)"
     if any(metric_family(form) is None for form in forms):
-        return None, "the score is no mean over documents"
+        return None, "the score is not a mean over documents"
     columns = []
     for form in forms:
         keys = {sample.doc_id: _row_key(sample.doc, sample.doc_id, stated) for sample in form.samples}

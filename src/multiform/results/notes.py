@@ -168,7 +168,7 @@ def _limit_notes(results: ResultsData) -> Iterator[str]:
         listed = (
             f"the first {next(iter(numbers))} documents" if len(numbers) == 1 else "the first documents of each task"
         )
-        yield f"limit: {listed}, no random sample if they are sorted (--sample random draws one)"
+        yield f"limit: {listed}, which is not a random sample if the file is sorted (--sample random draws one)"
 
 
 def _dataset_notes(results: ResultsData) -> Iterator[str]:

@@ -100,7 +100,7 @@ def _environment() -> str:
 
 
 def _git_hash(folder: str = ".") -> str | None:
-    """The git commit of a folder, by default the working directory; None where it is no repository."""
+    """The git commit of a folder, by default the working directory; None outside a repository."""
     command = ["git", "-C", folder, "describe", "--always"]
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)

@@ -111,7 +111,7 @@ class RecordedRun:
                     line = json.loads(text)
                     sample = read(line) if line.get("form", form) == form else None
                 except MALFORMED as error:
-                    message = f"the line is no sample: {reason(error)}"
+                    message = f"the line is not a sample: {reason(error)}"
                     raise UsageError(message, where=f"{file}:{number}", hint="run the task again") from error
                 if sample is not None:
                     yield place, sample
@@ -245,9 +245,9 @@ def recorded_run(file: Path) -> RecordedRun:
             return _foreign_run(log, file)
         results = read_json(file)
     except MALFORMED as error:
-        raise DataError(f"is no results file: {reason(error)}", where=str(file), hint=hint) from error
+        raise DataError(f"is not a results file: {reason(error)}", where=str(file), hint=hint) from error
     if not isinstance(results, dict) or not all(isinstance(results.get(key), dict) for key in ("configs", "results")):
-        raise DataError("is no results file: it has no 'results' and 'configs'", where=str(file), hint=hint)
+        raise DataError("is not a results file: it has no 'results' and 'configs'", where=str(file), hint=hint)
     for key, types in _ENTRIES.items():
         entries = results.get(key)
         if not isinstance(entries, dict | NoneType):
@@ -352,7 +352,7 @@ def _text(value: Any) -> str:
 
 def _size(value: Any) -> int:
     if not 0 <= (number := int(value)) < 2**53:
-        raise ValueError(f"{shorten(value)} is no number of documents")
+        raise ValueError(f"{shorten(value)} is not a number of documents")
     return number
 
 

@@ -32,7 +32,7 @@ class FormChange:
     second: Estimate
     difference: Estimate
     #: Whether the difference is over the same documents; only the scores can be compared without samples, and where
-    #: they are no means over documents (perplexities, say).
+    #: they are not means over documents (perplexities, say).
     paired: bool
     #: The p value of the test that both are equally good, and after Holm's correction for all forms or all groups; None
     #: unpaired.
@@ -195,7 +195,7 @@ def compare_form(first: FormResult, second: FormResult, metric: str | None = Non
     name = first.name if first.name == second.name else f"{first.name} → {second.name}"
     names = [key.partition(",")[0] for _, key in keyed]
     if not can_be_compared(*names):
-        message = f"{names[0]} of {first.name} and {names[1]} of {second.name} are no scores of one kind"
+        message = f"{names[0]} of {first.name} and {names[1]} of {second.name} are not scores of the same kind"
         raise UsageError(message, where="compare", hint="name a score that both have with --metric")
     common = _change_of_scores(
         name,

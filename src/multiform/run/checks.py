@@ -137,7 +137,7 @@ def check_model_fits(
     generating = [form for form in forms if form.generates]
     if gen_kwargs and not generating:
         logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
-    _check_stops(model, forms)
+    _check_stops(model, forms, arguments)
     if not generating:
         return
     if isinstance(model, str) and model in models:
@@ -151,7 +151,7 @@ def check_model_fits(
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
 
 
-def _check_stops(model: Any, forms: Sequence[Form]) -> None:
+def _check_stops(model: Any, forms: Sequence[Form], arguments: Mapping[str, Any]) -> None:
     """Refuse `stop_at_answer` with a model that cannot stop there, and warn if it changes nothing."""
     if not any(form.settings.stop_at_answer for form in forms):
         return
@@ -163,6 +163,9 @@ def _check_stops(model: Any, forms: Sequence[Form]) -> None:
         name = model if isinstance(model, str) else getattr(model, "name", type(model).__name__)
         message = f"the model '{name}' cannot end a completion at a label"
         raise UsageError(message, where="--stop_at_answer", hint="leave it out, or use --model hf")
+    if arguments.get("think_end_token") is not None or getattr(model, "think_end", None) is not None:
+        message = "a model that thinks (think_end_token) answers after its thought, where no completion is ended early"
+        raise UsageError(message, where="--stop_at_answer", hint="leave one of the two out")
 
 
 def _sent_arguments(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:

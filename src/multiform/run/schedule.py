@@ -115,10 +115,10 @@ def _check_budget(form_sets: Sequence[FormSet], budget: int | None) -> None:
 
 
 def _check_means(form: Form) -> None:
-    """Refuse a first metric that is no mean over documents, such as BLEU or perplexity."""
+    """Refuse a first metric that is not a mean over documents, such as BLEU or perplexity."""
     first = next(iter(form.scorer.metrics), None)
     if first is not None and item_kind(first.aggregation) == "pair":
-        message = f"the first metric of '{form.name}' ({first.name}) is no mean over documents"
+        message = f"the first metric of '{form.name}' ({first.name}) is not a mean over documents"
         raise UsageError(
             message, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc first"
         )

@@ -219,7 +219,7 @@ def test_an_hflm_that_is_changed_inside_is_refused_and_one_that_answers_itself_i
     own = as_model(Own(pretrained=model, tokenizer=tokenizer))
     assert isinstance(own, ForeignModel)
     assert list(own.loglikelihood([LoglikelihoodRequest("a", "b")])) == [(0, LLOutput(-9.0))]
-    with pytest.raises(UsageError, match="backend=seq2seq: 'llama' is no encoder-decoder model"):
+    with pytest.raises(UsageError, match="backend=seq2seq: 'llama' is not an encoder-decoder model"):
         HFLM(pretrained=model, backend="seq2seq")
     with pytest.raises(UsageError, match="unknown model argument 'quantise'"):
         HFLM(pretrained=model, tokenizer=tokenizer, quantise=True)

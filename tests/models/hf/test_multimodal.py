@@ -332,7 +332,7 @@ def test_arguments_that_cannot_be_meant_are_refused(arguments, message):
 
 
 def test_a_text_model_is_no_multimodal_model(tiny):
-    with pytest.raises(ModelError, match=r"'llama' is no image-text or audio-text model.*--model hf"):
+    with pytest.raises(ModelError, match=r"'llama' is not an image-text or audio-text model.*--model hf"):
         HFMultimodalModel(str(tiny("llama")))
 
 

@@ -165,7 +165,7 @@ def test_defaults_of_lm_eval_are_taken(given: dict[str, Any], tiny: Callable[...
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"backend": "seq2seq"}, "backend=seq2seq: 'llama' is no encoder-decoder model; leave backend out"),
+        ({"backend": "seq2seq"}, "backend=seq2seq: 'llama' is not an encoder-decoder model; leave backend out"),
         ({"backend": "seq2sec"}, "unknown backend 'seq2sec'; did you mean 'seq2seq'"),
         ({"quantization_config": {"bits": 4}}, "'quantization_config' is not supported; give load_in_8bit or"),
         ({"autogptq": "weights.safetensors"}, "'autogptq' is not supported; name a folder whose config.json says"),

@@ -85,6 +85,12 @@ def test_a_model_that_cannot_stop_there_is_refused() -> None:
         evaluate(model="dummy", tasks="quiz@generate", limit=2, stop_at_answer=True)
 
 
+def test_a_model_that_thinks_first_is_refused() -> None:
+    arguments = {"pretrained": "none", "think_end_token": "</think>"}
+    with pytest.raises(UsageError, match="--stop_at_answer: a model that thinks"):
+        evaluate(model="hf", model_args=arguments, tasks="quiz@generate", limit=2, stop_at_answer=True)
+
+
 @pytest.mark.parametrize("task", ["quiz@mcqa", "quiz@mcq_cot", "quiz@cot"])
 def test_forms_that_read_something_else_are_left_alone(task: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):

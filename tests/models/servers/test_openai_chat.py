@@ -230,7 +230,7 @@ class TestScores:
         assert {output.reason for output in outputs} == {"none of the labels is among the 20 likeliest first tokens"}
 
     def test_a_text_is_no_label(self, server: Any) -> None:
-        with pytest.raises(ModelError, match=r"' the cat' is no label of one token.*@mcqa"):
+        with pytest.raises(ModelError, match=r"' the cat' is not a label of one token.*@mcqa"):
             self.scores(model(server), " the cat")
 
     def test_a_whole_run(self, server: Any, caplog: Any) -> None:

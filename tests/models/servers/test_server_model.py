@@ -17,7 +17,7 @@ from multiform.models.servers.server_model import server_root
     ],
 )
 def test_a_url_that_is_not_http_is_named_without_its_secrets(base_url: str, named: str) -> None:
-    with pytest.raises(UsageError, match="is no http or https URL") as caught:
+    with pytest.raises(UsageError, match="is not an http or https URL") as caught:
         server_root(base_url, [], "")
     assert named in str(caught.value)
     assert "secret" not in str(caught.value)

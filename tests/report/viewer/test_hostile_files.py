@@ -241,8 +241,8 @@ def test_an_odd_file_is_shown_beside_the_others(change, viewer, folder, hostile)
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS.keys())
 def test_a_file_of_something_else_is_listed_with_the_reason(content, viewer, hostile):
     hostile.write_bytes(content)
-    assert "is no results file" in shown_run(viewer, hostile)["problem"]
-    with pytest.raises(DataError, match="is no results file"):
+    assert "is not a results file" in shown_run(viewer, hostile)["problem"]
+    with pytest.raises(DataError, match="is not a results file"):
         read_results(hostile)
 
 
@@ -252,7 +252,7 @@ def test_what_is_no_regular_file_is_listed_with_the_reason(place, name, viewer, 
     file = hostile.with_name(name)
     place(file)
     try:
-        assert "is no results file" in shown_run(viewer, file)["problem"]
+        assert "is not a results file" in shown_run(viewer, file)["problem"]
         with pytest.raises((DataError, UsageError)):
             read_results(file)
     finally:
@@ -338,6 +338,6 @@ def test_malformed_samples_are_a_message_about_their_run_alone(content, viewer, 
     samples = hostile.with_name(NAME.replace("results_", "samples_quiz@mcqa_") + "l")
     samples.write_bytes(content)
     key = shown_run(viewer, hostile)["key"]
-    with pytest.raises(AssertionError, match="the line is no sample"):
+    with pytest.raises(AssertionError, match="the line is not a sample"):
         ask(viewer, f"/api/report?runs={key}")
     samples.unlink()

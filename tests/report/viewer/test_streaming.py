@@ -96,7 +96,7 @@ def test_the_scores_come_before_any_sample_is_read(tmp_path: Path) -> None:
     report = StreamedReport([recorded_run(file)], "title")
     first, last = map(json.loads, report.lines())
     assert first["overview"]["sentence"].startswith("dummy scores 0.")
-    assert "the line is no sample" in last["problem"]
+    assert "the line is not a sample" in last["problem"]
     assert report.block(0) is None
 
 

@@ -186,7 +186,7 @@ def test_a_broken_file_is_named_among_the_others(viewer: Viewer, folder: Path) -
     broken = folder / "results_2020-01-01T00-00-00.000000.json"
     broken.write_text("{")
     runs = json.loads(get(viewer, "/api/runs")[2])["complete"]
-    assert "is no results file" in runs[-1]["problem"]
+    assert "is not a results file" in runs[-1]["problem"]
     assert len(runs) == 3
     broken.unlink()
 

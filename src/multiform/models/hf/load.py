@@ -113,9 +113,9 @@ def _auto_class(source: ModelSource, config: transformers.PretrainedConfig, auto
 
 
 def check_backend(source: ModelSource, config: transformers.PretrainedConfig) -> None:
-    """Refuse the seq2seq backend for a model that is no encoder-decoder."""
+    """Refuse the seq2seq backend for a model that is not an encoder-decoder."""
     if source.backend == "seq2seq" and not getattr(config, "is_encoder_decoder", False):
-        message = f"backend=seq2seq: '{config.model_type}' is no encoder-decoder model"
+        message = f"backend=seq2seq: '{config.model_type}' is not an encoder-decoder model"
         raise UsageError(message, where=source.pretrained, hint="leave backend out")
 
 

@@ -291,7 +291,7 @@ class HFMultimodalModel(HFModel):
         with model_errors(source, folder):
             config = transformers.AutoConfig.from_pretrained(source.pretrained, **file_options(source, folder))
             if type(config) not in _AUTO_CLASS._model_mapping and not source.trust_remote_code:
-                message = f"'{config.model_type}' is no image-text or audio-text model of transformers"
+                message = f"'{config.model_type}' is not an image-text or audio-text model of transformers"
                 raise ModelError(message, where=source.pretrained, hint="use --model hf for text models")
             name = source.tokenizer or folder or source.pretrained
             trust = {"trust_remote_code": source.trust_remote_code}

@@ -367,7 +367,7 @@ class Client:
         try:
             return HTTPClient(headers=self._headers, timeout=self.timeout, verify=certificates)
         except (httpx.InvalidURL, ValueError) as error:  # its proxies are checked: what is left are the exceptions
-            message = "it has an entry that is no host"
+            message = "it has an entry that is not a host"
             raise UsageError(message, where="$NO_PROXY", hint="write e.g. localhost,.example.org") from error
 
 

@@ -192,7 +192,7 @@ def score_labels(
     groups: dict[Prompt, list[int]] = {}
     for index, request in enumerate(requests):
         if not request.continuation.strip() or len(request.continuation.split()) > 1:
-            message = f"'{request.continuation}' is no label of one token, and the server scores nothing else"
+            message = f"'{request.continuation}' is not a label of one token, and the server scores nothing else"
             raise ModelError(
                 message, hint="choose a format whose labels are scored (@mcqa), or one that writes (@generate)"
             )
@@ -346,7 +346,7 @@ def _text(content: Any) -> str:
         return content
     parts = content if isinstance(content, list) else [content]
     if not all(isinstance(part, Mapping) and isinstance(part.get("type"), str) for part in parts):
-        raise ModelError("the response's message is no text", hint="check that it is a chat endpoint")
+        raise ModelError("the response's message is not text", hint="check that it is a chat endpoint")
     texts = [part.get("text") for part in parts if part["type"] == "text"]
     if not all(isinstance(text, str) for text in texts):
         raise ModelError("the response's message has a part of text without text")

@@ -107,10 +107,10 @@ def _proxy(address: str, variable: str) -> httpx.URL:
         hint = "write e.g. http://proxy.example.org:3128, with the port as a number"
         raise UsageError("it is no URL of a proxy", where=variable, hint=hint) from error
     if url.scheme not in _PROXY_SCHEMES:
-        message = f"'{url.scheme}' is no protocol of a proxy"
+        message = f"'{url.scheme}' is not a proxy protocol"
         raise UsageError(message, where=variable, hint=f"use one of {', '.join(_PROXY_SCHEMES)}")
     if not url.host or not 0 < (url.port or 1) < 2**16:
-        message = "the proxy has no host" if not url.host else f"{url.port} is no port"
+        message = "the proxy has no host" if not url.host else f"{url.port} is not a port"
         raise UsageError(message, where=variable, hint="write e.g. http://proxy.example.org:3128")
     if url.scheme.startswith("socks") and not _has_socks():
         message = "a SOCKS proxy needs the package socksio, which is not installed"

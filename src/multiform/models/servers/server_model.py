@@ -461,7 +461,7 @@ def server_root(base_url: str, endpoints: Collection[str], root_path: str) -> ht
         raise UsageError("base_url is no URL", hint=hint) from error
     if url.scheme not in ("http", "https") or not url.host:
         shown = f"{url.scheme}://{url.host}" if url.scheme else url.path  # without passwords and keys
-        raise UsageError(f"base_url {shorten(shown)} is no http or https URL", hint=hint)
+        raise UsageError(f"base_url {shorten(shown)} is not an http or https URL", hint=hint)
     root = url.path.rstrip("/")
     for known in endpoints:
         root = root.removesuffix(known)

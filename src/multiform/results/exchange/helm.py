@@ -52,7 +52,7 @@ def helm_files(folder: Path) -> list[Path]:
 
 
 def read_helm_run(file: Path) -> ForeignRun | None:
-    """The run for which a file stands; None where it is no file of HELM."""
+    """The run for which a file stands; None if it is not a file of HELM."""
     if file.name not in (SPEC, STATS) or not (file.parent / SPEC).is_file():
         return None
     spec = _read_json(file.parent / SPEC)

@@ -181,7 +181,9 @@ def read_eval_file(file: Path) -> dict[str, Any]:
         hint = "pip install zipfile-zstd, or convert it: inspect log convert FILE --to json --output-dir DIR"
         raise DataError("the log is compressed with zstandard", where=str(file), hint=hint) from error
     except zipfile.BadZipFile as error:
-        raise DataError("is no log of Inspect: it is no archive", where=str(file), hint="name a whole log") from error
+        raise DataError(
+            "is not an Inspect log: it is not an archive", where=str(file), hint="name a whole log"
+        ) from error
     log.setdefault("status", "started")  # a log that Inspect is still writing
     log.setdefault("version", 2)
     return log

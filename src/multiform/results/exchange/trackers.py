@@ -198,7 +198,7 @@ def chosen_trackers(
     for tracker in trackers:
         if not all(callable(getattr(tracker, method, None)) for method in ("start", "log", "finish")):
             hint = "give 'wandb', 'trackio', 'mlflow', or an object with start, log and finish"
-            raise UsageError(f"{type(tracker).__name__} is no tracker", where="track", hint=hint)
+            raise UsageError(f"{type(tracker).__name__} is not a tracker", where="track", hint=hint)
     for name in names:
         if name not in arguments:
             raise UsageError(f"no tracker '{name}'", where="track", hint=nearest(name, arguments, listed="trackers"))
