@@ -13,6 +13,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from multiform.models.instruction_set import limit_instruction_set
+from tests.browser import chromium, open_page
+
+__all__ = ["chromium", "open_page"]
 
 ROOT = Path(__file__).parent.parent
 

@@ -13,9 +13,6 @@ import pytest
 from multiform import Results, evaluate, register_model
 from multiform.models.dummy import DummyModel
 from multiform.report.server import Viewer
-from tests.browser import chromium, open_page
-
-__all__ = ["chromium", "open_page"]
 
 #: What a model may write: markup, scripts, terminal codes, text that changes direction, a huge line.
 HOSTILE = (

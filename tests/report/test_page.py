@@ -369,7 +369,7 @@ def test_charts_number_variations_and_a_legend_has_their_names(open_page: Callab
 def test_the_legend_says_what_each_variation_changes(open_page: Callable[..., Any], variations: str) -> None:
     page = open_page(variations)
     _, *axes, _ = (text.split("\n") for text in page.locator(".legend thead th").all_inner_texts())
-    assert ["labels", "type of labels"] in axes
+    assert ["labels", "kind of labels"] in axes
     for row in page.locator(".legend tbody tr").all():
         *values, name = row.locator("td").all_inner_texts()
         assert len(values) == len(axes)

@@ -64,7 +64,10 @@ class Sidecars:
         self._folder = folder
         self._size = 0
         self._seen: set[str] = set()
-        self._costs: dict[str, dict[str, list[Cost]]] = {}
+        #: The form whose samples pass by, with the costs of its documents; those before it as lines.
+        self._form: str | None = None
+        self._costs: dict[str, list[Cost]] = {}
+        self._lines: list[str] = []
 
     def add(self, form: str, sample: ScoredSample) -> None:
         """Write the images of a sample, each once and as many as fit into 100 MB, and note its costs."""
@@ -79,15 +82,23 @@ class Sidecars:
                     partial.write_bytes(data)
                 self._size += len(data)
         costs = [(output.tokens, output.seconds) for output in sample.outputs if isinstance(output, Completion)]
+        if form != self._form:
+            self._end_form()
+            self._form = form
         if any(cost != (None, None) for cost in costs):
-            self._costs.setdefault(form, {})[str(sample.doc_id)] = costs
+            self._costs[str(sample.doc_id)] = costs
 
     def close(self, stamp: str) -> None:
         """Write the costs, if any are known."""
-        if self._costs:
+        self._end_form()
+        if self._lines:
             with replace_output(costs_file(self._folder, stamp)) as partial:
-                lines = [json.dumps({"form": form, "costs": costs}) + "\n" for form, costs in self._costs.items()]
-                partial.write_text("".join(lines), encoding="utf-8")
+                partial.write_text("".join(self._lines), encoding="utf-8")
+
+    def _end_form(self) -> None:
+        if self._costs:
+            self._lines.append(json.dumps({"form": self._form, "costs": self._costs}) + "\n")
+            self._costs = {}
 
 
 def costs_file(folder: Path, stamp: str) -> Path:

@@ -1,7 +1,0 @@
-"""A browser, for the tests of the site."""
-
-from __future__ import annotations
-
-from tests.browser import chromium
-
-__all__ = ["chromium"]
