@@ -85,17 +85,17 @@ class _Board:
         self.models = sorted({model for model, _ in self.cells})
         self.forms = sorted({form for _, form in self.cells})
 
-    def scored(self, form: str) -> dict[str, dict[str, Any]]:
+    def scored_cells(self, form: str) -> dict[str, dict[str, Any]]:
         """The cells of a form that have a score, by model."""
         cells = {model: self.cells.get((model, form)) for model in self.models}
         return {model: cell for model, cell in cells.items() if cell is not None and cell["value"] is not None}
 
     def mark_tied(self, form: str) -> None:
         """Mark the models that cannot be told from the best under a form, corrected for all pairs of models."""
-        scored = self.scored(form)
+        scored = self.scored_cells(form)
         if len(scored) < 2:
             return
-        best = max(scored, key=lambda model: _signed(scored[model]))
+        best = max(scored, key=lambda model: _signed_score(scored[model]))
         pairs = math.comb(len(scored), 2)
         for model, cell in scored.items():
             cell["tied"] = model == best or not self.differ(best, model, form, comparisons=pairs)
@@ -117,9 +117,9 @@ class _Board:
         """By how much the first model is better under each form that both have, with the task and kind of metric."""
         leads = {}
         for form in self.forms:
-            scored = self.scored(form)
+            scored = self.scored_cells(form)
             if first in scored and second in scored and _kind(scored[first]) == _kind(scored[second]):
-                leads[form] = _kind(scored[first]), _signed(scored[first]) - _signed(scored[second])
+                leads[form] = _kind(scored[first]), _signed_score(scored[first]) - _signed_score(scored[second])
         return leads
 
     def reversals(self, leads: Mapping[tuple[str, str], Mapping[str, tuple[Kind, float]]]) -> Iterator[dict[str, Any]]:
@@ -140,10 +140,10 @@ class _Board:
     def taus(self) -> Iterator[dict[str, Any]]:
         """Kendall's tau between the orders of models under two forms of a task that three or more models have."""
         for form, other in combinations(self.forms, 2):
-            first, second = self.scored(form), self.scored(other)
+            first, second = self.scored_cells(form), self.scored_cells(other)
             shared = [model for model in first if model in second and _kind(first[model]) == _kind(second[model])]
             if len(shared) >= 3:
-                tau = kendall_tau(*([_signed(cells[model]) for model in shared] for cells in (first, second)))
+                tau = kendall_tau(*([_signed_score(cells[model]) for model in shared] for cells in (first, second)))
                 number = tau if math.isfinite(tau) else None
                 yield {"form": form, "other": other, "models": len(shared), "tau": number}
 
@@ -205,7 +205,7 @@ def score_cell(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _signed(cell: Mapping[str, Any]) -> float:
+def _signed_score(cell: Mapping[str, Any]) -> float:
     """The score of a cell, such that more is better."""
     return float(cell["value"] if cell["higher"] else -cell["value"])
 

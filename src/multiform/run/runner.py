@@ -207,14 +207,14 @@ class _Run:
         #: Samples of scorers that need all of them at once.
         self._together: dict[str, list[tuple[Sample, tuple[Output, ...]]]] = {form: [] for form in documents}
         self._running = {form: _RunningMean() for form in documents}
-        self._retried_before = self._retried
+        self._retries_before = self._retries
         self._scores_due = 0.0
         #: Tells requests apart; `hash` differs between the processes of workers.
         shares = isinstance(runner.executor, RangeExecutor)
         self._hash = (lambda request: short_key(request_key(request))) if shares else hash
 
     @property
-    def _retried(self) -> int:
+    def _retries(self) -> int:
         return 0 if self.runner.executor is None else self.runner.executor.retry_count
 
     @property
@@ -285,7 +285,7 @@ class _Run:
 
     def _say_cached(self, cached: int, requests: int, oldest: int | None) -> None:
         store = self.runner.store
-        if cached and store and not self._requests.cached:
+        if cached and store and not self._requests.cached_count:
             since = "" if oldest is None else f", the oldest from {date.fromtimestamp(oldest)}"
             first = "" if self._rendered == self.total else "the first "
             self.progress.message(f"{cached} of {first}{requests} responses are cached in {store.path}{since}")
@@ -307,7 +307,7 @@ class _Run:
         share = self._rendered / self.total
         has_begun, self.has_begun = self.has_begun, True
         if self.status is not None:
-            self.status.add(requests, size, cached=self._requests.cached, workload=workload, share=share)
+            self.status.add(requests, size, cached=self._requests.cached_count, workload=workload, share=share)
         if has_begun:
             return
         if workload is not None:
@@ -319,7 +319,7 @@ class _Run:
         self.progress.begin(round(requests / share), self.total)
         if self._watching is not None:
             self.status = RunStatus(usage=self.runner.model.usage)
-            self.status.add(requests, size, cached=self._requests.cached, workload=workload, share=share)
+            self.status.add(requests, size, cached=self._requests.cached_count, workload=workload, share=share)
             self.update_scores()
             self._watching.watch(self.status)
 
@@ -368,7 +368,7 @@ class _Run:
             error=error,
             requests=requests,
             cached=cached,
-            retried=self._retried - self._retried_before,
+            retried=self._retries - self._retries_before,
             usage=self._usage,
         )
 
@@ -403,7 +403,7 @@ class _DistinctRequests:
         self._asked, self._cached = array("q"), array("q")
 
     @property
-    def cached(self) -> int:
+    def cached_count(self) -> int:
         """How many responses came from the store so far."""
         return len(self._cached)
 

@@ -62,7 +62,9 @@ def scoring_cost(planner: Planner, pairs: Sequence[Pair], limits: BatchLimits) -
     if nonempty and planner.is_worth_trial(_longest_pair(pairs), _work(planner, pairs)):
         way = planner.scoring(_longest_pair(pairs))
         if isinstance(way, Mode):
-            return scoring_plan(nonempty, size=planner.pass_size, budget=planner.budget, kept=planner.kept).cost
+            return scoring_plan(
+                nonempty, size=planner.pass_size, budget=planner.budget, kept=planner.kept_prefixes
+            ).cost
         if isinstance(way, Resume):
             return state_plan(planner.head, nonempty, limits, way, max_kept=planner.state_budget).cost
     return Cost.in_batches(len(nonempty), sum(pair.inputs for pair in pairs))
@@ -88,7 +90,7 @@ def _score_part(
     if isinstance(way, Mode):
         size, budget = planner.pass_size, planner.budget
         forward = Forward(planner.head, way)
-        return score_by_plan(forward, pairs, size=size, budget=budget, counters=counters, kept=planner.kept)
+        return score_by_plan(forward, pairs, size=size, budget=budget, counters=counters, kept=planner.kept_prefixes)
     if isinstance(way, Resume):
         return score_by_state(planner.head, pairs, limits, counters, way, max_kept=planner.state_budget)
     return score_by_batch(planner.head, pairs, limits, counters, way)
@@ -141,7 +143,7 @@ def prefill_cost(planner: Planner, generations: Sequence[Generation]) -> Cost:
         planner.warn_about_decoding(decoding, _longest_sequence(generations))
         if decoding is Decoding.SHARED:
             last = [len(prompt) - 1 for prompt in prompts]
-            kept = [prefix.tokens for prefix in planner.kept.entries()] if planner.kept else []
+            kept = [prefix.tokens for prefix in planner.kept_prefixes.entries()] if planner.kept_prefixes else []
             return plan(prompts, last, size=planner.pass_size, budget=planner.budget, kept=kept).cost
     return Cost.in_batches(len(prompts), sum(map(len, prompts)))
 
@@ -188,7 +190,7 @@ class _Scheduler:
         if decoding is Decoding.SHARED:
             self.limits = replace(limits, tokens=min(limits.tokens, planner.decode_tokens))
             self.waiting = deque(_group_by_prefix(generations, planner.budget))
-            kept, recurring = planner.kept, _recurring_prefixes(generations, planner.kept)
+            kept, recurring = planner.kept_prefixes, _recurring_prefixes(generations, planner.kept_prefixes)
             self.new_batch = partial(
                 SharedPrefixBatch,
                 planner.forward,

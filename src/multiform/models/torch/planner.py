@@ -133,7 +133,7 @@ class Planner:
             self._kept = None
 
     @property
-    def kept(self) -> KeptPrefixes | None:
+    def kept_prefixes(self) -> KeptPrefixes | None:
         """The prefixes of earlier calls that are in memory; None where none are kept."""
         if self._keeps_prefixes and self._kept is None:
             most = min(self.budget // KEPT_SHARE, KEPT_BYTES // max(1, self.support.token_bytes))
