@@ -1,4 +1,5 @@
 # make demo   evaluate the bundled model on the bundled quiz in every format
+# make gallery  the report of the demo, for the gallery of the docs
 # make test   all tests and checks
 # make coverage  the same, with the lines that no test runs
 # make test-fast  what takes no other process, real model, lm-eval or long test, in three minutes; TESTS=tests/forms for a part
@@ -27,7 +28,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo page browser sandbox shells test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check check-page format fuzz bench bench-short parity parity-tasks zoo gpu-check lint-tasks foreign-tasks benchmark-pages docs clean
+.PHONY: help setup demo gallery page browser sandbox shells test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check check-page format fuzz bench bench-short parity parity-tasks zoo gpu-check lint-tasks foreign-tasks benchmark-pages docs clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -49,6 +50,9 @@ setup: $(BIN)/.core
 demo: setup
 	$(BIN)/multiform run --tasks quiz@all --limit 40 --gen_kwargs max_gen_toks=96 --batch_size 20 \
 		--output_path out/demo --log_samples --report out/demo/report.html
+
+gallery: demo
+	cp out/demo/report.html docs/gallery/quiz.html
 
 check: $(BIN)/.dev
 	$(BIN)/ruff check .
