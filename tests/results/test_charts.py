@@ -69,7 +69,7 @@ def test_pictures_are_written_as_their_names_say(results: Results, tmp_path: Pat
     assert save_chart(results, "scores", tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     page = save_chart(results, "scores", tmp_path / "a.html").read_text()
     assert '<script src="http' not in page
-    with pytest.raises(UsageError, match=r"'\.gif' is no kind of picture"):
+    with pytest.raises(UsageError, match=r"'\.gif' is not a picture format"):
         save_chart(results, "scores", tmp_path / "a.gif")
     with pytest.raises(UsageError, match="no chart 'pie'; there are: scores, heatmap"):
         save_chart(results, "pie", tmp_path / "a.svg")

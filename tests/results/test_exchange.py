@@ -151,7 +151,7 @@ def test_an_archive_of_inspect_is_read(tmp_path: Path) -> None:
 def test_what_is_no_archive_is_one_message(tmp_path: Path) -> None:
     file = tmp_path / "2026-01-01T00-00-00+00-00_t_x.eval"
     file.write_text("no archive")
-    with pytest.raises(DataError, match="is no log of Inspect"):
+    with pytest.raises(DataError, match="is not an Inspect log"):
         read_results(file)
 
 

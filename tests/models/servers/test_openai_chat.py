@@ -344,8 +344,8 @@ def test_the_key_may_have_another_place(server: Any, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"base_url": "localhost:8000"}, "no http or https URL"),
-        ({"base_url": "http://"}, "no http or https URL"),
+        ({"base_url": "localhost:8000"}, "not an http or https URL"),
+        ({"base_url": "http://"}, "not an http or https URL"),
         ({"model": ""}, "needs the argument 'model'"),
         ({"num_concurrent": 0}, "num_concurrent is 0; give a number of 1 or more"),
         ({"timeout": "soon"}, "timeout is 'soon'"),

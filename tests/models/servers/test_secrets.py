@@ -85,16 +85,16 @@ def test_what_is_no_secret_is_shown() -> None:
 
 PROXIES = {
     "unknown scheme": ("http_proxy", "ftp://hunter:pa55word@proxy.org:21", "'ftp' is not a proxy protocol"),
-    "scheme of an editor": ("ALL_PROXY", "vscode://hunter:pa55word@proxy.org", "'vscode' is no protocol"),
+    "scheme of an editor": ("ALL_PROXY", "vscode://hunter:pa55word@proxy.org", "'vscode' is not a proxy protocol"),
     "no scheme": ("https_proxy", "://hunter:pa55word@proxy.org", "is not a proxy protocol"),
     "port that is a word": ("HTTP_PROXY", "http://hunter:pa55word@proxy.org:web", "no URL of a proxy"),
-    "port that is too large": ("HTTPS_PROXY", "http://hunter:pa55word@proxy.org:99999", "99999 is no port"),
+    "port that is too large": ("HTTPS_PROXY", "http://hunter:pa55word@proxy.org:99999", "99999 is not a port"),
     "port without a scheme": ("http_proxy", "hunter:pa55word@proxy.org:x", "no URL of a proxy"),
     "no host": ("all_proxy", "http://hunter:pa55word@:80", "has no host"),
     "line break": ("http_proxy", "http://hunter:pa55word@proxy.org\n:80", "no URL of a proxy"),
     "SOCKS": ("ALL_PROXY", "socks5://hunter:pa55word@proxy.org:1080", "needs the package socksio"),
     "SOCKS with names": ("https_proxy", "socks5h://hunter:pa55word@proxy.org", "needs the package socksio"),
-    "old SOCKS": ("all_proxy", "socks4://hunter:pa55word@proxy.org", "'socks4' is no protocol"),
+    "old SOCKS": ("all_proxy", "socks4://hunter:pa55word@proxy.org", "'socks4' is not a proxy protocol"),
     "exception": ("NO_PROXY", "localhost,[::bad", "an entry that is not a host"),
 }
 
