@@ -66,7 +66,7 @@ def _own_task_classes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _own_registrations(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test finds what another one registered."""
-    from multiform.formats import formats
+    from multiform.formats.base import formats
     from multiform.forms import samplers
     from multiform.models import models
     from multiform.scoring.filters import filters

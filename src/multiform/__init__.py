@@ -10,262 +10,130 @@ from multiform.imports import lazy_names
 from multiform.imports.finder import provide_from
 
 if TYPE_CHECKING:
-    from multiform import compat
-    from multiform.compat.eval_framework.base_task import BaseTask
-    from multiform.compat.eval_framework.samples import BaseMetricContext
-    from multiform.errors import (
-        ConfigError,
-        DataError,
-        IncompleteRunError,
-        ModelError,
-        MultiformError,
-        RunInterrupted,
-        UsageError,
-    )
-    from multiform.fields import Doc, process_field
-    from multiform.formats import (
-        BPBFormat,
-        BPBStyle,
-        ClozeFormat,
-        ClozeStyle,
-        ClozeTemplateConfig,
-        COTGenFormat,
-        FormatConfig,
-        GenerateFormat,
-        HybridFormat,
-        Language,
-        MCQAFormat,
-        MCQTemplateConfig,
-        MCStyle,
-        ResponseType,
-        TaskStyle,
-        TaskStyler,
-        TemplateConfig,
-        TemplateFactory,
-        answer_key_to_index,
-        format_mc_prompt,
-        register_format,
-        shuffle_correct_with_distractors,
-    )
-    from multiform.formats.dialects.metric_classes import BaseMetric
-    from multiform.formats.dialects.metric_results import MetricResult
-    from multiform.forms import (
-        ChatTemplate,
-        Form,
-        GenerateTask,
-        MultipleChoiceTask,
-        RunSettings,
-        Sample,
-        Sampler,
-        ScoredSample,
-        Task,
-        register_sampler,
-    )
-    from multiform.lint import lint_form, lint_tasks
-    from multiform.models import Model, register_model
-    from multiform.requests import (
-        Completion,
-        FailedRequest,
-        GenerationRequest,
-        Instance,
-        LLOutput,
-        LoglikelihoodRequest,
-        RollingRequest,
-    )
-    from multiform.results import Results, read_results
-    from multiform.run.evaluate import evaluate
-    from multiform.run.progress import Progress
-    from multiform.run.rescoring import rescore
-    from multiform.scoring.aggregations import register_aggregation
-    from multiform.scoring.filters import Filter, register_filter
-    from multiform.scoring.metrics import Metric, register_metric
-    from multiform.scoring.reductions import register_reduction
-    from multiform.scoring.scorers import ReadingScorer, Scorer, register_scorer
-    from multiform.stopping import stop_requested
-    from multiform.tasks import (
-        FewshotConfig,
-        FilterPipeline,
-        FilterStep,
-        GroupConfig,
-        MetricConfig,
-        ScorerConfig,
-        TaskConfig,
-        TaskManager,
-    )
-
-__all__ = [
-    "BPBFormat",
-    "BPBStyle",
-    "BaseMetric",
-    "BaseMetricContext",
-    "BaseTask",
-    "COTGenFormat",
-    "ChatTemplate",
-    "ClozeFormat",
-    "ClozeStyle",
-    "ClozeTemplateConfig",
-    "Completion",
-    "ConfigError",
-    "DataError",
-    "Doc",
-    "FailedRequest",
-    "FewshotConfig",
-    "Filter",
-    "FilterPipeline",
-    "FilterStep",
-    "Form",
-    "FormatConfig",
-    "GenerateFormat",
-    "GenerateTask",
-    "GenerationRequest",
-    "GroupConfig",
-    "HybridFormat",
-    "IncompleteRunError",
-    "Instance",
-    "LLOutput",
-    "Language",
-    "LoglikelihoodRequest",
-    "MCQAFormat",
-    "MCQTemplateConfig",
-    "MCStyle",
-    "Metric",
-    "MetricConfig",
-    "MetricResult",
-    "Model",
-    "ModelError",
-    "MultiformError",
-    "MultipleChoiceTask",
-    "Progress",
-    "ReadingScorer",
-    "ResponseType",
-    "Results",
-    "RollingRequest",
-    "RunInterrupted",
-    "RunSettings",
-    "Sample",
-    "Sampler",
-    "ScoredSample",
-    "Scorer",
-    "ScorerConfig",
-    "Task",
-    "TaskConfig",
-    "TaskManager",
-    "TaskStyle",
-    "TaskStyler",
-    "TemplateConfig",
-    "TemplateFactory",
-    "UsageError",
-    "answer_key_to_index",
-    "compat",
-    "evaluate",
-    "format_mc_prompt",
-    "lint_form",
-    "lint_tasks",
-    "process_field",
-    "read_results",
-    "register_aggregation",
-    "register_filter",
-    "register_format",
-    "register_metric",
-    "register_model",
-    "register_reduction",
-    "register_sampler",
-    "register_scorer",
-    "rescore",
-    "shuffle_correct_with_distractors",
-    "stop_requested",
-]
+    from multiform import compat as compat
+    from multiform.compat.eval_framework.base_task import BaseTask as BaseTask
+    from multiform.compat.eval_framework.samples import BaseMetricContext as BaseMetricContext
+    from multiform.errors import ConfigError as ConfigError
+    from multiform.errors import DataError as DataError
+    from multiform.errors import IncompleteRunError as IncompleteRunError
+    from multiform.errors import ModelError as ModelError
+    from multiform.errors import MultiformError as MultiformError
+    from multiform.errors import RunInterrupted as RunInterrupted
+    from multiform.errors import UsageError as UsageError
+    from multiform.fields import Doc as Doc
+    from multiform.fields import process_field as process_field
+    from multiform.formats.base import FormatConfig as FormatConfig
+    from multiform.formats.base import register_format as register_format
+    from multiform.formats.builtin import BPBFormat as BPBFormat
+    from multiform.formats.builtin import ClozeFormat as ClozeFormat
+    from multiform.formats.builtin import COTGenFormat as COTGenFormat
+    from multiform.formats.builtin import GenerateFormat as GenerateFormat
+    from multiform.formats.builtin import HybridFormat as HybridFormat
+    from multiform.formats.builtin import MCQAFormat as MCQAFormat
+    from multiform.formats.dialects.metric_classes import BaseMetric as BaseMetric
+    from multiform.formats.dialects.metric_results import MetricResult as MetricResult
+    from multiform.formats.dialects.styler import BPBStyle as BPBStyle
+    from multiform.formats.dialects.styler import ClozeStyle as ClozeStyle
+    from multiform.formats.dialects.styler import MCStyle as MCStyle
+    from multiform.formats.dialects.styler import ResponseType as ResponseType
+    from multiform.formats.dialects.styler import TaskStyle as TaskStyle
+    from multiform.formats.dialects.styler import TaskStyler as TaskStyler
+    from multiform.formats.dialects.styler import format_mc_prompt as format_mc_prompt
+    from multiform.formats.dialects.styler import shuffle_correct_with_distractors as shuffle_correct_with_distractors
+    from multiform.formats.dialects.template import ClozeTemplateConfig as ClozeTemplateConfig
+    from multiform.formats.dialects.template import MCQTemplateConfig as MCQTemplateConfig
+    from multiform.formats.dialects.template import TemplateConfig as TemplateConfig
+    from multiform.formats.dialects.template_factory import TemplateFactory as TemplateFactory
+    from multiform.formats.localization import Language as Language
+    from multiform.forms import ChatTemplate as ChatTemplate
+    from multiform.forms import Form as Form
+    from multiform.forms import GenerateTask as GenerateTask
+    from multiform.forms import MultipleChoiceTask as MultipleChoiceTask
+    from multiform.forms import RunSettings as RunSettings
+    from multiform.forms import Sample as Sample
+    from multiform.forms import Sampler as Sampler
+    from multiform.forms import ScoredSample as ScoredSample
+    from multiform.forms import Task as Task
+    from multiform.forms import register_sampler as register_sampler
+    from multiform.labels import answer_key_to_index as answer_key_to_index
+    from multiform.lint import lint_form as lint_form
+    from multiform.lint import lint_tasks as lint_tasks
+    from multiform.models import Model as Model
+    from multiform.models import register_model as register_model
+    from multiform.requests import Completion as Completion
+    from multiform.requests import FailedRequest as FailedRequest
+    from multiform.requests import GenerationRequest as GenerationRequest
+    from multiform.requests import Instance as Instance
+    from multiform.requests import LLOutput as LLOutput
+    from multiform.requests import LoglikelihoodRequest as LoglikelihoodRequest
+    from multiform.requests import RollingRequest as RollingRequest
+    from multiform.results import Results as Results
+    from multiform.results import read_results as read_results
+    from multiform.run.evaluate import evaluate as evaluate
+    from multiform.run.progress import Progress as Progress
+    from multiform.run.rescoring import rescore as rescore
+    from multiform.scoring.aggregations import register_aggregation as register_aggregation
+    from multiform.scoring.filters import Filter as Filter
+    from multiform.scoring.filters import register_filter as register_filter
+    from multiform.scoring.metrics import Metric as Metric
+    from multiform.scoring.metrics import register_metric as register_metric
+    from multiform.scoring.reductions import register_reduction as register_reduction
+    from multiform.scoring.scorers import ReadingScorer as ReadingScorer
+    from multiform.scoring.scorers import Scorer as Scorer
+    from multiform.scoring.scorers import register_scorer as register_scorer
+    from multiform.stopping import stop_requested as stop_requested
+    from multiform.tasks import FewshotConfig as FewshotConfig
+    from multiform.tasks import FilterPipeline as FilterPipeline
+    from multiform.tasks import FilterStep as FilterStep
+    from multiform.tasks import GroupConfig as GroupConfig
+    from multiform.tasks import MetricConfig as MetricConfig
+    from multiform.tasks import ScorerConfig as ScorerConfig
+    from multiform.tasks import TaskConfig as TaskConfig
+    from multiform.tasks import TaskManager as TaskManager
 
 # A task's file may import `lm_eval` or `eval_framework`; the table of `compat.paths` says what answers.
 provide_from("multiform.compat.paths")
 
-#: The module that each name comes from.
-_look_up = lazy_names(
-    __name__,
-    {
-        "compat.eval_framework.base_task": ("BaseTask",),
-        "compat.eval_framework.samples": ("BaseMetricContext",),
-        "errors": (
-            "ConfigError",
-            "DataError",
-            "IncompleteRunError",
-            "ModelError",
-            "MultiformError",
-            "RunInterrupted",
-            "UsageError",
-        ),
-        "fields": ("Doc", "process_field"),
-        "formats": (
-            "BPBFormat",
-            "BPBStyle",
-            "COTGenFormat",
-            "ClozeFormat",
-            "ClozeStyle",
-            "ClozeTemplateConfig",
-            "FormatConfig",
-            "GenerateFormat",
-            "HybridFormat",
-            "Language",
-            "MCQAFormat",
-            "MCQTemplateConfig",
-            "MCStyle",
-            "ResponseType",
-            "TaskStyle",
-            "TaskStyler",
-            "TemplateConfig",
-            "TemplateFactory",
-            "answer_key_to_index",
-            "format_mc_prompt",
-            "register_format",
-            "shuffle_correct_with_distractors",
-        ),
-        "formats.dialects.metric_classes": ("BaseMetric",),
-        "formats.dialects.metric_results": ("MetricResult",),
-        "forms": (
-            "ChatTemplate",
-            "Form",
-            "GenerateTask",
-            "MultipleChoiceTask",
-            "RunSettings",
-            "Sample",
-            "Sampler",
-            "ScoredSample",
-            "Task",
-            "register_sampler",
-        ),
-        "lint": ("lint_form", "lint_tasks"),
-        "models": ("Model", "register_model"),
-        "requests": (
-            "Completion",
-            "FailedRequest",
-            "GenerationRequest",
-            "Instance",
-            "LLOutput",
-            "LoglikelihoodRequest",
-            "RollingRequest",
-        ),
-        "results": ("Results", "read_results"),
-        "run.evaluate": ("evaluate",),
-        "run.progress": ("Progress",),
-        "run.rescoring": ("rescore",),
-        "scoring.aggregations": ("register_aggregation",),
-        "scoring.filters": ("Filter", "register_filter"),
-        "scoring.metrics": ("Metric", "register_metric"),
-        "scoring.reductions": ("register_reduction",),
-        "scoring.scorers": ("ReadingScorer", "Scorer", "register_scorer"),
-        "stopping": ("stop_requested",),
-        "tasks": (
-            "FewshotConfig",
-            "FilterPipeline",
-            "FilterStep",
-            "GroupConfig",
-            "MetricConfig",
-            "ScorerConfig",
-            "TaskConfig",
-            "TaskManager",
-        ),
-    },
-)
+#: The names of each module, as they are imported above for type checkers.
+_HOMES = {
+    "compat.eval_framework.base_task": "BaseTask",
+    "compat.eval_framework.samples": "BaseMetricContext",
+    "errors": "ConfigError DataError IncompleteRunError ModelError MultiformError RunInterrupted UsageError",
+    "fields": "Doc process_field",
+    "formats.base": "FormatConfig register_format",
+    "formats.builtin": "BPBFormat COTGenFormat ClozeFormat GenerateFormat HybridFormat MCQAFormat",
+    "formats.dialects.metric_classes": "BaseMetric",
+    "formats.dialects.metric_results": "MetricResult",
+    "formats.dialects.styler": (
+        "BPBStyle ClozeStyle MCStyle ResponseType TaskStyle TaskStyler format_mc_prompt "
+        "shuffle_correct_with_distractors"
+    ),
+    "formats.dialects.template": "ClozeTemplateConfig MCQTemplateConfig TemplateConfig",
+    "formats.dialects.template_factory": "TemplateFactory",
+    "formats.localization": "Language",
+    "forms": (
+        "ChatTemplate Form GenerateTask MultipleChoiceTask RunSettings Sample Sampler ScoredSample Task "
+        "register_sampler"
+    ),
+    "labels": "answer_key_to_index",
+    "lint": "lint_form lint_tasks",
+    "models": "Model register_model",
+    "requests": "Completion FailedRequest GenerationRequest Instance LLOutput LoglikelihoodRequest RollingRequest",
+    "results": "Results read_results",
+    "run.evaluate": "evaluate",
+    "run.progress": "Progress",
+    "run.rescoring": "rescore",
+    "scoring.aggregations": "register_aggregation",
+    "scoring.filters": "Filter register_filter",
+    "scoring.metrics": "Metric register_metric",
+    "scoring.reductions": "register_reduction",
+    "scoring.scorers": "ReadingScorer Scorer register_scorer",
+    "stopping": "stop_requested",
+    "tasks": "FewshotConfig FilterPipeline FilterStep GroupConfig MetricConfig ScorerConfig TaskConfig TaskManager",
+}
+_look_up = lazy_names(__name__, {module: names.split() for module, names in _HOMES.items()})
+
+__all__ = sorted(["compat", *" ".join(_HOMES.values()).split()])
 
 
 def __getattr__(name: str) -> Any:

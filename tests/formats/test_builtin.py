@@ -20,7 +20,7 @@ from multiform import (
     TaskConfig,
     evaluate,
 )
-from multiform.formats import formats
+from multiform.formats.base import formats
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 DOC = {"question": "Q1?", "choices": ["x", "y", "z"], "answer": 1}

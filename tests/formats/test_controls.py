@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from multiform import ConfigError, UsageError, evaluate
-from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.formats.base import formats
+from multiform.formats.compile import FieldMapping
+from multiform.formats.select import supported_formats
 from multiform.results.read import read_results
 from tests.formats.test_builtin import make_task, prompt_of, requests_of
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from multiform.errors import ConfigError
-from multiform.formats import FieldMapping, localization, select_format
+from multiform.formats import localization
 from multiform.formats.base import after_prefix, written_answer
-from multiform.formats.compile import CompiledFormat
+from multiform.formats.compile import CompiledFormat, FieldMapping
 from multiform.formats.localization import language_codes, local_words, recognised_words, task_language
+from multiform.formats.select import select_format
 from multiform.labels import label_list, plain_characters
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers import scorers

@@ -8,7 +8,9 @@ from typing import Literal
 import pytest
 
 from multiform import ConfigError, FormatConfig, MCQAFormat
-from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.formats.base import formats
+from multiform.formats.compile import FieldMapping
+from multiform.formats.select import supported_formats
 
 
 @pytest.fixture(autouse=True)

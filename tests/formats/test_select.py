@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from multiform import ConfigError, FormatConfig, MCQAFormat, TaskConfig, TaskManager, register_format
-from multiform.formats import FieldMapping, formats, select_format, supported_formats
-from multiform.formats.select import Selected, format_table
+from multiform.formats.base import formats
+from multiform.formats.compile import FieldMapping
+from multiform.formats.select import Selected, format_table, select_format, supported_formats
 from multiform.labels import LabelSpec
 
 FULL = FieldMapping("question", "choices", "answer")

@@ -12,9 +12,9 @@ import pytest
 
 from multiform import ConfigError, FormatConfig, Task, TaskConfig, TaskManager, UsageError
 from multiform.cli.main import main
-from multiform.formats import formats, select_format
 from multiform.formats.axes import BUILTIN
-from multiform.formats.select import Selected
+from multiform.formats.base import formats
+from multiform.formats.select import Selected, select_format
 from multiform.formats.variation import Grammar, Variation
 from multiform.forms import RunSettings
 from multiform.tasks import Design, Group

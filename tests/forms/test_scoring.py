@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multiform import ConfigError, TaskConfig, UsageError
-from multiform.formats import OutputType
+from multiform.formats.base import OutputType
 from multiform.forms.scoring import build_scoring
 from multiform.scoring.metrics.base import HubMetric
 from multiform.scoring.outcome import TextOutcome

@@ -9,7 +9,7 @@ import pytest
 
 from multiform import Completion, LLOutput, TaskConfig, TaskManager, UsageError, evaluate
 from multiform.errors import ConfigError
-from multiform.formats import ThinkFormat
+from multiform.formats.builtin import ThinkFormat
 from multiform.models.dummy import DummyModel
 from multiform.results.read import read_results
 from multiform.run.rescoring import rescore

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multiform import ConfigError, TaskConfig
-from multiform.formats import supported_formats
+from multiform.formats.select import supported_formats
 
 KEYS: dict[str, Any] = {
     "task": "t",

@@ -15,7 +15,7 @@ from multiform.errors import UsageError
 from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
-    from multiform.formats import FormatConfig
+    from multiform.formats.base import FormatConfig
     from multiform.tasks import TaskConfig
 
 _DIALECTS = ("formats", "template", "style")
@@ -67,7 +67,7 @@ def formats(options: argparse.Namespace) -> None:
         return _recognise(options)
     if options.action == "infer":
         return _infer(options)
-    from multiform.formats import FormatConfig
+    from multiform.formats.base import FormatConfig
 
     explanations = [_explanation(name, FormatConfig.by_name(name)) for name in options.names]
     lines = (line for explanation in explanations for line in _explanation_lines(explanation))
@@ -176,9 +176,9 @@ def _infer(options: argparse.Namespace) -> None:
 
 def _raw_fields(config: TaskConfig) -> dict[str, Any]:
     """The raw question, choices and answer of a task, and the formats that it supports; or why there are none."""
-    from multiform.formats import supported_formats
     from multiform.formats.infer import Refused, infer_task
     from multiform.formats.infer.document import shown
+    from multiform.formats.select import supported_formats
 
     keys = {
         "doc_to_text": config.stated_mapping.question,
@@ -243,7 +243,7 @@ What the other dialect cannot express is named on standard error.
 )
 def convert(options: argparse.Namespace) -> None:
     """Print each task or format in the other dialect, and the differences to standard error."""
-    from multiform.formats import FormatConfig, dialect_names, formats
+    from multiform.formats.base import FormatConfig, dialect_names, formats
     from multiform.formats.dialects import write_format
 
     converted = []
@@ -262,7 +262,7 @@ def convert(options: argparse.Namespace) -> None:
 
 
 def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
-    from multiform.formats import dialect_names, formats
+    from multiform.formats.base import dialect_names, formats
     from multiform.tasks import TaskManager
     from multiform.tasks.index import UnknownNameError
 

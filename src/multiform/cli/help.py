@@ -67,7 +67,7 @@ def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, *
     before, comma, last = prefix.rpartition(",")
     stem = before + comma
     if "@" in last:
-        from multiform.formats import formats
+        from multiform.formats.base import formats
 
         base, mark = re.match(r"(.*[@+])(.*)", last).groups()  # type: ignore[union-attr]
         return [f"{stem}{base}{name}" for name in (*formats, "all") if name.startswith(mark)]

@@ -25,7 +25,7 @@ KINDS = (
 
 #: The modules of the registries, which are named like the kinds.
 _REGISTRIES = {
-    "formats": "multiform.formats",
+    "formats": "multiform.formats.base",
     "models": "multiform.models",
     "metrics": "multiform.scoring.metrics",
     "filters": "multiform.scoring.filters",
@@ -170,7 +170,7 @@ def _registry_rows(kind: str) -> list[dict[str, Any]]:
         import_module("multiform.scoring.scorers")  # which register metrics of their own
     registries = [getattr(import_module(_REGISTRIES[kind]), kind)]
     if kind == "formats":  # names of templates and styles are formats, too
-        from multiform.formats import dialect_names
+        from multiform.formats.base import dialect_names
 
         registries.append(dialect_names)
     return [{"name": name, "about": _about(registry.get(name))} for registry in registries for name in registry]

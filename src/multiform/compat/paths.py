@@ -29,7 +29,10 @@ _GROUPS = _names("multiform.tasks", "GroupConfig")
 _METRICS = "multiform.formats.dialects.metric_classes"
 _SAMPLES = f"{_EVAL_FRAMEWORK}.samples"
 _METRIC_RESULTS = "multiform.formats.dialects.metric_results"
-_STYLES = "BPBStyle ClozeStyle Language MCCompletionStyle MCStyle ResponseType TaskStyle TaskStyler"
+_STYLES = (
+    "BPBStyle ClozeStyle Language MCStyle ResponseType TaskStyle TaskStyler "
+    "answer_key_to_index format_mc_prompt shuffle_correct_with_distractors"
+)
 #: The names of each module of `eval_framework.metrics`.
 _METRIC_MODULES = {
     "loglikelihood.accuracy_loglikelihood": "PartialEvalAccuracy",
@@ -61,7 +64,7 @@ _BASE_TASK = {
     **_names("multiform.compat.eval_framework.base_task", "BaseTask SubjectType"),
     **_names("multiform.compat.eval_framework.sample_hooks", "RANDOM_SEED"),
     **_names("multiform.compat.eval_framework.sample_hooks", "NO_SUBJECT"),
-    **_names("multiform.formats", "Language ResponseType TaskStyle"),
+    **_names("multiform", "Language ResponseType TaskStyle"),
     **_names(_SAMPLES, "Sample"),
 }
 
@@ -78,17 +81,14 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
     "lm_eval.api.model": f"{_LM_EVAL}.models",
     "lm_eval.api.registry": f"{_LM_EVAL}.registry",
     "lm_eval.api.samplers": f"{_LM_EVAL}.samplers",
-    "lm_eval.api.template": {
-        **_names("multiform.formats", "ClozeTemplateConfig MCQTemplateConfig TemplateConfig TemplateFactory"),
-        **_names("multiform.fields", "process_field"),
-    },
+    "lm_eval.api.template": _names(
+        "multiform", "ClozeTemplateConfig MCQTemplateConfig TemplateConfig TemplateFactory process_field"
+    ),
     "lm_eval.config": {**_TASKS, **_GROUPS},
     "lm_eval.config.task": _TASKS,
     "lm_eval.config.group": _GROUPS,
     "lm_eval.config.utils": _names(f"{_LM_EVAL}.config", "serialize_config"),
-    "lm_eval.config.formats": _names(
-        "multiform.formats", "FormatConfig MCQAFormat ClozeFormat GenerateFormat COTGenFormat"
-    ),
+    "lm_eval.config.formats": _names("multiform", "FormatConfig MCQAFormat ClozeFormat GenerateFormat COTGenFormat"),
     "lm_eval.scorers": _SCORERS,
     "lm_eval.filters": _names(f"{_LM_EVAL}.registry", "build_filter_ensemble"),
     **{f"lm_eval.filters.{name}": f"{_LM_EVAL}.filters" for name in ("extraction", "selection", "transformation")},
@@ -132,8 +132,8 @@ _EVAL_FRAMEWORK_PATHS: dict[str, str | dict[str, str]] = {
     ),
     "eval_framework.tasks.registry": _names(f"{_EVAL_FRAMEWORK}.base_task", "register_task"),
     "eval_framework.tasks.task_style": {
-        **_names("multiform.formats", f"{_STYLES} answer_key_to_index format_mc_prompt"),
-        **_names("multiform.formats", "shuffle_correct_with_distractors"),
+        **_names("multiform", _STYLES),
+        **_names("multiform.formats.dialects.styler", "MCCompletionStyle"),
         **_LETTERS,
     },
     "eval_framework.tasks.utils": _LETTERS,

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.formats import FieldMapping, FormatConfig
-from multiform.formats.compile import CompiledFormat
+from multiform.formats.base import FormatConfig
+from multiform.formats.compile import CompiledFormat, FieldMapping
 from multiform.formats.infer.document import problem
 from multiform.formats.variation import move_gold
 from multiform.forms.spec import FieldSet

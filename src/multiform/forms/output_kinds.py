@@ -9,7 +9,7 @@ from typing import Any
 
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
-from multiform.formats import OutputType
+from multiform.formats.base import OutputType
 from multiform.forms.doc_fields import DocFields
 from multiform.forms.sample import Context, Sample
 from multiform.forms.spec import FormSpec

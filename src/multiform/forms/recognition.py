@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import MultiformError, UsageError
-from multiform.formats import formats
+from multiform.formats.base import formats
 from multiform.formats.select import format_table, is_prompt
 from multiform.forms.form import Form
 from multiform.forms.task import Task

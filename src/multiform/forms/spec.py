@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from multiform.calls import overridden_methods
 from multiform.errors import ConfigError
-from multiform.formats import FormatConfig, OutputType
+from multiform.formats.base import FormatConfig, OutputType
 from multiform.formats.compile import CompiledFormat
 from multiform.formats.variation import ChoiceOrder
 from multiform.forms.scoring import Scoring, build_scoring

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 from multiform.errors import ConfigError, UsageError
 from multiform.fields import Doc, FieldSpec
-from multiform.formats import OutputType
+from multiform.formats.base import OutputType
 from multiform.forms import output_kinds as lengths
 from multiform.forms.form import Form
 from multiform.forms.request_cache import requests_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from multiform.errors import ConfigError, UsageError, shorten
 from multiform.fields import Doc
-from multiform.formats import FormatConfig
+from multiform.formats.base import FormatConfig
 from multiform.formats.localization import ENGLISH, NATIVE, LocalWords, local_words, localize, task_language
 from multiform.forms import Form, Sample
 from multiform.lint.answers import (

@@ -8,7 +8,9 @@ from functools import wraps
 from typing import Any, Self, TypeVar
 
 from multiform.errors import ConfigError, shorten
-from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
+from multiform.formats.base import FormatConfig
+from multiform.formats.compile import FieldMapping
+from multiform.formats.dialects.template import TemplateConfig
 from multiform.formats.dialects.template_factory import template_of
 from multiform.formats.infer import Recovered
 from multiform.formats.select import without_overrides

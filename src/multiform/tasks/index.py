@@ -134,7 +134,7 @@ class TaskLookup:
             raise UsageError("more than one '@'", where=shorten_name(spec), hint=hint)
         labels = tuple(split_outside(selection, "+"))
         if not labels:
-            from multiform.formats import formats
+            from multiform.formats.base import formats
 
             hint = f"name one: {', '.join(formats)}, or all"
             raise UsageError("no format after the '@'", where=shorten_name(spec), hint=hint)

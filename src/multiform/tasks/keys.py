@@ -13,7 +13,8 @@ from typing_extensions import NotRequired, Required, TypedDict  # pydantic needs
 
 from multiform.errors import ConfigError, running, shorten
 from multiform.fields import Field, FieldSpec
-from multiform.formats import FormatConfig, OutputType, TemplateConfig
+from multiform.formats.base import FormatConfig, OutputType
+from multiform.formats.dialects.template import TemplateConfig
 from multiform.requests import GENERATION_ALIASES, resolved_names
 from multiform.tasks.source import check_keys, check_values, has_type
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from multiform.arguments import split_outside
 from multiform.errors import ConfigError, UsageError, nearest, shorten
-from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.formats.base import formats
+from multiform.formats.compile import FieldMapping
 from multiform.formats.localization import language_names
-from multiform.formats.select import format_table, grammar_of
+from multiform.formats.select import format_table, grammar_of, supported_formats
 from multiform.formats.variation import Grammar, Variation
 from multiform.imports.finder import lm_eval_finder
 from multiform.paths import is_dir, mirror_path

@@ -13,13 +13,20 @@ from typing import Any
 
 from multiform.errors import ConfigError, shorten
 from multiform.fields import Field, FieldSpec
-from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
-from multiform.formats.compile import check_raw
+from multiform.formats.base import FormatConfig
+from multiform.formats.compile import FieldMapping, check_raw, compile_format
 from multiform.formats.dialects.template_factory import wrap_mapping
 from multiform.formats.infer import Recovered, Refused, TaskFields, infer
 from multiform.formats.infer.words import DescriptionWithoutChoices, without_choices
 from multiform.formats.perturbation import Perturbation, perturb_field
-from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
+from multiform.formats.select import (
+    Selected,
+    UnknownFormatError,
+    fewshot_draw,
+    grammar_of,
+    select_format,
+    task_overrides,
+)
 from multiform.prompts.template import compile_template
 from multiform.tasks.keys import FewshotConfig, TaskKeys, default_keys, generation_defaults
 from multiform.tasks.source import StatedKeys, check_values

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from multiform import BaseTask, FormatConfig, TaskConfig
 from multiform.fields import Field
-from multiform.formats import dialect_names, formats, template_of
+from multiform.formats.base import dialect_names, formats
 from multiform.formats.dialects import write_format
 from multiform.formats.dialects.styler import style_from
-from multiform.formats.dialects.template_factory import template_from
+from multiform.formats.dialects.template_factory import template_from, template_of
 
 DOC = {"question": "What is the capital of France?", "choices": ["Berlin", "Paris", "London"], "answer": 1}
 #: Texts of every kind but Jinja, whose braces a format would read.

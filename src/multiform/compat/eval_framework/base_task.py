@@ -20,8 +20,11 @@ from multiform.compat.eval_framework.hook_fields import (
 from multiform.compat.eval_framework.hooked_task import HookedTask
 from multiform.compat.eval_framework.sample_hooks import DATA, LOADING, NO_SUBJECT, REFUSED, STYLED, SampleHooks
 from multiform.errors import ConfigError
-from multiform.formats import BPBStyle, FieldMapping, OutputType, ResponseType, TaskStyler, supported_formats
+from multiform.formats.base import OutputType
+from multiform.formats.compile import FieldMapping
 from multiform.formats.dialects.metric_classes import BaseMetric, BitsPerByteLoglikelihood, metric_specs, result_keys
+from multiform.formats.dialects.styler import BPBStyle, ResponseType, TaskStyler
+from multiform.formats.select import supported_formats
 from multiform.formats.variation import Variation
 from multiform.forms.scoring import build_scoring
 from multiform.tasks import GroupConfig, StatedKeys, TaskConfig

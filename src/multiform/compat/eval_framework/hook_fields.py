@@ -10,8 +10,8 @@ from typing import Any
 from multiform.compat.eval_framework.sample_hooks import NO_SUBJECT, SampleHooks
 from multiform.errors import DataError
 from multiform.fields import Doc
-from multiform.formats import ResponseType
 from multiform.formats.dialects.metric_classes import BaseMetric
+from multiform.formats.dialects.styler import ResponseType
 from multiform.formats.perturbation import Perturbation
 
 #: The limit of tokens of a completion, where a class does not set one.

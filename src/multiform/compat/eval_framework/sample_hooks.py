@@ -14,7 +14,8 @@ from typing_extensions import Self
 from multiform.calls import overridden_methods
 from multiform.compat.eval_framework.samples import BaseMetricContext, Message, Role, Sample
 from multiform.errors import ConfigError, UsageError, nearest
-from multiform.formats import Language, ResponseType, TaskStyler
+from multiform.formats.dialects.styler import ResponseType, TaskStyler
+from multiform.formats.localization import Language
 from multiform.tasks import Source, TaskConfig
 from multiform.tasks.datasets.documents import load_dataset
 from multiform.tasks.source import FilePosition

@@ -23,7 +23,7 @@ class FormatDialect(ABC):
 
     `type` among these is the registered format whose class is used.
 
-    >>> from multiform.formats import ClozeFormat, ClozeStyle
+    >>> from multiform import ClozeFormat, ClozeStyle
     >>> ClozeStyle.from_format(ClozeFormat(question_prefix="Q: ", fewshot_delimiter="|"))[0].format["fewshot_delimiter"]
     '|'
     """

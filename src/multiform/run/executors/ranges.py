@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from multiform.errors import DataError, MultiformError
-from multiform.formats import formats
+from multiform.formats.base import formats
 from multiform.forms import Form, Sample, ScoredSample
 from multiform.forms.request_cache import code_keys
 from multiform.forms.samplers import samplers

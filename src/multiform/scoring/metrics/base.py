@@ -16,7 +16,7 @@ from typing import Any
 
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, UsageError, nearest, reason, running, shorten
-from multiform.formats import OutputType
+from multiform.formats.base import OutputType
 from multiform.registry import Registry
 from multiform.scoring.aggregations import CORPUS, Aggregation, aggregations, plain_aggregation
 from multiform.scoring.outcome import Outcome, TextOutcome

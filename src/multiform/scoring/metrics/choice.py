@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from multiform.errors import ConfigError, DataError, ModelError, shorten
-from multiform.formats import OutputType
+from multiform.formats.base import OutputType
 from multiform.scoring.metrics.base import register_metric
 from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, Outcome
 
