@@ -24,8 +24,8 @@ from tests.parity.eval_framework_rows import write_rows
 REFUSED = {
     "runs the model's code": ("humaneval", "mbpp", "multipl_e"),
     "lingua-language-detector": ("ifeval", "math_reasoning"),
-    "math-verify": ("math_reasoning",),
     "is none of the completions": ("csqa",),
+    "No module named 'llm_sandbox'": ("bigcodebench",),
 }
 #: Modules that download their rows by themselves.
 DOWNLOADING = ("social_iqa", "squad")
@@ -57,7 +57,12 @@ def _alone(monkeypatch):
 def test_a_benchmark_module_runs_on_made_up_rows(file, tmp_path, monkeypatch):
     compat.install("eval_framework", instead=True)
     for defined in task_classes_in(file):
-        kind: Any = defined.load()
+        try:
+            kind: Any = defined.load()
+        except MultiformError as error:
+            if not _is_expected(error, file.stem):
+                raise
+            continue
         _write(kind, file.stem, tmp_path)
         if file.stem in DOWNLOADING:
             monkeypatch.setattr(kind, "_load_dataset", multiform.BaseTask._load_dataset)

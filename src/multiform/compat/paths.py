@@ -1,6 +1,7 @@
 """Import paths of other harnesses: for each, our module, or the names that it has and where they are defined.
 
-Nothing else of `lm_eval` and `eval_framework` can be imported; a name that a path does not have is an ImportError.
+Nothing else of `lm_eval` can be imported; a name that a path does not have is an ImportError. Other names of
+`eval_framework` are those of the files of eval-framework itself, where there are any.
 """
 
 from __future__ import annotations
@@ -33,24 +34,20 @@ _STYLES = (
     "BPBStyle ClozeStyle Language MCStyle ResponseType TaskStyle TaskStyler "
     "answer_key_to_index format_mc_prompt shuffle_correct_with_distractors"
 )
-#: The names of each module of `eval_framework.metrics`.
-_METRIC_MODULES = {
-    "loglikelihood.accuracy_loglikelihood": "PartialEvalAccuracy",
-    "loglikelihood.confidence_weighted_accuracy": "ConfidenceWeightedAccuracy",
-    "loglikelihood.dcs": "DistributionalCorrectnessScore",
-    "loglikelihood.ternary": "TernaryScore",
-    "completion.accuracy_completion": "AccuracyCompletionOLMES",
-    "completion.drop_completion": "DropF1ExactMatch DropMetricContext",
-    "completion.f1": "F1 F1SquadNormalized",
-    "completion.language_checker": "LanguageRawConsistencyChecker",
-    "completion.ifeval": "IFEvalMetric IFEvalMetricContext",
+_METRIC_CLASSES = {
+    **_names(_METRICS, "AccuracyCompletion AccuracyLoglikelihood AccuracyNormLoglikelihood BitsPerByteLoglikelihood"),
+    **_names(
+        f"{_EVAL_FRAMEWORK}.metrics",
+        "CodeCompletionAssertion CodeExecutionPassAtOne ConfidenceWeightedAccuracy DistributionalCorrectnessScore "
+        "LanguageRawConsistencyChecker MultiPLECodeAssertion TernaryScore",
+    ),
+    "MultiPLEMetricContext": f"{_SAMPLES}:BaseMetricContext",
 }
-_BUILTIN_METRICS = {
-    "loglikelihood.accuracy_loglikelihood": "AccuracyLoglikelihood AccuracyNormLoglikelihood",
-    "loglikelihood.bits_per_byte": "BitsPerByteLoglikelihood",
-    "completion.accuracy_completion": "AccuracyCompletion",
-}
-_CODE_METRIC = f"{_EVAL_FRAMEWORK}.metrics:CodeMetric"
+#: The modules of `eval_framework.metrics` that have such names.
+_METRIC_MODULES = (
+    *("accuracy_loglikelihood", "bits_per_byte", "confidence_weighted_accuracy", "dcs", "ternary"),
+    *("accuracy_completion", "code_assertion", "code_execution_pass_at_one", "language_checker", "multipl_e_assertion"),
+)
 _INSTANCES = {
     "Instance": "multiform.models.foreign:LMEvalInstance",
     **_names("multiform.models.foreign", "OutputType"),
@@ -108,22 +105,8 @@ _EVAL_FRAMEWORK_PATHS: dict[str, str | dict[str, str]] = {
         **_names(_METRIC_RESULTS, "Error"),
     },
     "eval_framework.metrics.base": {**_names(_METRICS, "BaseMetric"), **_names(_METRIC_RESULTS, "MetricResult")},
-    **{
-        f"eval_framework.metrics.{path}": {
-            **_names(_METRICS, _BUILTIN_METRICS.get(path, "")),
-            **_names(f"{_EVAL_FRAMEWORK}.metrics", _METRIC_MODULES.get(path, "")),
-        }
-        for path in {**_BUILTIN_METRICS, **_METRIC_MODULES}
-    },
-    **{
-        f"eval_framework.metrics.completion.{path}": f"{_EVAL_FRAMEWORK}.math_metrics"
-        for path in ("math_minerva_completion", "math_reasoning_completion", "minerva_math_utils")
-    },
-    "eval_framework.metrics.completion.code_assertion": {"CodeCompletionAssertion": _CODE_METRIC},
-    "eval_framework.metrics.completion.multipl_e_assertion": {
-        "MultiPLECodeAssertion": _CODE_METRIC,
-        "MultiPLEMetricContext": f"{_SAMPLES}:BaseMetricContext",
-    },
+    **{f"eval_framework.metrics.loglikelihood.{name}": _METRIC_CLASSES for name in _METRIC_MODULES[:5]},
+    **{f"eval_framework.metrics.completion.{name}": _METRIC_CLASSES for name in _METRIC_MODULES[5:]},
     "eval_framework.tasks.base": _BASE_TASK,
     "eval_framework.tasks.base_task": _BASE_TASK,
     "eval_framework.tasks.benchmarks": {},

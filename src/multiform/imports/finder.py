@@ -62,10 +62,12 @@ class _NamesModule(ModuleType):
     def __getattr__(self, name: str) -> object:
         if is_provided(f"{self.__name__}.{name}"):  # a module below it, which other code need not have imported
             return import_provided(f"{self.__name__}.{name}")
-        if name not in self.__all__:
-            raise AttributeError(f"module '{self.__name__}', provided by Multiform, has no attribute {name!r}")
-        module, _, attribute = self._names[name].partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        if name in self._names:
+            module, _, attribute = self._names[name].partition(":")
+            return getattr(importlib.import_module(module), attribute)
+        if not name.startswith("__") and hasattr(real := eval_framework_finder.real_module(self.__name__), name):
+            return getattr(real, name)
+        raise AttributeError(f"module '{self.__name__}', provided by Multiform, has no attribute {name!r}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return import_provided, (self.__name__,)
@@ -84,12 +86,14 @@ class PackageFinder(MetaPathFinder, Loader):
     """Imports our modules by the names of another harness; each is one module, whichever name it is imported by.
 
     `packages` are those that are provided. `tasks` is the package whose modules are files of task folders:
-    ``lm_eval.tasks.X`` is a file or folder `X` in one of the folders that a task's file is in.
+    ``lm_eval.tasks.X`` is a file or folder `X` in one of the folders that a task's file is in. With `borrows`, modules
+    that are not provided come from the files of the real package: of an install, or of a clone that a task is in.
     """
 
-    def __init__(self, packages: tuple[str, ...], tasks: str) -> None:
+    def __init__(self, packages: tuple[str, ...], tasks: str, *, borrows: bool = False) -> None:
         self.packages = packages
         self._tasks = tasks
+        self._borrows = borrows
         #: Whether the packages are provided for good, and not only while a task's file is loaded.
         self.installed = False
         #: Loads files of task folders.
@@ -113,20 +117,28 @@ class PackageFinder(MetaPathFinder, Loader):
         return None if file is None else ModuleSpec(fullname, self, is_package=file.is_dir())
 
     def task_file(self, fullname: str) -> Path | None:
-        """The file or folder of a task folder that is the module of this name, or of the real package's tasks."""
-        if not fullname.startswith(f"{self._tasks}."):
-            return None
-        parts = fullname.removeprefix(f"{self._tasks}.").split(".")
-        files = self._loading or self._loaded
-        above = [folder for file in reversed(files) for folder in _above(file, self.folders)]
-        real = self.real_folder()
-        own = [real.joinpath(*self._tasks.split(".")[1:])] if real else []
-        for folder in [*above, *sorted(self.folders), *own]:
-            place = folder.joinpath(*parts)
+        """The file or folder that is the module of this name: in a task folder, or in the real package."""
+        is_task = fullname.startswith(f"{self._tasks}.")
+        above = [folder for file in reversed(self._loading or self._loaded) for folder in _above(file, self.folders)]
+        places: list[Path] = []
+        if is_task:
+            parts = fullname.removeprefix(f"{self._tasks}.").split(".")
+            places = [folder.joinpath(*parts) for folder in [*above, *sorted(self.folders)]]
+        if is_task or self._borrows:
+            package, *rest = fullname.split(".")
+            clones = [folder for folder in above if folder.name == package] if self._borrows else []
+            roots = [*clones, self.real_folder() if package == self.packages[0] else None]
+            places += [root.joinpath(*rest) for root in roots if root is not None]
+        for place in places:
             for candidate in (place.with_name(f"{place.name}.py"), place):
                 if candidate.exists():
                     return candidate
         return None
+
+    def real_module(self, fullname: str) -> ModuleType | None:
+        """The module of the real package that has what a provided one lacks; None if nothing is borrowed."""
+        file = self.task_file(fullname) if self._borrows and self._has(fullname) else None
+        return self.load(file) if file is not None and file.is_file() and self.load is not None else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module = self._module(spec.name)
@@ -184,7 +196,7 @@ class PackageFinder(MetaPathFinder, Loader):
             self._loaded.append(self._loading.pop())
             for name in self._forget():
                 parent, _, child = name.rpartition(".")
-                if parent == self._tasks and not is_provided(name):  # another task folder may have one of that name
+                if is_provided(parent) and not is_provided(name):  # another task folder may have one of that name
                     vars(import_provided(parent)).pop(child, None)
             sys.modules.update(before)
 
@@ -224,4 +236,6 @@ def _open_to_all(folder: Path) -> bool:
 
 
 lm_eval_finder = PackageFinder(("lm_eval",), "lm_eval.tasks")
-eval_framework_finder = PackageFinder(("eval_framework", "template_formatting"), "eval_framework.tasks.benchmarks")
+eval_framework_finder = PackageFinder(
+    ("eval_framework", "template_formatting"), "eval_framework.tasks.benchmarks", borrows=True
+)

@@ -11,10 +11,8 @@ import re
 import string
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -47,11 +45,7 @@ def compute_f1(a_gold: str, a_pred: str) -> float:
     >>> compute_f1("the red house", "a red car")
     0.5
     """
-    return token_f1(get_tokens(a_gold), get_tokens(a_pred))
-
-
-def token_f1(gold: Sequence[Hashable], predicted: Sequence[Hashable]) -> float:
-    """The same of two lists of words."""
+    gold, predicted = get_tokens(a_gold), get_tokens(a_pred)
     if not gold or not predicted:
         return float(not gold and not predicted)
     shared = (Counter(gold) & Counter(predicted)).total()
@@ -61,45 +55,35 @@ def token_f1(gold: Sequence[Hashable], predicted: Sequence[Hashable]) -> float:
     return (2 * precision * recall) / (precision + recall)
 
 
-#: What the modules that are gone had; nothing stands for a package that only holds others.
-_REMOVED: dict[str, tuple[Callable[..., Any], ...]] = {
-    "transformers.data.metrics": (),
-    "transformers.data.metrics.squad_metrics": (normalize_answer, get_tokens, compute_exact, compute_f1),
-}
+def _removed_modules() -> dict[str, ModuleType]:
+    """The modules that are gone, with what task files use of them."""
+    module = ModuleType("transformers.data.metrics.squad_metrics")
+    vars(module).update({f.__name__: f for f in (normalize_answer, get_tokens, compute_exact, compute_f1)})
+    package = ModuleType("transformers.data.metrics")
+    vars(package).update({"squad_metrics": module, "__path__": []})
+    return {package.__name__: package, module.__name__: module}
 
 
-class _RemovedFinder(MetaPathFinder, Loader):
-    """Finds removed modules; it is the last finder, so that a library that still has one takes precedence."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname not in _REMOVED:
-            return None
-        return ModuleSpec(fullname, self, is_package=not _REMOVED[fullname])
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Fill the module with our functions."""
-        vars(module).update({function.__name__: function for function in _REMOVED[module.__name__]})
-
-
-_finder = _RemovedFinder()
+_REMOVED = _removed_modules()
 
 
 @contextmanager
-def with_removed_modules() -> Iterator[None]:
-    """Provide removed modules while the file of a task is loaded."""
-    outermost = _finder not in sys.meta_path
-    if outermost:
-        sys.meta_path.append(_finder)
+def _with_modules(modules: Mapping[str, ModuleType]) -> Iterator[None]:
+    """Have these modules imported by their names, in a block."""
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
     try:
         yield
     finally:
-        if outermost:
-            sys.meta_path.remove(_finder)
+        for name, module in before.items():
+            sys.modules.pop(name, None)
+            if module is not None:
+                sys.modules[name] = module
+
+
+def with_removed_modules() -> AbstractContextManager[None]:
+    """Provide removed modules while the file of a task is loaded."""
+    return _with_modules(_REMOVED)
 
 
 class _Evaluate(ModuleType):
@@ -132,14 +116,6 @@ def _library() -> ModuleType:
             sys.modules["evaluate"] = replacement
 
 
-@contextmanager
-def with_sandboxed_code_eval() -> Iterator[None]:
+def with_sandboxed_code_eval() -> AbstractContextManager[None]:
     """Have `evaluate.load("code_eval")` run programs in our sandbox, while the file of a task is loaded."""
-    before = sys.modules.get("evaluate")
-    sys.modules["evaluate"] = _Evaluate()
-    try:
-        yield
-    finally:
-        del sys.modules["evaluate"]
-        if before is not None:
-            sys.modules["evaluate"] = before
+    return _with_modules({"evaluate": _Evaluate()})

@@ -179,12 +179,18 @@ def _code_sandbox(file: Path) -> AbstractContextManager[None]:
     return with_sandboxed_code_eval() if b"code_eval" in read_file(file) else nullcontext()
 
 
+#: The packages whose names Multiform provides: their documentation, and what installs the rest.
+_PROVIDED = {"lm_eval": ("lm-eval", "lm-eval"), "eval_framework": ("styles", "--no-deps eval-framework")}
+
+
 def _not_provided(error: BaseException) -> str:
-    """A hint if a module imports a name from lm_eval that Multiform does not provide; empty otherwise."""
+    """A hint if a module imports a name of another harness that Multiform does not provide; empty otherwise."""
     name = original_name(getattr(error, "name", None) or "")
-    if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
+    package = name.partition(".")[0]
+    if not isinstance(error, ImportError) or package not in _PROVIDED:
         return ""
-    return f"'multiform docs lm-eval' says what of {name} is provided; 'pip install lm-eval' adds the rest"
+    page, install = _PROVIDED[package]
+    return f"'multiform docs {page}' says what of {name} is provided; 'pip install {install}' adds the rest"
 
 
 def _advice(error: BaseException, file: Path) -> str:

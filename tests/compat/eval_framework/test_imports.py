@@ -257,7 +257,7 @@ class Coded(Sums):
 
 def test_a_metric_that_runs_code_is_refused_before_a_model_is_asked(sums):
     (sums / "coded.py").write_text(CODE_METRIC, encoding="utf-8")
-    with pytest.raises(ConfigError, match="metric CodeMetric cannot be computed: it runs the model's"):
+    with pytest.raises(ConfigError, match="metric CodeCompletionAssertion cannot be computed: it runs the model's"):
         multiform.evaluate(model="dummy", tasks=[str(sums / "coded.py")])
     results = multiform.evaluate(model="dummy", tasks=[str(sums / "coded.py")], predict_only=True)
     assert len(results.forms[0].samples) == 5

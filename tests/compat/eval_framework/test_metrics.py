@@ -1,7 +1,4 @@
-"""eval-framework's metrics have the values here that they have there.
-
-The values of metrics of texts and expressions below are those that the originals gave for the same inputs.
-"""
+"""eval-framework's metrics: those that registered metrics equal, and its own code for the others."""
 
 from __future__ import annotations
 
@@ -10,31 +7,21 @@ from typing import Any
 
 import pytest
 
-from multiform.compat.eval_framework.math_metrics import (
-    MathMinervaCompletion,
-    extract_answers,
-    normalized_gold_from_solution,
-)
+import multiform
+from multiform import ConfigError, compat
 from multiform.compat.eval_framework.metrics import (
     ConfidenceWeightedAccuracy,
     DistributionalCorrectnessScore,
-    DropF1ExactMatch,
-    DropMetricContext,
-    IFEvalMetric,
-    IFEvalMetricContext,
     TernaryScore,
     calculate,
 )
 from multiform.compat.eval_framework.samples import Completion, Loglikelihood
 from multiform.formats.dialects.metric_classes import (
+    AccuracyCompletion,
     AccuracyLoglikelihood,
     AccuracyNormLoglikelihood,
     BitsPerByteLoglikelihood,
 )
-from multiform.imports.finder import import_provided
-
-needs_math_verify = pytest.mark.skipif(MathMinervaCompletion().unavailable() is not None, reason="no math-verify here")
-
 
 #: What all responses say about the question.
 ASKED: dict[str, Any] = {"id": 0, "subject": "sums", "prompt": "", "prompt_sequence_positions": None}
@@ -49,60 +36,9 @@ def values(metric, response):
     return [result.value for result in calculate(metric, response)]
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "text", "truth", "expected"),
-    [
-        ("accuracy_completion", "AccuracyCompletion", "Paris", ["Rome", "Paris"], 1.0),
-        ("accuracy_completion", "AccuracyCompletion", " Paris", "Paris", 0.0),
-        ("accuracy_completion", "AccuracyCompletionOLMES", "so #### 1,234.", "1234", 1.0),
-        ("accuracy_completion", "AccuracyCompletionOLMES", "$5", ["5", "6"], 0.5),
-        ("f1", "F1", "the cat sat", "The cat", 0.8),
-        ("f1", "F1", "", ["", "x"], 1.0),
-        ("f1", "F1SquadNormalized", "The cat, sat!", "a cat", 0.6666666666666666),
-    ],
-)
-def test_metrics_of_texts(module, name, text, truth, expected):
-    metrics = import_provided(f"eval_framework.metrics.completion.{module}")
-    assert values(getattr(metrics, name)(), completion(text, truth)) == [pytest.approx(expected)]
-
-
-@pytest.mark.parametrize(
-    ("text", "truths", "expected"),
-    [
-        ("12, the cat", [["cat", "12"]], [1.0, 1.0]),
-        ("5 yards", [["5"], ["7"]], [0.67, 0.0]),
-        ("New York", [["york"]], [0.67, 0.0]),
-    ],
-)
-def test_drop_compares_spans(text, truths, expected):
-    context = DropMetricContext(answer_tuples=truths)
-    assert values(DropF1ExactMatch(), completion(text, None, context)) == expected
-
-
-@needs_math_verify
-@pytest.mark.parametrize(
-    ("module", "name", "text", "truth", "expected"),
-    [
-        ("math_minerva_completion", "MathMinervaCompletion", r"so \boxed{x=5}", "5", [1.0, 1.0]),
-        ("math_minerva_completion", "MathMinervaCompletion", "$1$ or $2 cm$", "2", [1.0, 1.0]),
-        ("math_reasoning_completion", "MathReasoningCompletion", "x+1", "1+x", [1.0]),
-        ("math_reasoning_completion", "MathReasoningCompletion", r"\frac{1}{2}", "0.5", [1.0]),
-        ("math_reasoning_completion", "MathReasoningCompletion", "two", "2", [0.0]),
-        ("math_reasoning_completion", "MathReasoningCompletion", "1,000 km", "1000", [1.0]),
-    ],
-)
-def test_metrics_of_expressions(module, name, text, truth, expected):
-    metrics = import_provided(f"eval_framework.metrics.completion.{module}")
-    assert values(getattr(metrics, name)(), completion(text, truth)) == expected
-
-
-def test_answers_of_math_are_found_and_normalised():
-    stated = r"Final Answer: The final answer is $\frac12$. I hope it is correct."
-    assert extract_answers(stated) == [r"\frac{1}{2}"]
-    assert extract_answers("Final answer: the answer is 3 cm. I hope it is correct.", relaxed=True) == ["3"]
-    assert extract_answers("a $b$ c $d$") == ["d"]
-    assert normalized_gold_from_solution(r"It is $\boxed{x = 1,234 \text{ dollars}}$.") == "1234"
-    assert normalized_gold_from_solution("nothing in a box") is None
+def test_metrics_of_texts():
+    assert values(AccuracyCompletion(), completion("Paris", ["Rome", "Paris"])) == [1.0]
+    assert values(AccuracyCompletion(), completion(" Paris", "Paris")) == [0.0]
 
 
 def likelihoods(truth):
@@ -126,17 +62,96 @@ def test_saying_that_one_does_not_know_lowers_the_distributional_score():
     assert sure == pytest.approx((yes - no) * (1 - idk))
 
 
-def test_instructions_are_counted_one_by_one():
-    rules = {"punctuation:no_comma": {}, "keywords:existence": {"keywords": ["ada"]}}
-    context = IFEvalMetricContext(
-        key=1, instruction_id_list=list(rules), prompt="Who?", additional_kwargs=list(rules.values())
-    )
-    results = IFEvalMetric().calculate(completion("Well, Ada", None, context))
-    assert [(result.metric_name.partition("/")[2], result.value) for result in results] == [
-        ("prompt_level_strict_acc", 0.0),
-        ("inst_level_strict_acc", 0.0),
-        ("inst_level_strict_acc", 1.0),
-        ("prompt_level_loose_acc", 0.0),
-        ("inst_level_loose_acc", 0.0),
-        ("inst_level_loose_acc", 1.0),
-    ]
+#: A metric of eval-framework that needs another module of it.
+F1 = """
+from eval_framework.external.words import words
+from eval_framework.metrics.base import BaseMetric, MetricResult
+from eval_framework.shared.types import Completion
+
+
+class F1(BaseMetric[Completion]):
+    NAME = "F1"
+
+    def calculate(self, response):
+        shared = set(words(response.completion)) & set(words(response.ground_truth))
+        return [MetricResult(metric_name=self.NAME, value=float(len(shared)), higher_is_better=True)]
+"""
+TASK = """
+from eval_framework.metrics.completion.f1 import F1
+from eval_framework.tasks.base import BaseTask, ResponseType
+
+
+class Colours(BaseTask[str]):
+    NAME = "compat_Colours"
+    DATASET_PATH = "colours"
+    SAMPLE_SPLIT = "test"
+    RESPONSE_TYPE = ResponseType.COMPLETION
+    METRICS = [F1]
+
+    def __init__(self, num_fewshot: int = 0) -> None:
+        super().__init__(num_fewshot)
+        self.max_tokens = 8
+
+    def _load_dataset(self, subject):
+        self.dataset = {"test": [{"colour": "red"}, {"colour": "green"}]}
+
+    def _get_instruction_text(self, item):
+        return f"Say {item['colour']}."
+
+    def _get_ground_truth(self, item):
+        return item["colour"]
+
+    def post_process_generated_completion(self, completion_text, sample=None):
+        return "Red"
+"""
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A clone of eval-framework, with a benchmark and the modules of its metric."""
+    package = tmp_path / "src" / "eval_framework"
+    files = {
+        "metrics/completion/f1.py": F1,
+        "external/words.py": "def words(text):\n    return text.lower().split()\n",
+        "metrics/completion/accuracy_completion.py": F1.replace("F1", "AccuracyCompletionOLMES"),
+        "tasks/benchmarks/colours.py": TASK,
+    }
+    for name, text in files.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text, encoding="utf-8")
+    yield package
+    compat.uninstall("eval_framework")
+
+
+def test_a_metric_that_is_not_here_is_that_of_the_clone_that_the_task_is_in(clone):
+    file = clone / "tasks" / "benchmarks" / "colours.py"
+    results = multiform.evaluate(model="dummy", tasks=[str(file)])
+    assert results["compat_Colours"]["F1,none"] == 0.5
+
+
+def test_the_names_that_a_module_here_lacks_are_those_of_the_clone(clone):
+    file = clone / "tasks" / "benchmarks" / "colours.py"
+    named = "from eval_framework.metrics.completion.accuracy_completion import AccuracyCompletion"
+    both = f"{named}, AccuracyCompletionOLMES as F1\n"
+    own = file.read_text().replace("from eval_framework.metrics.completion.f1 import F1\n", both)
+    file.write_text(own.replace("METRICS = [F1]", "METRICS = [F1, AccuracyCompletion]"), encoding="utf-8")
+    results = multiform.evaluate(model="dummy", tasks=[str(file)])["compat_Colours"]
+    assert (results["AccuracyCompletionOLMES,none"], results["exact_match,none"]) == (0.5, 0.0)
+
+
+def test_a_metric_that_is_not_here_is_that_of_the_installed_package(clone, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(clone.parent)
+    (clone / "__init__.py").write_text("", encoding="utf-8")
+    (tmp_path / "mine.py").write_text(TASK, encoding="utf-8")
+    results = multiform.evaluate(model="dummy", tasks=[str(tmp_path / "mine.py")])
+    assert results["compat_Colours"]["F1,none"] == 0.5
+
+
+def test_without_eval_framework_the_error_names_the_module_and_the_remedy(tmp_path):
+    (tmp_path / "mine.py").write_text(TASK, encoding="utf-8")
+    with pytest.raises(
+        ConfigError,
+        match=r"No module named 'eval_framework.metrics.completion.f1'; 'multiform docs styles' says what of "
+        r"eval_framework.metrics.completion.f1 is provided; 'pip install --no-deps eval-framework' adds the rest",
+    ):
+        multiform.evaluate(model="dummy", tasks=[str(tmp_path / "mine.py")])

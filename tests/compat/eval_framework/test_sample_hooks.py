@@ -12,7 +12,6 @@ import pytest
 
 from multiform import BaseTask, ConfigError, DataError, MCStyle, ResponseType, UsageError
 from multiform import evaluate as run
-from multiform.compat.eval_framework.metrics import PartialEvalAccuracy
 from multiform.compat.eval_framework.samples import BaseMetricContext, Message, Role, Sample, extract_context_metric
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
@@ -180,11 +179,25 @@ def test_messages_of_an_own_instruction_are_turns_of_a_chat():
     assert chat == "<system>Add.<user>Ready?<assistant>Yes.<user>test 0 + 1 =<assistant>Sum:"
 
 
-def test_two_samples_of_one_row_are_two_documents():
+class _Pairs(BaseMetric[Any]):
+    """Whether the first of two samples has the more likely completion."""
+
+    NAME = "Pairs"
+
+    def __init__(self):
+        self.first: dict[int, float] = {}
+
+    def calculate(self, response):
+        (likelihood,) = response.loglikelihoods.values()
+        other = self.first.setdefault(response.id // 2, likelihood)
+        return [] if response.id % 2 == 0 else self.result(float(other > likelihood))
+
+
+def test_two_samples_of_one_row_are_two_documents_which_a_metric_may_compare():
     class Halves(_Sums):
         NAME = "Halves"
         RESPONSE_TYPE = ResponseType.LOGLIKELIHOODS
-        METRICS = [PartialEvalAccuracy]
+        METRICS = [_Pairs]
 
         def _create_samples(self, item, index, subject):
             return [
@@ -201,7 +214,8 @@ def test_two_samples_of_one_row_are_two_documents():
     assert contexts(Halves)[:3] == ["test 0 + 1 = 1", "test 0 + 1 = no", "test 1 + 1 = 2"]
     results = run(model="dummy", tasks=[Halves])
     assert len(results.forms[0].samples) == 8
-    assert 0 <= results["Halves"]["Partial Evaluation Accuracy,none"] <= 1
+    assert sum("Pairs" in sample.values for sample in results.forms[0].samples) == 4
+    assert 0 <= results["Halves"]["Pairs,none"] <= 1
 
 
 class _Context(BaseMetricContext):
