@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from multiform.errors import ConfigError
+
 
 def name_of(function: Any) -> str:
     """What to call a function, class or callable object in a message.
@@ -34,6 +36,15 @@ def mismatch(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | N
     except TypeError as error:
         return str(error)
     return None
+
+
+def check_call(
+    function: Callable[..., Any], *args: Any, what: str, hint: str, where: str | None = None, **kwargs: Any
+) -> None:
+    """Raise a ConfigError that begins with `what` if a function cannot be called with these arguments."""
+    problem = mismatch(function, *args, **kwargs)
+    if problem is not None:
+        raise ConfigError(f"{what}: {problem}", where=where, hint=hint)
 
 
 def accepted_arguments(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from multiform.errors import UsageError, nearest, reason
+from multiform.errors import MultiformError, UsageError, nearest, reason
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -32,12 +32,21 @@ logger = logging.getLogger("multiform")
 class Registry(Generic[T]):
     """Names of things of one sort, in the order in which they were registered.
 
-    `group` is the group of entry points in which installed packages name more of them.
+    `group` is the group of entry points in which installed packages name more of them, and `raises` the class of the
+    error for an unknown name.
     """
 
-    def __init__(self, noun: str, lazy: Mapping[str, T | str] | None = None, *, group: str | None = None) -> None:
+    def __init__(
+        self,
+        noun: str,
+        lazy: Mapping[str, T | str] | None = None,
+        *,
+        group: str | None = None,
+        raises: type[MultiformError] = UsageError,
+    ) -> None:
         self.noun = noun
         self.group = group
+        self.raises = raises
         self._entries: dict[str, T | str] = dict(lazy or {})
         #: Plug-ins whose import was tried.
         self._tried: set[str] = set()
@@ -52,10 +61,11 @@ class Registry(Generic[T]):
 
         return decorate
 
-    def get(self, name: str) -> T:
+    def get(self, name: str, *, where: str | None = None) -> T:
+        """The entry of a name; an unknown one is an error at `where`."""
         if name not in self:
-            hint = nearest(name, self, listed=f"{self.noun}s")
-            raise UsageError(f"unknown {self.noun} '{name}'", hint=hint)
+            hint = nearest(str(name), self, listed=f"{self.noun}s")
+            raise self.raises(f"unknown {self.noun} '{name}'", where=where, hint=hint)
         if name not in self._entries:
             self._load_plugin(name)
         entry = self._entries[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multiform import Sample, ScoredSample, UsageError
-from multiform.forms.sample import grouped_responses
+from multiform.forms.sample import read_response
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, LoglikelihoodRequest
 
 RANKED = tuple(
@@ -40,14 +40,12 @@ def test_gold_is_the_target_where_no_choice_is_right():
     assert ScoredSample(sample=free, outputs=(), scorer="none", filtered=(), values={}).gold == "Paris"
 
 
-def test_responses_in_instances_are_grouped_by_document():
+def test_responses_in_instances_may_be_texts_or_pairs():
     request = GenerationRequest.of("Why?", {})
-    instances = [Instance(0, 0, request, resps=["So."]), Instance(1, 0, RANKED[0].request, resps=[(-1.5, True)])]
-    first, second = grouped_responses(instances, where="facts")
-    assert (first.doc_id, first.outputs) == (0, (Completion("So."),))
-    assert (second.doc_id, second.outputs) == (1, (LLOutput(-1.5, True),))
+    assert read_response(Instance(0, 0, request, resps=["So."]), "facts") == Completion("So.")
+    assert read_response(Instance(1, 0, RANKED[0].request, resps=[(-1.5, True)]), "facts") == LLOutput(-1.5, True)
 
 
 def test_an_instance_without_a_response_is_named():
     with pytest.raises(UsageError, match="facts: doc 4: request 0: there is no response yet"):
-        grouped_responses(RANKED, where="facts")
+        read_response(RANKED[0], "facts")

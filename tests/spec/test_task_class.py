@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from multiform import ConfigError, DataError, TaskConfig, TaskManager, evaluate
-from multiform.forms import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, Responses, RollingTask, Task
+from multiform import ConfigError, DataError, ScoredSample, TaskConfig, TaskManager, evaluate
+from multiform.forms import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 from multiform.results import sample_lines
 
@@ -27,12 +27,11 @@ def chat(messages, add_generation_prompt=True) -> str:
     return "".join(turns) + ("<assistant>" if add_generation_prompt else "")
 
 
-def answered(task, doc_id, *lls) -> Responses:
-    """A document with the log-likelihoods that a model gave its choices."""
-    instances = [one for one in task.build_all_requests() if one.doc_id == doc_id]
-    return Responses(
-        doc_id=doc_id, instances=tuple(instances), outputs=tuple(LLOutput(ll, is_greedy=False, tokens=1) for ll in lls)
-    )
+def scored(task: Task, *lls: float) -> list[ScoredSample]:
+    """The documents of a task, scored with the log-likelihoods that a model gave the choices of each."""
+    for index, instance in enumerate(task.build_all_requests()):
+        instance.resps.append(LLOutput(lls[index % len(lls)], is_greedy=False, tokens=1))
+    return task.process_instances()
 
 
 # Making one
@@ -598,17 +597,18 @@ def test_a_damaged_cache_file_is_made_anew(choosing, tmp_path):
 def test_filters_are_applied_to_the_answers_of_a_document(writing, saying):
     number = [{"function": "regex", "regex_pattern": "no|yes"}, {"function": "take_first"}]
     task = writing(filter_list=[{"name": "word", "filter": number}, {"name": "all", "filter": [{"function": "noop"}]}])
-    model, instances = saying("I say no."), task.build_all_requests(limit=1)
-    outputs = tuple(output for _, output in model.generate([instance.request for instance in instances]))
-    one = Responses(doc_id=0, instances=tuple(instances), outputs=outputs)
-    assert task.apply_filters(one) == {"word": ["no"], "all": [["I say no."]]}
+    model, [instance] = saying("I say no."), task.build_all_requests(limit=1)
+    instance.resps.extend(output for _, output in model.generate([instance.request]))
+    task.apply_filters()
+    assert {scorer.name: scorer.filtered_docs[0] for scorer in task.form.scoring.scorers} == {
+        "word": ["no"],
+        "all": [["I say no."]],
+    }
 
 
 @pytest.mark.covers("Task.process_instances")
 def test_a_document_is_filtered_and_scored(choosing):
-    task = choosing()
-    [right] = task.process_instances(answered(task, 0, -1.0, -2.0))
-    [wrong] = task.process_instances(answered(task, 0, -2.0, -1.0))
+    right, wrong = scored(choosing(), -1.0, -2.0)[0], scored(choosing(), -2.0, -1.0)[0]
     assert (right.scorer, right.values["acc"], wrong.values["acc"]) == ("none", 1.0, 0.0)
     assert wrong.filtered == ((-2.0, False), (-1.0, False))
 
@@ -686,8 +686,8 @@ def test_the_function_of_the_configuration_gives_the_values(choosing):
 @pytest.mark.covers("Task.aggregate")
 def test_scores_of_all_documents_are_keyed_by_metric_and_scorer_and_counted(choosing):
     task = choosing(metric_list=[{"metric": "acc"}])
-    scored = [one for doc_id in range(4) for one in task.process_instances(answered(task, doc_id, -2.0, -1.0))]
-    scores, number = task.aggregate(scored)
+    scored(task, -2.0, -1.0)
+    scores, number = task.aggregate()
     assert number == 4
     assert scores == {"acc,none": 0.5, "acc_stderr,none": pytest.approx(math.sqrt(1 / 3 / 4))}
 

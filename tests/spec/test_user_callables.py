@@ -108,7 +108,7 @@ def test_a_scorer_that_cannot_be_made_is_refused(writing):
         def __post_init__(self) -> None:
             raise ValueError("not today")
 
-    with pytest.raises(ConfigError, match="scorer: Picky: ValueError: not today"):
+    with pytest.raises(ConfigError, match="scorer: scorer Picky failed: ValueError: not today"):
         writing(scorer="picky")
 
 

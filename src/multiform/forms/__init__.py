@@ -1,7 +1,7 @@
 """Forms: a task under one format with the settings of a run; its documents become samples, and responses scores."""
 
 from multiform.forms.form import Form
-from multiform.forms.sample import Responses, Sample, ScoredSample
+from multiform.forms.sample import Sample, ScoredSample
 from multiform.forms.samplers import Sampler, register_sampler, samplers
 from multiform.forms.spec import FormSpec, RunSettings
 from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
@@ -14,7 +14,6 @@ __all__ = [
     "GenerateTask",
     "LoglikelihoodTask",
     "MultipleChoiceTask",
-    "Responses",
     "RollingTask",
     "RunSettings",
     "Sample",

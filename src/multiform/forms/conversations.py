@@ -12,7 +12,7 @@ from multiform.errors import ConfigError, DataError, UsageError, shorten
 from multiform.fields import Doc
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.output_kinds import GenerationKind
-from multiform.forms.sample import Context, Conversation, Sample
+from multiform.forms.sample import Context, Conversation, FilteredSample, Sample, Values
 from multiform.prompts.prompt import ChatTemplate, Delimiters, Prompt, PromptOptions, Turn
 from multiform.requests import Completion, GenerationRequest, Output, Request
 from multiform.scoring.filters import Pipeline
@@ -110,15 +110,14 @@ class ConversationKind(GenerationKind):
         ]
         return [texts[0] if len(texts) == 1 else texts for texts in filtered]
 
-    def turn_outcomes(
-        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
-    ) -> list[list[Outcome]]:
+    def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         """The outcomes of each turn; none for a turn whose reply is compared with nothing."""
-        conversation, repeats = sample.conversation, self.form.config.repeats
+        sample, outputs, repeats = filtered.sample, filtered.outputs, self.form.config.repeats
+        conversation = sample.conversation
         assert conversation is not None
         replies = [self._replies(outputs, repeat) for repeat in range(repeats)]
         turns: list[list[Outcome]] = []
-        for turn, (references, result) in enumerate(zip(conversation.references, results, strict=True)):
+        for turn, (references, result) in enumerate(zip(conversation.references, filtered.results, strict=True)):
             if not references and self.form.needs_references:
                 turns.append([])
                 continue
@@ -137,11 +136,6 @@ class ConversationKind(GenerationKind):
                 ]
             )
         return turns
-
-    def outcomes(
-        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
-    ) -> list[Outcome]:
-        return [o for turn in self.turn_outcomes(sample, outputs, results, all_repeats=all_repeats) for o in turn]
 
 
 def read_turns(fields: DocFields, reader: FieldReader) -> tuple[Turn, ...]:
@@ -172,29 +166,18 @@ def _turn(entry: Any, where: str | None) -> Turn:
     raise DataError(f"a turn is {shorten(entry)}", where=where, hint=_HINT)
 
 
-def turn_doc(sample: Sample, turn: int) -> Doc:
-    """The document as a scorer of all documents gets it: in a conversation with the number of the turn, from 1."""
-    return sample.doc if sample.conversation is None else {**sample.doc, "turn": turn + 1}
-
-
-def merge_turns(scorer: Scorer, values: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any]:
+def merge_turns(scorer: Scorer, by_turn: Mapping[int, Values]) -> Values:
     """The values of a document from those of its turns: their mean, and each with the number of its turn.
 
-    A turn without values is compared with nothing. Parts of a ratio are added.
+    Parts of a ratio are added.
     """
-    if len(values) == 1 and values[0] is not None:
-        return values[0]
-    by_turn = {turn: scores for turn, scores in enumerate(values, start=1) if scores is not None}
     merged: dict[str, Any] = {}
     single: dict[str, Any] = {}
-    for key in dict.fromkeys(key for scores in by_turn.values() for key in scores):
-        items = {turn: scores[key] for turn, scores in by_turn.items() if key in scores}
+    for key in dict.fromkeys(key for values in by_turn.values() for key in values):
+        items = {turn: values[key] for turn, values in by_turn.items() if key in values}
         metric = scorer.metric_named(key)
-        merged |= (
-            {}
-            if all(isinstance(item, str | None) for item in items.values())
-            else {key: _merge(key, [*items.values()])}
-        )
+        if not all(isinstance(item, str | None) for item in items.values()):
+            merged[key] = _merge(key, [*items.values()])
         for turn, item in items.items() if key not in _NOT_BY_TURN else ():
             name = f"{key}_turn_{turn}"
             single[name] = item

@@ -11,7 +11,7 @@ from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
 from multiform.formats.base import OutputType
 from multiform.forms.doc_fields import DocFields
-from multiform.forms.sample import Context, Sample
+from multiform.forms.sample import Context, FilteredSample, Sample
 from multiform.forms.spec import FormSpec
 from multiform.labels import gold_index, known_indexes, label_list
 from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions
@@ -95,19 +95,12 @@ class OutputKind(ABC):
         ]
 
     @abstractmethod
-    def outcomes(
-        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
-    ) -> list[Outcome]:
-        """The outcomes that metrics get for a sample, one for each repeat that is left after filtering.
+    def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
+        """The outcomes that metrics get for each turn of a sample, one for each repeat that is left after filtering.
 
-        With `all_repeats` all repeats are one outcome, as a task's own metric takes them.
+        Only conversations have several turns. With `all_repeats` all repeats are one outcome, as a task's own metric
+        takes them.
         """
-
-    def turn_outcomes(
-        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
-    ) -> list[list[Outcome]]:
-        """The outcomes of each turn of a conversation; any other sample has one turn."""
-        return [self.outcomes(sample, outputs, results, all_repeats=all_repeats)]
 
     @abstractmethod
     def check_requests(self, sample: Sample) -> None:
@@ -196,22 +189,16 @@ class ChoiceKind(OutputKind):
             raise ConfigError(message, where=self.form.where("metric_list"), hint="give 'unconditional' once")
         return next(iter(prompts), None)
 
-    def outcomes(
-        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
-    ) -> list[Outcome]:
-        number = len(sample.choices)
-        requests = [instance.request for instance in sample.instances]
-        return [self._outcome(sample, requests[:number], outputs[:number], results[:number], results[number:])]
+    def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
+        number = len(filtered.sample.choices)
+        return [[self._outcome(filtered, slice(number), filtered.results[:number], filtered.results[number:])]]
 
     def _outcome(
-        self,
-        sample: Sample,
-        requests: Sequence[Request],
-        outputs: Sequence[Output],
-        results: Sequence[Any],
-        unconditional: Sequence[Any],
+        self, filtered: FilteredSample, asked: slice, results: Sequence[Any], unconditional: Sequence[Any]
     ) -> ChoiceOutcome:
-        """The outcome of the requests about all choices."""
+        """The outcome of the requests about all choices, which are some of the sample's, with their results."""
+        sample, outputs = filtered.sample, filtered.outputs[asked]
+        requests = [instance.request for instance in sample.instances[asked]]
         lengths = [output.tokens for output in outputs if isinstance(output, LLOutput)]
         for position, output in enumerate(outputs, start=1):
             if isinstance(output, LLOutput) and output.tokens == 0 and output.loglikelihood == 0:
@@ -339,9 +326,8 @@ class GenerationKind(OutputKind):
         texts = pipeline(completions, doc)
         return texts if pipeline.single else [texts]
 
-    def outcomes(
-        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
-    ) -> list[Outcome]:
+    def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
+        sample, outputs, results = filtered.sample, filtered.outputs, filtered.results
         if not sample.references and self.form.needs_references:
             raise self._no_answer()
         request = sample.instances[0].request
@@ -349,7 +335,7 @@ class GenerationKind(OutputKind):
         repeated = bool(results) and isinstance(results[0], list)
         predictions = results if not repeated else [results[0]] if all_repeats else results[0]
         same = len(predictions) == len(outputs)
-        return [
+        outcomes: list[Outcome] = [
             TextOutcome(
                 prediction=prediction,
                 references=sample.references,
@@ -361,6 +347,7 @@ class GenerationKind(OutputKind):
             )
             for number, prediction in enumerate(predictions)
         ]
+        return [outcomes]
 
     def check_requests(self, sample: Sample) -> None:
         requests = [instance.request for instance in sample.instances]
@@ -403,13 +390,11 @@ class LoglikelihoodKind(OutputKind):
         delimiter = self._delimiter(options) if self.form.format is not None else ""
         return [LoglikelihoodRequest(context, delimiter + self._target_text(fields))]
 
-    def outcomes(
-        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
-    ) -> list[Outcome]:
-        request = sample.instances[0].request
+    def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
+        request = filtered.sample.instances[0].request
         assert isinstance(request, LoglikelihoodRequest)
-        loglikelihood, is_greedy = results[0]
-        return [self._outcome(request.continuation, loglikelihood, is_greedy)]
+        loglikelihood, is_greedy = filtered.results[0]
+        return [[self._outcome(request.continuation, loglikelihood, is_greedy)]]
 
     def _outcome(self, text: str, loglikelihood: float, is_greedy: bool = False) -> LikelihoodOutcome:
         hooks = self.form.hooks
@@ -441,12 +426,10 @@ class RollingKind(LoglikelihoodKind):
         likelihoods = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
         return likelihoods if len(likelihoods) == len(outputs) else super().filter_outputs(pipeline, doc, outputs)
 
-    def outcomes(
-        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
-    ) -> list[Outcome]:
-        request = sample.instances[0].request
+    def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
+        request = filtered.sample.instances[0].request
         assert isinstance(request, RollingRequest)
-        return [self._outcome(request.text, results[0])]
+        return [[self._outcome(request.text, filtered.results[0])]]
 
 
 OUTPUT_KINDS: dict[OutputType, type[OutputKind]] = {

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from multiform.errors import DataError, UsageError, shorten
 from multiform.fields import Doc
 from multiform.prompts.prompt import Delimiters, Prompt, PromptOptions, Turn, render_turns
 from multiform.requests import Completion, Ending, Instance, LLOutput, Output, RollingRequest
+from multiform.scoring.outcome import Outcome
 
 #: A prompt, or one for each input of a document that has several.
 Context: TypeAlias = Prompt | list[Prompt]
+#: The values of a document by the names of metrics.
+Values: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,20 +115,36 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Responses:
-    """The requests of one document with the outputs of a model."""
-
-    doc_id: int
-    instances: tuple[Instance, ...]
-    outputs: tuple[Output, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step from a completion to the prediction: what did it, and what was left."""
 
     name: str
     value: Any
+
+
+@dataclass(slots=True)
+class FilteredSample:
+    """A sample after the filters of a scorer, on its way to a `ScoredSample`."""
+
+    sample: Sample
+    outputs: Sequence[Output]
+    #: The outputs after the filters.
+    results: Sequence[Any]
+    steps: list[Step] = field(default_factory=list)
+    #: The value of each metric; None until they are computed.
+    values: Values | None = None
+    #: The outcomes that metrics get, for each turn; one list of them if it is no conversation.
+    turns: Sequence[Sequence[Outcome]] = ()
+
+    @property
+    def scored_turns(self) -> list[int]:
+        """The turns of a conversation whose replies are compared with something, and any other sample's only one."""
+        return [turn for turn, outcomes in enumerate(self.turns) if outcomes or len(self.turns) == 1]
+
+    def turn_doc(self, turn: int) -> Doc:
+        """The document as scorers get it: in a conversation with the number of the turn, from 1."""
+        doc = self.sample.doc
+        return doc if self.sample.conversation is None else {**doc, "turn": turn + 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,22 +236,8 @@ def _describe(sample: Sample, value: Any) -> str:
     return shorten(value, 40)
 
 
-def grouped_responses(instances: Iterable[Instance], *, where: str) -> list[Responses]:
-    """The responses that were put into the `resps` of instances, document by document."""
-    by_doc: dict[int, list[Instance]] = {}
-    for instance in instances:
-        by_doc.setdefault(instance.doc_id, []).append(instance)
-    if not by_doc:
-        raise UsageError("there are no requests yet", where=where, hint="call build_all_requests() first")
-    return [
-        Responses(
-            doc_id=doc_id, instances=tuple(responses), outputs=tuple(_output(instance, where) for instance in responses)
-        )
-        for doc_id, responses in by_doc.items()
-    ]
-
-
-def _output(instance: Instance, where: str) -> Output:
+def read_response(instance: Instance, where: str) -> Output:
+    """The response that was put into the `resps` of an instance."""
     place = f"{where}: doc {instance.doc_id}: request {instance.idx}"
     if len(instance.resps) != 1:
         message = f"there are {len(instance.resps)} responses" if instance.resps else "there is no response yet"

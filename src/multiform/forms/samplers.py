@@ -15,8 +15,8 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any
 
-from multiform.calls import mismatch, name_of
-from multiform.errors import ConfigError, DataError, locating, nearest, running, shorten
+from multiform.calls import check_call, name_of
+from multiform.errors import ConfigError, DataError, locating, running, shorten
 from multiform.fields import Doc
 from multiform.forms.spec import DEFAULT_SEED, FormSpec
 from multiform.prompts.media import binary_summary
@@ -28,7 +28,7 @@ logger = logging.getLogger("multiform")
 #: Rendered examples that are kept in memory.
 _MAX_RENDERED = 10_000
 
-samplers: Registry[type[Sampler]] = Registry("sampler")
+samplers: Registry[type[Sampler]] = Registry("sampler", raises=ConfigError)
 register_sampler = samplers.register
 
 
@@ -273,18 +273,12 @@ class FewshotExamples:
 def check_fewshot(form: FormSpec) -> None:
     """Refuse a sampler that is not registered, or that cannot be called as samplers are called."""
     name, place = form.fewshot.sampler, form.config.where("fewshot_config", "sampler")
-    if name not in samplers:
-        raise ConfigError(f"unknown sampler '{name}'", where=place, hint=nearest(name, samplers, listed="samplers"))
-    sampler_class: Any = samplers.get(name)
+    sampler_class: Any = samplers.get(name, where=place)
     if not isinstance(sampler_class, type) or not issubclass(sampler_class, Sampler):
         message = f"sampler '{name}' is {name_of(sampler_class)}, which is not a subclass of Sampler"
         raise ConfigError(message, where=place, hint="register a class: class Mine(Sampler)")
-    problems = {
-        "__init__": mismatch(sampler_class.__init__, None, [], seed=0, label_of=repr),
-        "sample": mismatch(sampler_class.sample, None, 1, exclude=None),
-    }
-    for method, problem in problems.items():
-        if problem is not None:
-            message = f"sampler '{name}': {sampler_class.__name__}.{method} cannot be called: {problem}"
-            hint = "write it as __init__(self, pool, *, seed, label_of) and sample(self, n, *, exclude=None)"
-            raise ConfigError(message, where=place, hint=hint)
+    hint = "write it as __init__(self, pool, *, seed, label_of) and sample(self, n, *, exclude=None)"
+    what = f"sampler '{name}': {sampler_class.__name__}.{{}} cannot be called"
+    init, sample = what.format("__init__"), what.format("sample")
+    check_call(sampler_class.__init__, None, [], seed=0, label_of=repr, what=init, where=place, hint=hint)
+    check_call(sampler_class.sample, None, 1, exclude=None, what=sample, where=place, hint=hint)

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from multiform.calls import mismatch, name_of
+from multiform.calls import check_call, name_of
 from multiform.errors import ConfigError, DataError, MultiformError, locating, running, shorten
-from multiform.forms.conversations import merge_turns, turn_doc
+from multiform.forms.conversations import merge_turns
 from multiform.forms.output_kinds import OutputKind
-from multiform.forms.sample import Responses, Sample, ScoredSample, Step
+from multiform.forms.sample import FilteredSample, Sample, ScoredSample, Step, Values
 from multiform.forms.scoring import build_scoring, check_reductions
 from multiform.forms.spec import FormSpec
 from multiform.requests import Completion, LLOutput, Output
@@ -33,8 +33,6 @@ from multiform.scoring.scorers.base import check_values, is_note, reduce_task_va
 from multiform.statistics.estimates import Estimate
 
 logger = logging.getLogger("multiform")
-
-Values = Mapping[str, Any]
 
 
 class FormScorer:
@@ -56,119 +54,104 @@ class FormScorer:
 
     def check(self) -> list[ConfigError]:
         """Refuse reductions that need more responses than there will be; return warnings about others."""
-        return [] if self.form.scores_itself else check_reductions(self.form.config, self.scorers)
+        form = self.form
+        return [] if form.scores_itself else check_reductions(form.config, self.scorers, generates=form.generates)
 
     def _check_process_results(self) -> None:
         config = self.form.config
-        problem = None if config.process_results is None else mismatch(config.process_results, {}, [])
-        if problem is not None:
-            message = f"{name_of(config.process_results)} cannot be called with a document and its results: {problem}"
-            hint = "write it as process_results(doc, results)"
-            raise ConfigError(message, where=config.where("process_results"), hint=hint)
+        if config.process_results is not None:
+            what = f"{name_of(config.process_results)} cannot be called with a document and its results"
+            hint, place = "write it as process_results(doc, results)", config.where("process_results")
+            check_call(config.process_results, {}, [], what=what, where=place, hint=hint)
 
     def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
         """Filter and score a sample, once for each scorer that does not wait for all samples."""
-        with locating(f"doc {sample.doc_id}"):
-            return [self._score(scorer, sample, outputs) for scorer in self.scorers if not scorer.deferred]
+        results: list[ScoredSample] = []
+        with locating(f"doc {sample.doc_id}"), locating_scores(self.form):
+            for scorer in self.scorers:
+                if not scorer.deferred:
+                    filtered = self._read(scorer, sample, outputs)
+                    self._compute(scorer, [filtered])
+                    results.append(self._scored_sample(scorer, filtered))
+        return results
 
     def score_together(self, samples: Sequence[tuple[Sample, Sequence[Output]]]) -> list[ScoredSample]:
         """Score all samples at once with the scorers that need all of them."""
-        deferred = [scorer for scorer in self.scorers if scorer.deferred]
-        return [scored for scorer in deferred for scored in self._score_all(scorer, samples)]
-
-    def _score_all(self, scorer: Scorer, samples: Sequence[tuple[Sample, Sequence[Output]]]) -> Iterator[ScoredSample]:
-        values: dict[int, Values] = {}
-        turns: dict[int, list[list[Outcome]]] = {}
-        for index, (sample, outputs) in enumerate(samples):
-            with locating(f"doc {sample.doc_id}"), locating_scores(self.form):
-                results = self._filter(scorer, sample, outputs)
-                processed = self._task_values(scorer, sample, results)
-                if processed is None:
-                    turns[index] = self._turns(scorer, sample, outputs, results)
-                else:
-                    values[index] = processed
-        if turns:
+        results: list[ScoredSample] = []
+        for scorer in self.scorers:
+            if not scorer.deferred:
+                continue
+            filtered = []
+            for sample, outputs in samples:
+                with locating(f"doc {sample.doc_id}"), locating_scores(self.form):
+                    filtered.append(self._read(scorer, sample, outputs))
             with locating_scores(self.form):
-                values |= self._score_turns(scorer, {index: samples[index][0] for index in turns}, turns)
-        for index, (sample, outputs) in enumerate(samples):
-            yield self._score(scorer, sample, outputs, values[index])
+                self._compute(scorer, filtered)
+                results += [self._scored_sample(scorer, each) for each in filtered]
+        return results
 
-    def _score_turns(
-        self, scorer: Scorer, samples: Mapping[int, Sample], turns: Mapping[int, Sequence[Sequence[Outcome]]]
-    ) -> dict[int, Values]:
-        """The values of samples by a scorer that takes all of them at once, each turn of a conversation by itself."""
-        scored = [
-            (index, number, outcomes)
-            for index in turns
-            for number, outcomes in enumerate(turns[index])
-            if outcomes or len(turns[index]) == 1
-        ]
-        docs = [turn_doc(samples[index], number) for index, number, _ in scored]
-        computed = self._computing_scorer(scorer).score_documents([outcomes for _, _, outcomes in scored], docs)
-        by_turn = {(index, number): values for (index, number, _), values in zip(scored, computed, strict=True)}
-        return {
-            index: merge_turns(scorer, [by_turn.get((index, number)) for number in range(len(turns[index]))])
-            for index in turns
-        }
-
-    def _score(
-        self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], values: Values | None = None
-    ) -> ScoredSample:
+    def _read(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output]) -> FilteredSample:
         steps = [Step(name="completion", value=[output.text for output in outputs if isinstance(output, Completion)])]
-        with locating_scores(self.form):
-            results = self._filter(scorer, sample, outputs, steps)
-            if values is None:
-                values = self._task_values(scorer, sample, results)
-            if values is None and self.form.bypassed:
-                values = {metric.name: metric.fn(None) for metric in scorer.metrics}
-            if values is None:
-                values = self._compute(scorer, self._turns(scorer, sample, outputs, results))
-            if "values" not in self.hooks:
-                check_values(values, scorer, self._item_kinds(scorer, values))
-        prediction = self._prediction(scorer, sample, outputs, results)
+        results = self._filter(scorer, sample, outputs, steps)
+        values = self._task_values(scorer, sample, results)
+        if values is None and self.form.bypassed:
+            values = {metric.name: metric.fn(None) for metric in scorer.metrics}
+        filtered = FilteredSample(sample, outputs, results, steps, values)
+        if values is None:
+            filtered.turns = self._turns(scorer, filtered)
+        return filtered
+
+    def _scored_sample(self, scorer: Scorer, filtered: FilteredSample) -> ScoredSample:
+        values, steps = filtered.values or {}, filtered.steps
+        if "values" not in self.hooks:
+            check_values(values, scorer, self._item_kinds(scorer, values))
+        prediction = self._prediction(scorer, filtered)
         if isinstance(scorer, ReadingScorer):
             steps.append(Step(name=f"scorer {type(scorer).__name__}", value=prediction))
         return ScoredSample(
-            sample=sample,
-            outputs=tuple(outputs),
+            sample=filtered.sample,
+            outputs=tuple(filtered.outputs),
             scorer=scorer.name,
-            filtered=tuple(results),
+            filtered=tuple(filtered.results),
             values=values,
             prediction=prediction,
             steps=tuple(steps) if self.form.output_type == "generate_until" else (),
         )
 
-    def _prediction(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]) -> Any:
+    def _prediction(self, scorer: Scorer, filtered: FilteredSample) -> Any:
         """What the model picked or said, for the samples; None if there is no such thing."""
         if self.form.output_type == "multiple_choice":
-            scores = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
-            number = len(sample.choices) or len(scores)
+            scores = [output.loglikelihood for output in filtered.outputs if isinstance(output, LLOutput)]
+            number = len(filtered.sample.choices) or len(scores)
             repeats = self.form.config.repeats if self.form.generates else 1
             ranked = [scores[number * repeat : number * (repeat + 1)] for repeat in range(repeats)]
             picked = [best(each) for each in ranked if each]
             return picked if repeats > 1 else picked[0] if picked else None
         if self.form.output_type != "generate_until":
             return None
+        results = list(filtered.results)
         if self.form.compares:
-            turns = self._turns(scorer, sample, outputs, results)
-            results = [scorer.prediction(outcome) for outcomes in turns for outcome in outcomes]
-        return results[0] if len(results) == 1 else list(results)
+            results = [scorer.prediction(outcome) for outcomes in filtered.turns for outcome in outcomes]
+        return results[0] if len(results) == 1 else results
 
     def compute_values(self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]) -> dict[str, Any]:
         """The values of a sample by the metrics of the first scorer, from results that are filtered already."""
-        scorer = self.scorers[0]
-        return dict(self._compute(scorer, self._turns(scorer, sample, outputs, results)))
+        filtered, scorer = FilteredSample(sample, outputs, results), self.scorers[0]
+        filtered.turns = self._turns(scorer, filtered)
+        self._compute(scorer, [filtered])
+        return dict(filtered.values or {})
 
-    def _compute(self, scorer: Scorer, turns: Sequence[Sequence[Outcome]]) -> Values:
-        computing = self._computing_scorer(scorer)
-        if len(turns) == 1:
-            return computing.score_repeats(turns[0])
-        # In a conversation, turns without a reference have no outcomes.
-        return merge_turns(scorer, [computing.score_repeats(turn) if turn else None for turn in turns])
-
-    def filter_outputs(self, sample: Sample, outputs: Sequence[Output]) -> dict[str, list[Any]]:
-        """The filtered responses of a sample, by scorer."""
-        return {scorer.name: self._filter(scorer, sample, outputs) for scorer in self.scorers}
+    def _compute(self, scorer: Scorer, samples: Sequence[FilteredSample]) -> None:
+        """Compute the values that samples lack, for each turn of a conversation by itself."""
+        unscored = [sample for sample in samples if sample.values is None]
+        if not unscored:
+            return
+        outcomes = [sample.turns[turn] for sample in unscored for turn in sample.scored_turns]
+        docs = [sample.turn_doc(turn) for sample in unscored for turn in sample.scored_turns]
+        computed = iter(self._computing_scorer(scorer).score_documents(outcomes, docs))
+        for sample in unscored:
+            by_turn = {turn + 1: next(computed) for turn in sample.scored_turns}
+            sample.values = by_turn[1] if len(sample.turns) == 1 else merge_turns(scorer, by_turn)
 
     def _filter(
         self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], steps: list[Step] | None = None
@@ -182,12 +165,9 @@ class FormScorer:
             return filtered
         return self._output_kind.filter_outputs(pipeline, sample.doc, outputs)
 
-    def _turns(
-        self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]
-    ) -> list[list[Outcome]]:
-        """The outcomes of each turn; one list of them, where it is no conversation."""
+    def _turns(self, scorer: Scorer, filtered: FilteredSample) -> list[list[Outcome]]:
         all_repeats = all(metric.whole for metric in self._computing_scorer(scorer).metrics)
-        return self._output_kind.turn_outcomes(sample, outputs, results, all_repeats=all_repeats)
+        return self._output_kind.outcomes(filtered, all_repeats=all_repeats)
 
     def _task_values(self, scorer: Scorer, sample: Sample, results: Sequence[Any]) -> Values | None:
         """What `process_results` gives for a document; None if it leaves the document to the metrics.
@@ -240,6 +220,23 @@ class FormScorer:
             metrics = {metric.name: metric for metric in scorer.metrics}
             scorer.value_metrics |= {name: metrics[metric] for name, metric in names.items() if metric in metrics}
 
+    def keep_filtered(self, sample: Sample, outputs: Sequence[Output]) -> None:
+        """Keep the filtered responses to a document on the scorers and on its instances."""
+        for scorer in self.scorers:
+            filtered = scorer.filtered_docs[sample.doc_id] = self._filter(scorer, sample, outputs)
+            one_per_request = len(filtered) == len(sample.instances)
+            for index, instance in enumerate(sample.instances):
+                instance.filtered_resps[scorer.name] = (
+                    filtered[index] if one_per_request else filtered[0] if len(filtered) == 1 else filtered
+                )
+
+    def keep_scored(self, scored: Sequence[ScoredSample]) -> None:
+        """Keep the filtered responses and the values of documents on the scorers."""
+        for scorer in self.scorers:
+            results = [result for result in scored if result.scorer == scorer.name]
+            scorer.filtered_docs = {result.doc_id: result.filtered for result in results}
+            scorer.scored_docs = {result.doc_id: result.values for result in results}
+
     # Scores of the form.
 
     @property
@@ -287,15 +284,10 @@ class FormScorer:
 
     def estimates(self, samples: Iterable[ScoredSample], bootstrap_iters: int) -> dict[str, Estimate]:
         """All scores with their uncertainty, keyed ``metric,scorer``."""
-        by_scorer: dict[str, list[ScoredSample]] = {scorer.name: [] for scorer in self.scorers}
-        for sample in samples:
-            by_scorer[sample.scorer].append(sample)
         estimates: dict[str, Estimate] = {}
-        for scorer in self.scorers:
-            docs = by_scorer[scorer.name]
-            keys = dict.fromkeys(key for doc in docs for key in doc.values)
-            for key in keys:
-                items = [doc.values[key] for doc in docs if key in doc.values]
+        for scorer, docs in self._by_scorer(samples):
+            items_by_key = _items_by_key(docs)
+            for key, items in items_by_key.items():
                 if self._is_note(scorer, key, items):
                     continue
                 if len(items) < len(docs) and key not in self._warned:
@@ -306,18 +298,16 @@ class FormScorer:
                     aggregation = self.aggregation(scorer, key)
                     estimates[f"{key},{scorer.name}"] = aggregate_values(aggregation, items, bootstrap_iters, key)
             if docs and self.form.scores_itself:
-                self._warn_missing(scorer, set(keys))
+                self._warn_missing(scorer, set(items_by_key))
         return estimates
 
-    def first_estimate(self, samples: Sequence[ScoredSample]) -> tuple[str, Estimate] | None:
+    def first_estimate(self, samples: Iterable[ScoredSample]) -> tuple[str, Estimate] | None:
         """The metric and the score that tables show first, of some of the documents; None if there is none.
 
         Nothing is bootstrapped, so that scores which need that have no interval.
         """
-        for scorer in self.scorers:
-            docs = [sample.values for sample in samples if sample.scorer == scorer.name]
-            for key in dict.fromkeys(key for doc in docs for key in doc):
-                items = [doc[key] for doc in docs if key in doc]
+        for scorer, docs in self._by_scorer(samples):
+            for key, items in _items_by_key(docs).items():
                 if key == "bypass" or self._is_note(scorer, key, items):
                     continue
                 try:
@@ -331,39 +321,38 @@ class FormScorer:
 
         These are the means of values from 0 to 1 over the other documents, which are `scored`.
         """
-        worst = {key: float(not better) for key, better in self._unit_means(scored)}
+        worst: dict[str, dict[str, float]] = {scorer.name: {} for scorer in self.scorers}
+        for scorer, key, _ in self._unit_means(scored):
+            metric = scorer.metric_named(key)
+            worst[scorer.name][key] = float(metric is not None and not metric.higher_is_better)
         return [
-            ScoredSample(
-                sample=sample,
-                outputs=(),
-                scorer=scorer.name,
-                filtered=(),
-                values={key: value for (name, key), value in worst.items() if name == scorer.name},
-                failure=reason,
-            )
-            for scorer in self.scorers
+            ScoredSample(sample=sample, outputs=(), scorer=name, filtered=(), values=values, failure=reason)
+            for name, values in worst.items()
             for sample, reason in failed
         ]
 
     def bounds(self, scored: Sequence[ScoredSample], failed: int) -> dict[str, tuple[float, float]]:
         """The lowest and highest score that each mean of values from 0 to 1 can have, whatever failed documents get."""
         bounds = {}
-        for (name, key), _ in self._unit_means(scored):
-            values = [float(doc.values[key]) for doc in scored if doc.scorer == name and key in doc.values]
+        for scorer, key, values in self._unit_means(scored):
             total, n = math.fsum(values), len(values) + failed
-            bounds[f"{key},{name}"] = (total / n, (total + failed) / n)
+            bounds[f"{key},{scorer.name}"] = (total / n, (total + failed) / n)
         return bounds
 
-    def _unit_means(self, scored: Sequence[ScoredSample]) -> Iterator[tuple[tuple[str, str], bool]]:
-        """The scorer and key of each score that is a mean of values from 0 to 1, and whether higher is better."""
-        for scorer in self.scorers:
-            docs = [doc.values for doc in scored if doc.scorer == scorer.name]
-            for key in dict.fromkeys(key for doc in docs for key in doc):
-                values = [doc[key] for doc in docs if key in doc]
+    def _unit_means(self, scored: Iterable[ScoredSample]) -> Iterator[tuple[Scorer, str, list[Any]]]:
+        """The scorer, key and values of each score that is a mean of values from 0 to 1."""
+        for scorer, docs in self._by_scorer(scored):
+            for key, values in _items_by_key(docs).items():
                 rated = all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)
-                metric = scorer.metric_named(key)
                 if rated and self.aggregation(scorer, key) is mean:
-                    yield (scorer.name, key), metric is None or metric.higher_is_better
+                    yield scorer, key, values
+
+    def _by_scorer(self, samples: Iterable[ScoredSample]) -> list[tuple[Scorer, list[Values]]]:
+        """The values of the samples of each scorer."""
+        values: dict[str, list[Values]] = {scorer.name: [] for scorer in self.scorers}
+        for sample in samples:
+            values[sample.scorer].append(sample.values)
+        return [(scorer, values[scorer.name]) for scorer in self.scorers]
 
     def _is_note(self, scorer: Scorer, key: str, items: Sequence[Any]) -> bool:
         """Whether values are text beside the scores, such as what a judge wrote: for the samples alone."""
@@ -381,23 +370,10 @@ class FormScorer:
             logger.warning(message, self.form.config.where("metric_list"), name)
 
 
-def keep_filtered(scorers: Sequence[Scorer], responses: Responses, by_scorer: Mapping[str, list[Any]]) -> None:
-    """Keep the filtered responses to a document on the scorers and on its instances."""
-    for scorer in scorers:
-        filtered = scorer.filtered_docs[responses.doc_id] = by_scorer[scorer.name]
-        one_per_request = len(filtered) == len(responses.instances)
-        for index, instance in enumerate(responses.instances):
-            instance.filtered_resps[scorer.name] = (
-                filtered[index] if one_per_request else filtered[0] if len(filtered) == 1 else filtered
-            )
-
-
-def keep_scored(scorers: Sequence[Scorer], scored: Sequence[ScoredSample]) -> None:
-    """Keep the filtered responses and the values of documents on the scorers."""
-    for scorer in scorers:
-        results = [result for result in scored if result.scorer == scorer.name]
-        scorer.filtered_docs = {result.doc_id: result.filtered for result in results}
-        scorer.scored_docs = {result.doc_id: result.values for result in results}
+def _items_by_key(docs: Sequence[Values]) -> dict[str, list[Any]]:
+    """The values of each key, of the documents that have one."""
+    keys = dict.fromkeys(key for values in docs for key in values)
+    return {key: [values[key] for values in docs if key in values] for key in keys}
 
 
 def _in_order(results: Sequence[Any], permutation: Sequence[int] | None) -> Sequence[Any]:

@@ -19,9 +19,9 @@ from multiform.formats.base import OutputType
 from multiform.forms import output_kinds as lengths
 from multiform.forms.form import Form
 from multiform.forms.request_cache import requests_folder
-from multiform.forms.sample import Responses, Sample, ScoredSample, grouped_responses
+from multiform.forms.sample import Sample, ScoredSample, read_response
 from multiform.forms.samplers import Sampler
-from multiform.forms.scorer import keep_filtered, keep_scored, scores_with_errors
+from multiform.forms.scorer import scores_with_errors
 from multiform.forms.spec import FIELD_HOOKS, RunSettings, collect_hooks
 from multiform.prompts.prompt import ChatTemplate, PromptOptions, is_messages
 from multiform.requests import Instance, Output
@@ -413,50 +413,43 @@ class Task:
         """Filter and score a sample, once for each scorer that does not wait for all of them."""
         return self.form.scorer.score(sample, outputs)
 
-    def _sample_responses(self) -> list[tuple[Sample, Responses]]:
-        """The documents of `instances`, whose `resps` hold what a model returned."""
-        return [(self._sample(group), group) for group in grouped_responses(self._instances, where=self.name)]
+    def _answered_samples(self) -> list[tuple[Sample, list[Output]]]:
+        """The documents of `instances`, with what a model returned, which is in their `resps`."""
+        if not self._instances:
+            raise UsageError("there are no requests yet", where=self.name, hint="call build_all_requests() first")
+        by_doc: dict[int, list[Instance]] = {}
+        for instance in self._instances:
+            by_doc.setdefault(instance.doc_id, []).append(instance)
+        return [
+            (
+                self.form.renderer.with_requests(doc_id, self.eval_docs[doc_id], instances),
+                [read_response(instance, self.name) for instance in instances],
+            )
+            for doc_id, instances in by_doc.items()
+        ]
 
-    def _sample(self, responses: Responses) -> Sample:
-        doc_id = responses.doc_id
-        return self.form.renderer.with_requests(doc_id, self.eval_docs[doc_id], responses.instances)
+    def apply_filters(self) -> None:
+        """Filter the responses in `instances`, into their `filtered_resps` and the scorers' `filtered_docs`."""
+        for sample, outputs in self._answered_samples():
+            self.form.scorer.keep_filtered(sample, outputs)
 
-    def apply_filters(self, responses: Responses | None = None) -> dict[str, list[Any]] | None:
-        """What each scorer's filters leave of the responses to a document.
-
-        Without an argument, of all `instances`: it is kept in their `filtered_resps` and in the scorers'
-        `filtered_docs`.
-        """
-        if responses is not None:
-            return self.form.scorer.filter_outputs(self._sample(responses), responses.outputs)
-        for sample, group in self._sample_responses():
-            keep_filtered(self.form.scoring.scorers, group, self.form.scorer.filter_outputs(sample, group.outputs))
-        return None
-
-    def process_instances(self, responses: Responses | None = None) -> list[ScoredSample]:
-        """Filter and score one document, once for each scorer that does not wait for all documents.
-
-        Without an argument, all documents of `instances`, by all scorers, which keep the values.
-        """
-        if responses is not None:
-            return self.score(self._sample(responses), responses.outputs)
-        samples = [(sample, group.outputs) for sample, group in self._sample_responses()]
+    def process_instances(self) -> list[ScoredSample]:
+        """Filter and score all documents of `instances`, once for each scorer, which keeps the values."""
+        samples = self._answered_samples()
         self._scored = [result for sample, outputs in samples for result in self.score(sample, outputs)]
         self._scored += self.form.scorer.score_together(samples)
-        keep_scored(self.form.scoring.scorers, self._scored)
+        self.form.scorer.keep_scored(self._scored)
         return self._scored
 
-    def aggregate(
-        self, scored: Iterable[ScoredSample] | None = None, bootstrap_iters: int = DEFAULT_ITERATIONS
-    ) -> tuple[dict[str, float], int]:
+    def aggregate(self, bootstrap_iters: int = DEFAULT_ITERATIONS) -> tuple[dict[str, float], int]:
         """All scores, keyed ``metric,scorer``, with standard errors, and the number of documents.
 
-        Without samples, of those that `process_instances()` scored.
+        The documents are those that `process_instances` scored.
         """
-        samples = self._scored if scored is None else list(scored)
-        if scored is None and not samples:
+        if not self._scored:
             raise UsageError("no document is scored yet", where=self.name, hint="call process_instances() first")
-        return scores_with_errors(self.estimates(samples, bootstrap_iters)), len({each.doc_id for each in samples})
+        estimates = self.estimates(self._scored, bootstrap_iters)
+        return scores_with_errors(estimates), len({scored.doc_id for scored in self._scored})
 
     def estimates(
         self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS

@@ -13,7 +13,7 @@ from multiform.fields import Doc
 from multiform.formats.builtin import ThinkFormat
 from multiform.forms.doc_fields import DocFields
 from multiform.forms.output_kinds import ChoiceKind, GenerationKind
-from multiform.forms.sample import Context, Sample
+from multiform.forms.sample import Context, FilteredSample, Sample
 from multiform.forms.spec import FormSpec
 from multiform.models.arguments import CONTEXT
 from multiform.models.model import no_continuation
@@ -204,21 +204,18 @@ class ThoughtKind(ChoiceKind):
         """The log-likelihoods; no filter is made for thoughts."""
         return super().filter_outputs(pipeline, doc, [output for output in outputs if isinstance(output, LLOutput)])
 
-    def outcomes(
-        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
-    ) -> list[Outcome]:
-        number, repeats = len(sample.choices), self.form.config.repeats
+    def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
+        number, repeats, results = len(filtered.sample.choices), self.form.config.repeats, filtered.results
         if len(results) < number * repeats:
             message = f"there are {len(results)} log-likelihoods for {number} choices after {repeats} thoughts"
             hint = "run the task with multiform.evaluate, which scores the choices once the thoughts are known"
             raise DataError(message, where=self.form.name, hint=hint)
-        requests = [instance.request for instance in sample.instances]
         outcomes: list[Outcome] = []
         for first in range(0, number * repeats, number):
             asked = slice(self._thoughts + first, self._thoughts + first + number)
             scored = results[first : first + number]
-            outcomes.append(self._outcome(sample, requests[asked], outputs[asked], scored, results[number * repeats :]))
-        return outcomes
+            outcomes.append(self._outcome(filtered, asked, scored, results[number * repeats :]))
+        return [outcomes]
 
     def _continuation_of(self, choice: str) -> str:
         return choice if self._lead[-1].isspace() else f" {choice}"
@@ -286,11 +283,9 @@ class BudgetKind(GenerationKind):
         """What the filters leave of the answers; thoughts are no part of them."""
         return super().filter_outputs(pipeline, doc, outputs[-self.form.config.repeats :])
 
-    def outcomes(
-        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
-    ) -> list[Outcome]:
-        answers = outputs[-self.form.config.repeats :]
-        return super().outcomes(sample, answers, results, all_repeats=all_repeats)
+    def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
+        answers = filtered.outputs[-self.form.config.repeats :]
+        return super().outcomes(replace(filtered, outputs=answers), all_repeats=all_repeats)
 
 
 def _generations(prompts: Sequence[Prompt], kwargs: Mapping[str, Any]) -> list[Request]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
-from multiform.calls import mismatch, name_of
+from multiform.calls import check_call, name_of
 from multiform.errors import ConfigError, DataError, UsageError, running, shorten
 from multiform.registry import Registry
 from multiform.statistics.estimates import (
@@ -31,13 +31,6 @@ if TYPE_CHECKING:
 
 
 CHUNK = 1000
-
-
-def bootstrap_stderr(statistic: Callable[[Sequence[Any]], float], items: Sequence[Any], iterations: int) -> float:
-    """The standard deviation of a statistic over resamples of the items."""
-    import numpy as np
-
-    return float(np.std(bootstrap_values(statistic, items, iterations), ddof=1))
 
 
 def bootstrap_values(statistic: Callable[[Sequence[Any]], float], items: Sequence[Any], iterations: int) -> list[float]:
@@ -82,7 +75,7 @@ SLOW_ITERATIONS = 100
 #: Scores of all texts together, by sacrebleu, and the largest value that each can have.
 CORPUS = {"bleu": 100.0, "chrf": 100.0, "chrf++": 100.0, "ter": math.inf}
 
-aggregations: Registry[Aggregation] = Registry("aggregation")
+aggregations: Registry[Aggregation] = Registry("aggregation", raises=ConfigError)
 
 
 def register_aggregation(name: str) -> Callable[[Callable[[Sequence[Any]], float]], Callable[[Sequence[Any]], float]]:
@@ -105,10 +98,8 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
     if known is not None:
         return known
     name = name_of(function)
-    problem = mismatch(function, [])
-    if problem is not None:
-        message = f"aggregation '{name}' cannot be called with the list of all values: {problem}"
-        raise ConfigError(message, hint=f"write it as def {name}(values)")
+    what = f"aggregation '{name}' cannot be called with the list of all values"
+    check_call(function, [], what=what, hint=f"write it as def {name}(values)")
 
     def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
         firsts = _first_numbers(items)

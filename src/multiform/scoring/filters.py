@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from multiform.calls import mismatch, name_of
-from multiform.errors import ConfigError, DataError, MultiformError, nearest, reason, shorten
+from multiform.calls import check_call, name_of
+from multiform.errors import ConfigError, DataError, MultiformError, reason, shorten
 from multiform.fields import Doc
 from multiform.labels import label_list
 from multiform.limits import MAX_SECONDS, TimeLimitError, within
@@ -93,18 +93,14 @@ def from_callable(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Ca
 def as_filter(filter: Any, name: str) -> Callable[..., Any]:
     """The filter of one document for what a factory returned: an object with `apply`, or a function."""
     if callable(getattr(filter, "apply", None)):
-        problem = mismatch(filter.apply, [], [])
-        if problem is not None:
-            message = f"filter '{name}': its apply cannot be called with outputs and documents: {problem}"
-            raise ConfigError(message, hint="write it as apply(self, resps, docs)")
+        what = f"filter '{name}': its apply cannot be called with outputs and documents"
+        check_call(filter.apply, [], [], what=what, hint="write it as apply(self, resps, docs)")
         return OverDocuments(function=filter.apply)
     if not callable(filter):
         message = f"filter '{name}' is of type {type(filter).__name__}"
         raise ConfigError(message, hint="give a class with apply(resps, docs), or a function(resps, docs)")
-    problem = mismatch(filter, [], {})
-    if problem is not None:
-        message = f"filter '{name}': its function cannot be called with the outputs of a document and the document"
-        raise ConfigError(f"{message}: {problem}", hint="return a function(outputs, doc)")
+    what = f"filter '{name}': its function cannot be called with the outputs of a document and the document"
+    check_call(filter, [], {}, what=what, hint="return a function(outputs, doc)")
     return filter  # type: ignore[no-any-return]
 
 
@@ -124,7 +120,7 @@ Filter = Callable[[Sequence[Any], Doc], list[Any]]
 FilterFactory = Callable[..., Any]
 
 #: Factories of filters: functions that return one, or lm-eval's classes with ``apply(resps, docs)``.
-filters: Registry[FilterFactory] = Registry("filter", group="multiform.filters")
+filters: Registry[FilterFactory] = Registry("filter", group="multiform.filters", raises=ConfigError)
 register_filter = filters.register
 
 #: Filters that leave a single response.
@@ -192,8 +188,6 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
 def _build_step(step: Mapping[str, Any]) -> Filter:
     function = step["function"]
     kwargs = {**(step.get("kwargs") or {}), **{k: v for k, v in step.items() if k not in ("function", "kwargs")}}
-    if not callable(function) and function not in filters:
-        raise ConfigError(f"unknown filter '{function}'", hint=nearest(str(function), filters, listed="filters"))
     try:
         if callable(function):
             return from_callable(function, kwargs)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from multiform.calls import mismatch, name_of
+from multiform.calls import check_call, name_of
 from multiform.errors import ConfigError, DataError, nearest, running
 from multiform.registry import Registry
 
@@ -79,10 +79,8 @@ def build_reduction(spec: str | ReductionFn) -> Reduction:
 
 
 def _check_reduction(name: str, function: ReductionFn) -> Reduction:
-    problem = mismatch(function, [])
-    if problem is not None:
-        message = f"reduction '{name}' cannot be called with the list of a document's values: {problem}"
-        raise ConfigError(message, hint="write it as def reduction(values)")
+    what = f"reduction '{name}' cannot be called with the list of a document's values"
+    check_call(function, [], what=what, hint="write it as def reduction(values)")
     return Reduction(name=name, function=function)
 
 

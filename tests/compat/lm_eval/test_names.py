@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from multiform import MultiformError, TaskConfig, UsageError, compat
+from multiform import MultiformError, TaskConfig, compat
 from multiform.compat.lm_eval.model_helpers import Collator, normalize_gen_kwargs
 from multiform.compat.lm_eval.registry import get_filter, get_model, get_scorer, register_scorer
 from multiform.compat.lm_eval.samplers import SAMPLER_REGISTRY, ContextSampler, FirstNSampler
@@ -117,7 +117,7 @@ def test_a_scorer_is_registered_and_found():
 def test_unknown_names_raise_what_lm_eval_raises():
     with pytest.raises(KeyError, match="unknown filter 'lower'") as error:
         get_filter("lower")
-    assert isinstance(error.value, UsageError)
+    assert isinstance(error.value, MultiformError)
     with pytest.raises(ValueError, match="no model 'gpt5' here"):
         get_model("gpt5")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multiform import ConfigError, UsageError, evaluate
+from multiform import ConfigError, evaluate
 from multiform.compat.lm_eval.evaluator import simple_evaluate
 from multiform.compat.lm_eval.manager import ConfigurableGroup, TaskManager, get_task_dict, get_task_name_from_object
 from multiform.compat.lm_eval.registry import (
@@ -205,7 +205,7 @@ def test_registered_things_are_found_again():
     assert found(get_metric("exact_match"))(predictions=["a"], references=["a"]) == {"exact_match": 1.0}
     assert get_filter("take_first")().apply([["a", "b"]], [{}]) == ["a"]
     assert get_filter(len) is len
-    with pytest.raises(UsageError, match="unknown filter 'take_frist'"):
+    with pytest.raises(ConfigError, match="unknown filter 'take_frist'"):
         get_filter("take_frist")
 
 

@@ -24,7 +24,7 @@ from multiform.scoring.reductions import Reduction, ReductionFn, build_reduction
 
 MetricFn = Callable[..., Any]
 
-metrics: Registry[Metric] = Registry("metric", group="multiform.metrics")
+metrics: Registry[Metric] = Registry("metric", group="multiform.metrics", raises=ConfigError)
 
 #: Metrics that say whether a document is right: forms with different ones of them can be compared.
 RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_bytes", "acc_tokens", "acc_mutual_info", "acc_norm_full", "exact_match")
@@ -187,22 +187,15 @@ def _base(spec: Mapping[str, Any], computed: bool) -> Metric:
         return Metric(name=name, fn=callable_metric(metric, name), aggregation=aggregations.get("mean"), whole=True)
     if not computed:
         return metrics.get(metric) if metric in metrics else value_metric(str(metric))
-    if metric in metrics and spec.get("hf_evaluate") is not True:
-        return metrics.get(metric)
     if spec.get("hf_evaluate") is not True:
-        raise ConfigError(f"unknown metric '{metric}'", hint=nearest(str(metric), metrics, listed="metrics"))
+        return metrics.get(metric)
     return Metric(name=metric, fn=HubMetric(str(metric)), aggregation=aggregations.get("mean"), whole=True)
 
 
 def _aggregation(spec: str | Callable[..., Any] | None, default: Aggregation) -> Aggregation:
     if spec is None:
         return default
-    if isinstance(spec, str):
-        if spec not in aggregations:
-            hint = nearest(spec, aggregations, listed="aggregations")
-            raise ConfigError(f"unknown aggregation '{spec}'", hint=hint)
-        return aggregations.get(spec)
-    return plain_aggregation(spec)
+    return aggregations.get(spec) if isinstance(spec, str) else plain_aggregation(spec)
 
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w-]*(/[A-Za-z0-9][\w.-]*)?")

@@ -31,7 +31,7 @@ from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import ChoiceOutcome, Outcome, TextOutcome
 from multiform.scoring.reductions import Reduction, Vote
 
-scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers")
+scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers", raises=ConfigError)
 register_scorer = scorers.register
 
 
