@@ -6,18 +6,23 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
 
 from multiform.errors import ConfigError, check_keys, nearest, shorten
 from multiform.labels import LABEL_KINDS, LabelSpec, split_solution
 from multiform.prompts.template import compile_template, has_markup
 from multiform.registry import Registry
 
-#: A function from overrides, of the dialect's fields or the format's, to a format.
-Dialect = Callable[[Mapping[str, Any]], "FormatConfig"]
+
+class Dialect(Protocol):
+    """A styler or template: another way to write a format."""
+
+    def format_with(self, changes: Mapping[str, Any]) -> FormatConfig:
+        """The format, with other arguments of the styler or template, or other fields."""
+
 
 #: Looked up after the registered formats; never part of ``@all``.
-dialect_names: Registry[Dialect] = Registry("style")
+dialect_names: Registry[Callable[[], Dialect]] = Registry("style")
 
 
 OutputType = Literal["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"]
@@ -258,7 +263,7 @@ class FormatConfig:
         """The format of that name, registered or from another dialect, with `overrides` of its fields."""
         overrides = dict(overrides or {})
         if name not in formats and name in dialect_names:
-            return dialect_names.get(name)(overrides)
+            return dialect_names.get(name)().format_with(overrides)
         if name not in formats:
             raise ConfigError(
                 f"unknown format '{name}'", hint=nearest(name, [*formats, *dialect_names], listed="formats")

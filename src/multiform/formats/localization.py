@@ -8,8 +8,8 @@ words by which somebody's prompt is recognised.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -74,13 +74,10 @@ class LocalWords:
         """
         return self.words[word] + self.punctuation["colon"]
 
-    def statement(self, name: str, placeholder: str) -> str:
-        """How an answer is stated: the ``best`` choice or the ``final`` answer, with the name of what is stated."""
-        return str(self.instructions[name]).replace("{answer}", f"[{placeholder}]")
-
     def ending(self, name: str, placeholder: str) -> str:
-        """The sentence that asks for a statement at the end of the response."""
-        return str(self.instructions["end"]).replace("{statement}", self.statement(name, placeholder))
+        """The sentence that asks for a statement at the end of the response: the ``best`` or the ``final`` answer."""
+        statement = str(self.instructions[name]).replace("{answer}", f"[{placeholder}]")
+        return str(self.instructions["end"]).replace("{statement}", statement)
 
     def statements(self) -> list[str]:
         """All statements of an answer that are understood, with ``{answer}`` in its place."""
@@ -139,19 +136,13 @@ def task_language(metadata: Mapping[str, Any] | None) -> str | None:
         return None
     if isinstance(script, Mapping):
         script = script.get(language)
-    if script is not None:
-        script = str(script).rpartition("_")[2]
-    candidates = [words for words in map(local_words, language_codes()) if language.casefold() in _names(words)]
+    languages = [local_words(code) for code in language_codes()]
+    named = [words for words in languages if language.casefold() in _names(words)]
     if script is None:
-        exact = [words.code for words in candidates if "-" not in words.code]
-    else:
-        exact = [words.code for words in candidates if _same_script(words.script, script)]
-        if not exact:
-            other = [
-                words for words in map(local_words, language_codes()) if words.iso3 in {c.iso3 for c in candidates}
-            ]
-            exact = [words.code for words in other if _same_script(words.script, script)]
-    return exact[0] if exact else None
+        return next((words.code for words in named if "-" not in words.code), None)
+    script = str(script).rpartition("_")[2].replace("Hang", "Kore")  # Hangul is part of Korean writing
+    related = [words for words in languages if words.iso3 in {other.iso3 for other in named}]
+    return next((words.code for words in (*named, *related) if words.script == script), None)
 
 
 def language_names(metadata: Mapping[str, Any] | None) -> list[str]:
@@ -174,12 +165,6 @@ def language_names(metadata: Mapping[str, Any] | None) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _same_script(first: str, second: str) -> bool:
-    """Whether two codes name one script; Hangul is part of Korean writing."""
-    whole = {"Hang": "Kore"}
-    return whole.get(first, first) == whole.get(second, second)
-
-
 def label_language(code: str, metadata: Mapping[str, Any] | None) -> LocalWords:
     """The words that the part of a label after the colon asks for, for a task with this metadata."""
     if code != NATIVE:
@@ -198,20 +183,6 @@ def label_language(code: str, metadata: Mapping[str, Any] | None) -> LocalWords:
     return local_words(native)
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    """The fields of a format that a language changes."""
-
-    format: FormatConfig
-    words: LocalWords
-    fields: dict[str, Any] = field(default_factory=dict)
-
-    def swap(self, name: str, english: str | None, local: Any, **more: Any) -> None:
-        """Change a field, and more of them, where it has the English text."""
-        if getattr(self.format, name) == english:
-            self.fields.update({name: local, **more})
-
-
 def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
     """The format with the words of a language in place of the English ones; a task's own texts stay.
 
@@ -222,42 +193,44 @@ def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
     """
     if words.code == ENGLISH:
         return replace(format, language=ENGLISH)
-    changes = _Changes(format, words)
-    space, letter, answer = words.punctuation["space"], words.words["letter"], words.words["answer"]
-    changes.swap("question_prefix", "Question: ", words.cue("question") + space)
-    changes.swap("question_prefix", "Problem: ", words.cue("problem") + space)
+    changes: dict[str, Any] = {}
+
+    def swap(name: str, english: str | None, local: str, **more: str) -> None:
+        """Change a field, and more of them, if it has the English text."""
+        if getattr(format, name, None) == english:
+            changes.update({name: local, **more})
+
+    texts, space = words.instructions, words.punctuation["space"]
+    stop, colon, comma = (words.punctuation[mark] for mark in ("stop", "colon", "list_comma"))
+    letter, answer = words.words["letter"], words.words["answer"]
+    swap("question_prefix", "Question: ", words.cue("question") + space)
+    swap("question_prefix", "Problem: ", words.cue("problem") + space)
     after = {"target_delimiter": space} if format.target_delimiter == " " else {}
-    changes.swap("answer_prompt", "Answer:", words.cue("answer"), **after)
-    for options in ("Options:", "Choices:"):
-        for separator in ("\n", " "):
-            changes.swap("choices_prefix", options + separator, words.cue("options") + separator)
-    texts = words.instructions
-    labels = (
-        f"{{{{ _choice_labels|join_words({words.words['or']!r}, {words.punctuation['list_comma']!r}, {space!r}) }}}}"
-    )
+    swap("answer_prompt", "Answer:", words.cue("answer"), **after)
+    for separator in ("\n", " "):
+        swap("choices_prefix", f"Options:{separator}", words.cue("options") + separator)
+        swap("choices_prefix", f"Choices:{separator}", words.cue("options") + separator)
+    labels = f"{{{{ _choice_labels|join_words({words.words['or']!r}, {comma!r}, {space!r}) }}}}"
     choose = texts["choose"].replace("{n}", "{{ _num_choices }}").replace("{labels}", labels)
-    changes.swap("instruction", CHOOSE, f"{choose}\n")
-    changes.swap("instruction", CHOOSE_TEXT, f"{texts['choose_below']}\n")
-    changes.swap("instruction", FIND_TEXT, f"{texts['answer_question']}\n")
-    changes.swap("instruction", COTGenFormat.instruction, f"{texts['reason']}\n")
-    stop, colon = words.punctuation["stop"], words.punctuation["colon"]
-    listed = f"{space or ''}[{letter}]{colon}{space}{labels}{stop}"
-    best, final = ({"fewshot_answer": format.fewshot_answer or texts[name]} for name in ("best", "final"))
-    changes.swap("answer_prompt", END_WITH_LABEL, words.ending("best", letter) + listed, **best)
-    changes.swap("answer_prompt", END_WITH_TEXT, words.ending("best", answer), **best)
-    if format.fewshot_answer is None:
-        final = {"fewshot_answer": "{rationale}\n" + texts["final"]}
-    changes.swap("answer_prompt", COTGenFormat.answer_prompt, words.ending("final", answer), **final)
+    swap("instruction", CHOOSE, f"{choose}\n")
+    swap("instruction", CHOOSE_TEXT, f"{texts['choose_below']}\n")
+    swap("instruction", FIND_TEXT, f"{texts['answer_question']}\n")
+    swap("instruction", COTGenFormat.instruction, f"{texts['reason']}\n")
+    best = {"fewshot_answer": format.fewshot_answer or texts["best"]}
+    final = {"fewshot_answer": format.fewshot_answer or "{rationale}\n" + texts["final"]}
+    listed = f"{space}[{letter}]{colon}{space}{labels}{stop}"
+    swap("answer_prompt", END_WITH_LABEL, words.ending("best", letter) + listed, **best)
+    swap("answer_prompt", END_WITH_TEXT, words.ending("best", answer), **best)
+    swap("answer_prompt", COTGenFormat.answer_prompt, words.ending("final", answer), **final)
     begun = texts["best"].partition("{answer}")[0].rstrip()
-    changes.swap("gen_prefix", GenerateFormat.gen_prefix, begun)
-    if format.thinks:
-        changes.swap("after_thought", ThinkFormat.after_thought, begun)
-    if not changes.fields:
+    swap("gen_prefix", GenerateFormat.gen_prefix, begun)
+    swap("after_thought", ThinkFormat.after_thought, begun)
+    if not changes:
         message = f"the format has no English words that {words.name} ones could replace"
         raise ConfigError(message, hint="leave out the language, or use mcqa, cloze, hybrid, generate or cot")
     if words.labels and format.choice_labels == "letters":
-        changes.fields["choice_labels"] = words.labels
-    return replace(format, **changes.fields, scorer=_localize_scorer(format.scorer, words), language=words.code)
+        changes["choice_labels"] = words.labels
+    return replace(format, **changes, scorer=_localize_scorer(format.scorer, words), language=words.code)
 
 
 def _localize_scorer(scorer: str | Mapping[str, Any] | None, words: LocalWords) -> str | Mapping[str, Any] | None:
@@ -268,9 +241,6 @@ def _localize_scorer(scorer: str | Mapping[str, Any] | None, words: LocalWords) 
     stated = dict(scorer.get("kwargs") or {}) if isinstance(scorer, Mapping) else {}
     numbers = {} if scorer_type in ("choice_match", "choice_text") else {"numbers": words.numbers}
     return {"type": scorer_type, "kwargs": {"statements": words.statements(), **numbers, **stated}}
-
-
-# Languages by name, and the words by which stylers write prompts in them and by which prompts are recognised.
 
 
 class Language(Enum):
@@ -310,54 +280,28 @@ class LanguageWords:
     space: str = " "
 
 
-#: The parts of a prompt that are recognised by their words.
-Part = Literal[
-    "question", "multiple_choice", "answer", "kind_of_answer", "choices", "passage", "choosing", "option"
-]  # fmt: skip
-
-
 @cache
 def _read_words() -> dict[str, Any]:
-    """The data file, read once, when a word is first needed."""
-    return tomllib.loads(Path(__file__).with_name("languages.toml").read_text(encoding="utf-8"))
+    """What `languages.toml` has beside the files of the languages, read when a word is first needed."""
+    return tomllib.loads(_FOLDER.with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 @cache
-def language_words() -> Mapping[Language, LanguageWords]:
-    """The words of stylers' prompts in each language: those of its file, but for what stylers write otherwise.
+def language_words(language: Language) -> LanguageWords | None:
+    """The words of stylers' prompts in a language: those of its file, but for what stylers write otherwise.
 
-    >>> language_words()[Language.DEU].answer
+    >>> language_words(Language.DEU).answer
     'Antwort:'
     """
-    otherwise = _read_words()["stylers"]
-    written = {}
-    for words in map(local_words, language_codes()):
-        language = Language.__members__.get(words.iso3.upper())
-        if language is None or "-" in words.code:
-            continue
-        space = words.punctuation["space"]
-        # Some codes of a language are those of its macro-language.
-        codes = [name.lower() for name, member in Language.__members__.items() if member is language]
-        changes = {key: text for code in codes for key, text in otherwise.get(code, {}).items()}
-        labels: LabelSpec = tuple(changes.pop("labels", "").split()) or words.labels or "letters"
-        cues = {"question": words.cue("question") + space, "answer": words.cue("answer"), **changes}
-        written[language] = LanguageWords(**cues, labels=labels, space=space)
-    return written
-
-
-#: The words of a language's file that a part of a prompt is recognised by, too.
-_ROLES: Mapping[str, str] = {"question": "question", "answer": "answer", "choices": "options"}
-
-
-@cache
-def recognised_words(part: Part) -> tuple[str, ...]:
-    """The words, in all languages, by which a part of somebody's prompt is recognised."""
-    listed = _read_words()["recognised"][part]
-    if part not in _ROLES:
-        return tuple(listed)
-    return tuple(
-        dict.fromkeys([*listed, *(local_words(code).words[_ROLES[part]].lower() for code in language_codes())])
-    )
+    codes = [name.lower() for name, member in Language.__members__.items() if member is language]
+    files = [words for words in map(local_words, language_codes()) if words.iso3 in codes and "-" not in words.code]
+    if not files:
+        return None
+    [words], space = files, files[0].punctuation["space"]
+    changes = {key: text for code in codes for key, text in _read_words()["stylers"].get(code, {}).items()}
+    labels: LabelSpec = tuple(changes.pop("labels", "").split()) or words.labels or "letters"
+    cues = {"question": words.cue("question") + space, "answer": words.cue("answer"), **changes}
+    return LanguageWords(**cues, labels=labels, space=space)
 
 
 def language_of(name: Any) -> Language:
@@ -366,14 +310,24 @@ def language_of(name: Any) -> Language:
     >>> language_of("deu"), language_of("Chinese") is Language.ZHO
     (<Language.DEU: 'German'>, True)
     """
+    names = {**Language.__members__, **{language.value: language for language in Language}}
+    languages = {key.casefold(): language for key, language in names.items()}
     if isinstance(name, Language):
         return name
-    names: Sequence[str] = [*Language.__members__, *(language.value for language in Language)]
-    for language in Language:
-        if str(name).casefold() == language.value.casefold():
-            return language
-    if str(name).upper() in Language.__members__:
-        return Language[str(name).upper()]
-    raise ConfigError(
-        f"unknown language '{name}'", where="language", hint=nearest(str(name), names, listed="there are")
-    )
+    if str(name).casefold() not in languages:
+        hint = nearest(str(name), names, listed="there are")
+        raise ConfigError(f"unknown language '{name}'", where="language", hint=hint)
+    return languages[str(name).casefold()]
+
+
+#: The parts of a prompt that are recognised by their words.
+Part = Literal["question", "multiple_choice", "answer", "kind_of_answer", "choices", "passage", "choosing", "option"]
+
+
+@cache
+def recognised_words(part: Part) -> tuple[str, ...]:
+    """The words, in all languages, by which a part of somebody's prompt is recognised."""
+    listed = _read_words()["recognised"][part]
+    word = {"question": "question", "answer": "answer", "choices": "options"}.get(part)
+    of_files = [local_words(code).words[word].lower() for code in language_codes()] if word else []
+    return tuple(dict.fromkeys([*listed, *of_files]))

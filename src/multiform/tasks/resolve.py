@@ -202,15 +202,9 @@ def _template(values: Values, where: Where) -> Values:
         template = wrap_mapping(values["template"], values["mapping"], values["output_type"], values["answer_base"])
     except ConfigError as error:
         raise _at_key(error, "template", where) from error
-    replaced = {
-        "template_config": template.template,
-        "format": template.format,
-        "format_label": template.label,
-        "output_type": template.output_type,
-        "output_type_stated": True,
-        **{name: getattr(template, name) for name in _FIELDS},
-    }
-    return replaced if template.format is None else {**replaced, **_replaced_by_format(template.format, values)}
+    replaced: Values = {**template, "output_type_stated": True}
+    format: FormatConfig | None = template["format"]
+    return replaced if format is None else {**replaced, **_replaced_by_format(format, values)}
 
 
 def _replaced_by_format(format: FormatConfig, values: Values, *, foreign: bool = False) -> Values:

@@ -293,7 +293,7 @@ def test_a_task_with_a_template_runs(tmp_path):
         ({"template_type": "mcq", "choice_labels": ["A", "A"]}, "choice_labels: expected distinct labels"),
         ({"template_type": "mcq", "choice_format": "{label}"}, "choice_format: expected text with {choice} in it"),
         ({"template_type": "cloze", "blank_position": "middle"}, "blank_position: expected one of end, start, none"),
-        ({"template_type": "mcq", "format": {"colour": 1}}, "unknown key 'colour' in the format of template 'mcq'"),
+        ({"template_type": "mcq", "format": {"colour": 1}}, "unknown key 'colour' in the format of 'mcq'"),
         ({"template_type": "mcq", "format": {"scored": "all"}}, "template.format.scored: expected one of labels"),
     ],
 )

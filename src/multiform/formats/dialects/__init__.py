@@ -28,6 +28,8 @@ class FormatDialect(ABC):
     '|'
     """
 
+    #: The key of a task file that it is written under, and the key below it that names its class.
+    _task_key: tuple[str, str]
     format: dict[str, Any]
 
     @abstractmethod
@@ -39,36 +41,38 @@ class FormatDialect(ABC):
     def words(cls, format: FormatConfig) -> dict[str, Any]:
         """The arguments for a format, as far as they can express it."""
 
+    @classmethod
+    def _class_label(cls) -> str:
+        """What a task file calls the class."""
+        return cls.__name__
+
     def arguments(self) -> dict[str, Any]:
         """The arguments that construct the object, without default values."""
         default = vars(type(self)())
         return {name: value for name, value in vars(self).items() if name in default and value != default[name]}
 
-    @abstractmethod
-    def _task_key(self) -> tuple[str, dict[str, Any]]:
-        """The key of a task file that it is written under, and what names its class there."""
-
-    @classmethod
-    def _title(cls) -> str:
-        """The name of the class in messages."""
-        return cls.__name__
-
     def as_format(self) -> FormatConfig:
         """The format of the arguments, whether a subclass overrides methods or not."""
         return self._overlay(self.format)
 
-    def _overlay(self, format_fields: dict[str, Any]) -> FormatConfig:
+    def format_with(self, changes: Mapping[str, Any]) -> FormatConfig:
+        """The format with other arguments, or other fields of the format."""
+        more = {key: value for key, value in changes.items() if key not in vars(self)}
+        check_keys(more, [*vars(self), *_field_names(self.format.get("type"))], f" in style '{self._class_label()}'")
+        arguments = {**vars(self), **{key: value for key, value in changes.items() if key not in more}}
+        arguments["format"] = {**self.format, **(changes.get("format") or {}), **more}
+        return type(self)(**arguments).as_format()
+
+    def _overlay(self, format_fields: Mapping[str, Any]) -> FormatConfig:
         """The format of the own fields, overridden by others."""
-        format_class = _format_class(format_fields.get("type"))
-        changes = {key: value for key, value in format_fields.items() if key != "type"}
-        known = [field.name for field in fields(format_class)]
-        check_keys(changes, known, f" in the format of {self._title()}", where="format")
+        changes = dict(format_fields)
+        name = changes.pop("type", None)
+        check_keys(changes, _field_names(name), f" in the format of '{self._class_label()}'", where="format")
+        values = {**self.own_fields(), **changes}
         try:
-            return format_class(**{**self.own_fields(), **changes})
+            return FormatConfig(**values) if name is None else FormatConfig.by_name(name, values)
         except ConfigError as error:
-            if error.where not in changes:
-                raise
-            raise error.relocate(f"format.{error.where}") from error
+            raise error.relocate(f"format.{error.where}" if error.where in changes else error.where) from error
 
     @classmethod
     def from_format(cls, format: FormatConfig) -> tuple[Self, list[str]]:
@@ -77,6 +81,14 @@ class FormatDialect(ABC):
         words = cls.words(format)
         changed, lost = _changes(format, cls(**words)._overlay(named))
         return cls(**words, format={**named, **changed}), lost  # type: ignore[call-arg]
+
+
+def _field_names(name: Any) -> list[str]:
+    """The fields of a registered format; those of every format if the name is None."""
+    if name is not None and str(name) not in formats:
+        hint = nearest(str(name), formats, listed="formats")
+        raise ConfigError(f"unknown format '{name}'", where="format.type", hint=hint)
+    return [field.name for field in fields(FormatConfig if name is None else FormatConfig.by_name(name))]
 
 
 def _is_registered(format: FormatConfig) -> bool:
@@ -92,17 +104,6 @@ def _changes(format: FormatConfig, base: FormatConfig) -> tuple[dict[str, Any], 
         lost = [f"the class {type(format).__name__} is not registered: its code (such as `until`) is left behind"]
     lost += [f"{key} is a field of {type(format).__name__} alone" for key in values if key not in known]
     return {key: value for key, value in values.items() if key in known and value != known[key]}, lost
-
-
-def _format_class(name: Any) -> type[FormatConfig]:
-    """The class of a registered format; FormatConfig if the name is None."""
-    if name is None:
-        return FormatConfig
-    if not isinstance(name, str) or name not in formats:
-        hint = nearest(str(name), formats, listed="formats")
-        raise ConfigError(f"unknown format '{name}'", where="format.type", hint=hint)
-    entry: Any = formats.get(name)
-    return entry if isinstance(entry, type) else type(entry())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +136,8 @@ def write_format(format: FormatConfig, dialect: DialectName) -> WrittenFormat:
     """A format as a dialect writes it."""
     if dialect in translators:
         translated, lost = translators[dialect](format)
-        (key, named), arguments, class_name = translated._task_key(), translated.arguments(), type(translated).__name__
-        value: Any = {**named, **arguments}
+        (key, named), arguments, class_name = translated._task_key, translated.arguments(), type(translated).__name__
+        value: Any = {named: translated._class_label(), **arguments}
     else:
         format_class = type(format) if _is_registered(format) else formats.get(_NEAREST[format.scored])
         arguments, lost = _changes(format, format_class())

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar
 
 from typing_extensions import Self
 
-from multiform.calls import accepted_arguments, overridden_methods
-from multiform.errors import UsageError, check_keys
+from multiform.calls import overridden_methods
+from multiform.errors import UsageError
 from multiform.formats.base import FormatConfig, dialect_names, written_answer
 from multiform.formats.compile import FieldMapping, bind_field, compile_format
 from multiform.formats.dialects import FormatDialect, translators
@@ -24,9 +23,9 @@ from multiform.formats.dialects.metric_classes import (
     BitsPerByteLoglikelihood,
     metric_specs,
 )
-from multiform.formats.localization import Language, language_of, language_words
+from multiform.formats.localization import Language, LanguageWords, language_of, language_words
 from multiform.hashing import sha256
-from multiform.labels import LabelSpec, label_list
+from multiform.labels import label_list
 from multiform.prompts.template import has_markup
 
 #: Stands for the cue in a prompt that is cut off before it.
@@ -98,26 +97,15 @@ class TaskStyler(ABC):
     @classmethod
     def for_language(cls, language: Language | str, **kwargs: Any) -> Self:
         """The styler with the question word, cue, labels and spacing of a language; `kwargs` override them."""
-        of_language = language_words().get(language_of(language))
-        if of_language is None:
+        words = language_words(language_of(language))
+        if words is None:
             return cls(**kwargs)
-        words = {"question_prefix": of_language.question, "cue_text": of_language.answer}
-        spelled = cls._language_arguments(of_language.labels, of_language.space)
-        arguments = {**spelled, **words, **kwargs}
-        if "format" in spelled and kwargs.get("format"):
-            arguments["format"] = {**spelled["format"], **kwargs["format"]}
-        # A subclass may have a constructor with fewer arguments.
-        unknown = [key for key in spelled if key not in kwargs and key not in accepted_arguments(cls, spelled)]
-        styler = cls(**{key: value for key, value in arguments.items() if key not in unknown})
-        for key in unknown:
-            own = getattr(styler, key, None)
-            setattr(styler, key, {**spelled[key], **(own or {})} if key == "format" else spelled[key])
-        return styler
+        styler = cls(**{"question_prefix": words.question, "cue_text": words.answer, **kwargs})
+        return styler._written_in(words, kwargs)
 
-    @classmethod
-    def _language_arguments(cls, labels: Any, space: str) -> dict[str, Any]:
-        """The constructor arguments for the labels and spacing of a language; none for a class without such ones."""
-        return {}
+    def _written_in(self, words: LanguageWords, arguments: Mapping[str, Any]) -> Self:
+        """The styler, which uses the labels and spacing of a language where the arguments say nothing else."""
+        return self
 
 
 @dataclass(eq=False)
@@ -125,6 +113,7 @@ class FormatStyler(TaskStyler, FormatDialect):
     """A styler with an equivalent format."""
 
     response_type = ResponseType.LOGLIKELIHOODS
+    _task_key = ("formats", "type")
     #: The methods that a format replaces: a subclass that overrides one has no equivalent format.
     _METHODS: ClassVar = ("get_instruction_text", "get_ground_truth", "get_possible_completions", "get_cue_text",
                           "get_question_text", "get_fewshot_target_text")  # fmt: skip
@@ -148,8 +137,10 @@ class FormatStyler(TaskStyler, FormatDialect):
     def words(cls, format: FormatConfig) -> dict[str, Any]:
         return {"question_prefix": format.question_prefix, "cue_text": format.answer_prompt or ""}
 
-    def _task_key(self) -> tuple[str, dict[str, Any]]:
-        return "formats", {"type": type(self).__name__}
+    def format_with(self, changes: Mapping[str, Any]) -> FormatConfig:
+        """The format with other arguments, or other fields of the format; `language` has the words of a language."""
+        styler = self if changes.get("language") is None else self.for_language(changes["language"])
+        return super(FormatStyler, styler).format_with({k: v for k, v in changes.items() if k != "language"})
 
     def to_format(self) -> FormatConfig | None:
         definers = overridden_methods(type(self), FormatStyler, self._METHODS).values()
@@ -236,12 +227,10 @@ class MCStyle(FormatStyler):
     def words(cls, format: FormatConfig) -> dict[str, Any]:
         return {**super().words(format), "space_prefixed_labels": format.choice_format == _LABELLED[True]}
 
-    @classmethod
-    def _language_arguments(cls, labels: LabelSpec, space: str) -> dict[str, Any]:
-        more: dict[str, Any] = {} if labels == "letters" else {"choice_labels": list(labels)}
-        if not space:
-            more["target_delimiter"] = space
-        return {"format": more} if more else {}
+    def _written_in(self, words: LanguageWords, arguments: Mapping[str, Any]) -> Self:
+        labels = {} if words.labels == "letters" else {"choice_labels": list(words.labels)}
+        self.format = {**labels, **({} if words.space else {"target_delimiter": ""}), **self.format}
+        return self
 
 
 class MCCompletionStyle(MCStyle):
@@ -286,9 +275,10 @@ class ClozeStyle(FormatStyler):
             "leading_space_continuations": format.target_delimiter != "",
         }
 
-    @classmethod
-    def _language_arguments(cls, labels: LabelSpec, space: str) -> dict[str, Any]:
-        return {} if space else {"leading_space_continuations": False}
+    def _written_in(self, words: LanguageWords, arguments: Mapping[str, Any]) -> Self:
+        if not words.space and "leading_space_continuations" not in arguments:
+            self.leading_space_continuations = False
+        return self
 
 
 class BPBStyle(ClozeStyle):
@@ -301,13 +291,14 @@ class BPBStyle(ClozeStyle):
         return {**super().own_fields(), "scored": "gold"}
 
 
-STYLES: tuple[type[FormatStyler], ...] = (MCStyle, ClozeStyle, BPBStyle, MCCompletionStyle)
 _BY_SCORED: dict[str, type[FormatStyler]] = {
     "labels": MCStyle,
     "texts": ClozeStyle,
     "gold": BPBStyle,
     "generation": MCCompletionStyle,
 }
+for _style in _BY_SCORED.values():
+    dialect_names.register(_style.__name__)(_style)
 
 
 def style_from(format: FormatConfig) -> tuple[FormatStyler, list[str]]:
@@ -316,27 +307,6 @@ def style_from(format: FormatConfig) -> tuple[FormatStyler, list[str]]:
 
 
 translators["style"] = style_from
-
-
-def _dialect(styler_class: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatConfig]:
-    def build(changes: Mapping[str, Any]) -> FormatConfig:
-        parameters = [name for name in inspect.signature(styler_class).parameters if name != "format"]
-        known = [*parameters, "format", "language", *(field.name for field in fields(FormatConfig))]
-        check_keys(changes, known, f" in style '{styler_class.__name__}'")
-        arguments = {key: value for key, value in changes.items() if key in parameters}
-        more = {key: value for key, value in changes.items() if key not in (*parameters, "format", "language")}
-        more = {**(changes.get("format") or {}), **more}
-        language = changes.get("language")
-        styler = styler_class(**arguments) if language is None else styler_class.for_language(language, **arguments)
-        styler.format.update(more)
-        return styler.as_format()
-
-    build.__doc__ = styler_class.__doc__
-    return build
-
-
-for _style in STYLES:
-    dialect_names.register(_style.__name__)(_dialect(_style))
 
 
 def format_mc_prompt(question_text: str, choices: list[str], *, space_prefixed_labels: bool = False) -> str:

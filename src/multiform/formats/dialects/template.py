@@ -9,33 +9,23 @@ from typing import Any, ClassVar
 
 from multiform.calls import overridden_methods
 from multiform.errors import ConfigError, DataError, shorten
-from multiform.fields import Doc, Field, FieldSpec, process_field
+from multiform.fields import Doc, FieldSpec, process_field
 from multiform.formats.base import FormatConfig
-from multiform.formats.compile import BoundTemplate, FieldMapping, bind_field, compile_format
+from multiform.formats.compile import FieldMapping, bind_field, compile_format
 from multiform.formats.dialects import FormatDialect
 from multiform.labels import LABEL_KINDS, choice_list, label_list
-from multiform.prompts.template import has_markup
 from multiform.registry import Registry
 
 #: Templates by the first part of their `template_type`.
 templates: Registry[type[TemplateConfig]] = Registry("template")
 #: The methods that turn the fields of a task into functions: a subclass that overrides one has no equivalent format.
 _WRAPPERS = ("wrap_doc_to_text", "wrap_doc_to_choice")
-#: Lists of four labels that are continued if a document has more choices.
-_ENDLESS = {"letters": ["A", "B", "C", "D"], "numbers": ["1", "2", "3", "4"]}
-#: Letters in brackets, continued to Z.
-_BRACKETED = tuple(f"({letter})" for letter in label_list(26))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelTemplate(BoundTemplate):
-    """The template of a document's labels, which gives all `labels` if its `choices` are not a list."""
-
-    choices: Field = field(kw_only=True)
-    labels: tuple[str, ...] = field(kw_only=True)
-
-    def __call__(self, doc: Doc) -> Any:
-        return BoundTemplate.__call__(self, doc) if _is_choice_list(self.choices.value(doc)) else list(self.labels)
+#: Lists of four labels that are continued if a document has more choices: letters in brackets up to Z.
+_CONTINUED: dict[Any, list[str]] = {
+    "letters": label_list(4),
+    "numbers": label_list(4, "numbers"),
+    tuple(f"({letter})" for letter in label_list(26)): [f"({letter})" for letter in label_list(4)],
+}
 
 
 @dataclass
@@ -90,34 +80,71 @@ class TemplateConfig(ABC):
 
         If a document's choices are not a list, all labels are scored.
         """
+        labels = self._scored_labels()
 
         def scored_choices(doc: Doc) -> list[str]:
-            choices = process_field(doc, original_doc_to_choice, [])
-            labels = getattr(self, "choice_labels", None)
+            try:
+                choices = choice_list(process_field(doc, original_doc_to_choice, []))
+            except DataError:  # a text
+                if not labels:
+                    raise
+                return list(labels)
             if not labels:
                 return [str(choice) for choice in choices]
             return label_list(len(choices), label_spec(labels)) if isinstance(choices, list | tuple) else list(labels)
 
         return scored_choices
 
+    def _scored_labels(self) -> list[str] | None:
+        """The labels that are scored; None if texts are."""
+        return getattr(self, "choice_labels", None)
+
+
+class _Labelled:
+    """What both built-in templates have, each at its own place among its arguments."""
+
+    choice_labels: Any
+    choice_format: str
+
 
 @dataclass
-class FormatTemplate(TemplateConfig, FormatDialect):
+class FormatTemplate(TemplateConfig, FormatDialect, _Labelled):
     """A template with an equivalent format."""
+
+    _task_key = ("template", "template_type")
 
     format: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
+        self.choice_labels = label_words(self.choice_labels)
         for template_field in fields(self):
             _check(template_field.name, template_field.type, getattr(self, template_field.name))
         self.as_format()
 
     @classmethod
-    def _title(cls) -> str:
-        return f"template '{cls.template_type}'"
+    def _class_label(cls) -> str:
+        return cls.template_type
 
-    def _task_key(self) -> tuple[str, dict[str, Any]]:
-        return "template", {"template_type": self.template_type}
+    def own_fields(self) -> dict[str, Any]:
+        return {
+            "instruction": self.prefix + self.question_choice_delimiter if self.prefix else None,
+            "section_separator": self.question_choice_delimiter,
+            "choice_delimiter": self.choice_delimiter,
+            "choice_labels": label_spec(self.choice_labels),
+            "choice_format": self.choice_format,
+        }
+
+    @classmethod
+    def words(cls, format: FormatConfig) -> dict[str, Any]:
+        text, separator = format.instruction or "", format.section_separator
+        return {
+            "prefix": text.removesuffix(separator) if text.endswith(separator) else "",
+            "suffix": format.answer_prompt or "",
+            "question_choice_delimiter": separator,
+            "choice_delimiter": format.choice_delimiter,
+            "choice_labels": label_words(format.choice_labels),
+            "choice_format": format.choice_format,
+        }
 
     def to_format(self) -> FormatConfig | None:
         """The equivalent format; None if a subclass writes the prompts or choices itself."""
@@ -132,10 +159,13 @@ class FormatTemplate(TemplateConfig, FormatDialect):
     def _should_show_choices(self) -> bool:
         return self.as_format().shows_choices
 
+    def _scored_labels(self) -> list[str] | None:
+        return self.choice_labels if self.as_format().scored == "labels" else None
+
     def format_prompt(self, question: str, choices: list[str] | None = None) -> str:
         """The prompt of one question, with or without choices."""
-        doc = {"question": question, "choices": list(choices or ())}
-        return str(self._prompt("question", "choices" if choices else None)(doc))
+        prompt = self._prompt("question", "choices" if choices else None)
+        return str(prompt({"question": question, "choices": list(choices or ())}))
 
     def wrap_doc_to_text(
         self, original_doc_to_text: FieldSpec, original_doc_to_choice: FieldSpec = None
@@ -144,54 +174,28 @@ class FormatTemplate(TemplateConfig, FormatDialect):
             return super().wrap_doc_to_text(original_doc_to_text, original_doc_to_choice)
         return self._prompt(original_doc_to_text, original_doc_to_choice)
 
-    def _prompt(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec) -> Callable[[Doc], str]:
-        format = self._shown(doc_to_choice is not None and self._should_show_choices())
-        return bind_field(compile_format(format, _mapping(doc_to_text, doc_to_choice)).doc_to_text)
-
-    def wrap_doc_to_choice(self, original_doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
-        choices = original_doc_to_choice
-        if isinstance(choices, str) and has_markup(choices):
-            choices = choices.strip()  # white space around an expression does not make it text
-        template = bind_field(compile_format(self.as_format(), _mapping("question", choices)).doc_to_choice)
-        labels = getattr(self, "choice_labels", None)
-        if not labels or choices is None:
-            return template
-        return LabelTemplate(template.source, template.fields, choices=Field.of(choices), labels=tuple(labels))
+    def _prompt(self, question: FieldSpec, choices: FieldSpec) -> Callable[[Doc], str]:
+        format = self._shown(choices is not None and self._should_show_choices())
+        mapping = FieldMapping("" if question is None else question, [] if choices is None else choices, 0)
+        return bind_field(compile_format(format, mapping).doc_to_text)
 
     def to_dict(self) -> dict[str, Any]:
         values = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
         return {"template_type": self.template_type, **{k: v for k, v in values.items() if k != "format" or v}}
 
 
-def label_spec(labels: Any) -> Any:
+def label_spec(labels: list[str] | None) -> Any:
     """A list of labels as `choice_labels` of a format, in which the usual lists are continued as needed."""
-    listed = list(labels or ())
-    if listed == list(_BRACKETED[:4]):
-        return _BRACKETED
-    return next((name for name, usual in _ENDLESS.items() if listed == usual), labels)
+    return next((spec for spec, usual in _CONTINUED.items() if usual == labels), labels)
 
 
 def label_words(labels: Any) -> Any:
     """`choice_labels` of a format as the list of a template."""
+    if isinstance(labels, str | tuple) and labels in _CONTINUED:
+        return list(_CONTINUED[labels])
     if isinstance(labels, str):
-        if labels in _ENDLESS:
-            return list(_ENDLESS[labels])
         return label_list(26, labels) if labels in LABEL_KINDS else labels
-    if labels == _BRACKETED:
-        return list(_BRACKETED[:4])
-    return labels if labels is None or not isinstance(labels, list | tuple) else [str(label) for label in labels]
-
-
-def _mapping(question: FieldSpec, choices: FieldSpec) -> FieldMapping:
-    return FieldMapping("" if question is None else question, [] if choices is None else choices, 0)
-
-
-def _is_choice_list(value: Any) -> bool:
-    """Whether a value is a list of choices, or stands for one."""
-    try:
-        return isinstance(choice_list(value), list | tuple)
-    except DataError:
-        return False
+    return [str(label) for label in labels] if isinstance(labels, list | tuple) else labels
 
 
 def _check(name: str, annotation: Any, value: Any) -> None:
@@ -230,20 +234,14 @@ class MCQTemplateConfig(FormatTemplate):
 
     template_type = "mcq"
 
-    choice_labels: list[str] = field(default_factory=lambda: ["A", "B", "C", "D"])
+    choice_labels: list[str] = field(default_factory=lambda: label_list(4))
     choice_format: str = "{label}. {choice}"
     show_choices_in_prompt: bool = True
 
-    def __post_init__(self) -> None:
-        self.choice_labels = label_words(self.choice_labels)
-        super().__post_init__()
-
     def own_fields(self) -> dict[str, Any]:
         return {
-            **_common(self),
+            **super().own_fields(),
             "question_prefix": "",
-            "choice_labels": label_spec(self.choice_labels),
-            "choice_format": self.choice_format,
             "show_choices": None if self.show_choices_in_prompt else False,
             "answer_prompt": self.suffix,
             "scored": "labels",
@@ -251,26 +249,12 @@ class MCQTemplateConfig(FormatTemplate):
 
     @classmethod
     def words(cls, format: FormatConfig) -> dict[str, Any]:
-        labels = {} if format.choice_labels is None else {"choice_labels": label_words(format.choice_labels)}
-        return {
-            **_common_words(format),
-            **labels,
-            "suffix": format.answer_prompt or "",
-            "choice_format": format.choice_format,
-            "show_choices_in_prompt": format.shows_choices,
-        }
+        words = {**super().words(format), "show_choices_in_prompt": format.shows_choices}
+        return {key: value for key, value in words.items() if value is not None}
 
     def to_cloze(self, blank_marker: str = "______") -> ClozeTemplateConfig:
         """The same template as a cloze, with a blank after the question and without a suffix."""
-        return ClozeTemplateConfig(
-            prefix=self.prefix,
-            question_choice_delimiter=self.question_choice_delimiter,
-            choice_delimiter=self.choice_delimiter,
-            blank_marker=blank_marker,
-            choice_labels=list(self.choice_labels),
-            choice_format=self.choice_format,
-            format=_common_fields(self.format),
-        )
+        return ClozeTemplateConfig(**_shared_arguments(self), blank_marker=blank_marker)
 
 
 @dataclass
@@ -294,71 +278,47 @@ class ClozeTemplateConfig(FormatTemplate):
     choice_format: str = "{label}. {choice}"
 
     def __post_init__(self) -> None:
-        self.choice_labels = label_words(self.choice_labels)
         if self.blank_position not in _POSITIONS:
             message = f"expected one of {', '.join(_POSITIONS)}, got {shorten(self.blank_position)}"
             raise ConfigError(message, where="blank_position", hint="see multiform docs templates")
         super().__post_init__()
 
     def own_fields(self) -> dict[str, Any]:
-        labels = label_spec(self.choice_labels)
-        plain = self.show_choices and labels is None
+        unlabelled = self.choice_labels is None
+        bare = self.show_choices and unlabelled and "{label}" in self.choice_format
         return {
-            **_common(self),
+            **super().own_fields(),
+            **({"choice_format": "{choice}"} if bare else {}),
             "question_prefix": f"{self.blank_marker} " if self.blank_position == "start" else "",
             "question_suffix": f" {self.blank_marker}" if self.blank_position == "end" else "",
             "choices_prefix": self.choices_prefix if self.show_choices else "",
-            "choice_labels": labels,
-            "choice_format": "{choice}" if plain and "{label}" in self.choice_format else self.choice_format,
-            "show_choices": self.show_choices if self.show_choices is (labels is None) else None,
+            "show_choices": self.show_choices if self.show_choices is unlabelled else None,
             "answer_prompt": self.suffix or None,
-            "scored": "texts" if labels is None else "labels",
+            "scored": "texts" if unlabelled else "labels",
         }
 
     @classmethod
     def words(cls, format: FormatConfig) -> dict[str, Any]:
         return {
-            **_common_words(format),
+            **super().words(format),
             **_blank(format),
-            "suffix": format.answer_prompt or "",
-            "choice_labels": label_words(format.choice_labels),
-            "choice_format": format.choice_format,
             "show_choices": format.shows_choices,
             **({"choices_prefix": format.choices_prefix} if format.shows_choices else {}),
         }
 
     def to_mcq(self, suffix: str = "Answer:") -> MCQTemplateConfig:
         """The same template as multiple choice, without a blank; choices without labels get letters."""
+        arguments = _shared_arguments(self)
         return MCQTemplateConfig(
-            prefix=self.prefix,
-            suffix=suffix,
-            question_choice_delimiter=self.question_choice_delimiter,
-            choice_delimiter=self.choice_delimiter,
-            choice_labels=label_words("letters" if self.choice_labels is None else self.choice_labels),
-            choice_format=self.choice_format,
-            format=_common_fields(self.format),
+            **{**arguments, "choice_labels": arguments["choice_labels"] or "letters"}, suffix=suffix
         )
 
 
-def _common_fields(format: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in format.items() if key not in _DECIDED}
-
-
-def _common(template: TemplateConfig) -> dict[str, Any]:
-    return {
-        "instruction": template.prefix + template.question_choice_delimiter if template.prefix else None,
-        "section_separator": template.question_choice_delimiter,
-        "choice_delimiter": template.choice_delimiter,
-    }
-
-
-def _common_words(format: FormatConfig) -> dict[str, Any]:
-    text, separator = format.instruction or "", format.section_separator
-    return {
-        "prefix": text.removesuffix(separator) if text.endswith(separator) else "",
-        "question_choice_delimiter": separator,
-        "choice_delimiter": format.choice_delimiter,
-    }
+def _shared_arguments(template: FormatTemplate) -> dict[str, Any]:
+    """The arguments that a template keeps when it is converted to the other type."""
+    names = ("prefix", "question_choice_delimiter", "choice_delimiter", "choice_labels", "choice_format")
+    format = {key: value for key, value in template.format.items() if key not in _DECIDED}
+    return {**{name: getattr(template, name) for name in names}, "format": format}
 
 
 def _blank(format: FormatConfig) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from multiform.errors import ConfigError, check_keys, nearest, shorten
 from multiform.fields import Doc, process_field
 from multiform.formats.base import FormatConfig, OutputType, dialect_names
-from multiform.formats.compile import FieldMapping, bind_field, check_raw, compile_format
+from multiform.formats.compile import BoundTemplate, FieldMapping, bind_field, check_raw, compile_format
 from multiform.formats.dialects import translators
 from multiform.formats.dialects.template import (
     ClozeTemplateConfig,
@@ -18,7 +18,7 @@ from multiform.formats.dialects.template import (
     TemplateConfig,
     templates,
 )
-from multiform.labels import gold_index
+from multiform.labels import gold_index, label_list
 
 
 class TemplateFactory:
@@ -66,12 +66,12 @@ class TemplateFactory:
     @staticmethod
     def create_numbered_style(num_choices: int = 4) -> MCQTemplateConfig:
         """Choices as ``1. choice``."""
-        return MCQTemplateConfig(choice_labels=[str(number) for number in range(1, num_choices + 1)])
+        return MCQTemplateConfig(choice_labels=label_list(num_choices, "numbers"))
 
     @staticmethod
     def create_cloze_with_options() -> ClozeTemplateConfig:
         """A blank after the question, the choices with letters in one line below."""
-        return ClozeTemplateConfig(choice_labels=["A", "B", "C", "D"], choice_delimiter=" ")
+        return ClozeTemplateConfig(choice_labels=label_list(4), choice_delimiter=" ")
 
     @staticmethod
     def create_pure_cloze() -> ClozeTemplateConfig:
@@ -100,6 +100,8 @@ _STYLES: dict[Any, Callable[..., FormatTemplate]] = {
     "cloze::with_options": TemplateFactory.create_cloze_with_options,
     "cloze::pure": TemplateFactory.create_pure_cloze,
 }
+for _name, _create in {"mcq": TemplateFactory.create_mmlu_style, **_STYLES}.items():
+    dialect_names.register(_name)(_create)
 
 
 def template_of(spec: str | Mapping[str, Any] | TemplateConfig) -> TemplateConfig:
@@ -119,35 +121,14 @@ def template_from(format: FormatConfig) -> tuple[FormatTemplate, list[str]]:
 translators["template"] = template_from
 
 
-def _dialect(name: str) -> Callable[[Mapping[str, Any]], FormatConfig]:
-    def build(changes: Mapping[str, Any]) -> FormatConfig:
-        base = TemplateFactory.from_name(name)
-        own = {key: value for key, value in changes.items() if key in vars(base)}
-        values = {**base.to_dict(), **own}
-        values["format"] = {**values.get("format", {}), **{k: v for k, v in changes.items() if k not in own}}
-        format = TemplateFactory.from_dict(values).to_format()
-        assert format is not None
-        return format
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredChoices(BoundTemplate):
+    """What a template scores in a document: by its method, which the Jinja template shows."""
 
-    build.__doc__ = _STYLES.get(name, TemplateFactory.create_mmlu_style).__doc__
-    return build
+    wrapped: Callable[[Doc], list[str]] = field(kw_only=True)
 
-
-for _name in ("mcq", *_STYLES):
-    dialect_names.register(str(_name))(_dialect(str(_name)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrappedMapping:
-    """The fields of a task under a template; fields that the task does not have are None."""
-
-    template: TemplateConfig
-    label: str
-    format: FormatConfig | None
-    output_type: OutputType
-    doc_to_text: Callable[[Doc], Any] | None
-    doc_to_choice: Callable[[Doc], Any] | None
-    doc_to_target: Any
+    def __call__(self, doc: Doc) -> Any:
+        return self.wrapped(doc)
 
 
 def wrap_mapping(
@@ -155,53 +136,42 @@ def wrap_mapping(
     mapping: FieldMapping,
     output_type: OutputType,
     answer_base: int | None = None,
-) -> WrappedMapping:
-    """The fields of a mapping under a template; `spec` is the value of `template:`."""
+) -> dict[str, Any]:
+    """The keys of a task under a template, with the fields of its mapping; `spec` is the value of `template:`."""
     template = template_of(spec)
     format = template.to_format()
+    question, choices, answer = mapping.question, mapping.choices, mapping.answer
     named = spec.get("template_type") if isinstance(spec, Mapping) else spec if isinstance(spec, str) else None
     label = str(named or template.template_type or type(template).__name__)
-    if format is None:
-        return _by_code(template, label, mapping, output_type, answer_base)
-    if format.needs_choices and mapping.choices is None:
-        message = f"template '{label}' needs choices but the task has no doc_to_choice"
-        raise ConfigError(message, hint="set doc_to_choice to the column that holds them")
-    check_raw(format, mapping)
-    question, answer = mapping.question, mapping.answer
-    complete = FieldMapping(
-        "question" if question is None else question,
-        mapping.choices,
-        "answer" if answer is None else answer,
-        mapping.context,
-    )
-    templates = compile_format(format, complete, answer_base)
-    return WrappedMapping(
-        template=template,
-        label=label,
-        format=format,
-        output_type=format.output_type,
-        doc_to_text=None if question is None else bind_field(templates.doc_to_text),
-        doc_to_choice=None if mapping.choices is None else template.wrap_doc_to_choice(mapping.choices),
-        doc_to_target=None if answer is None else templates.doc_to_target,
-    )
-
-
-def _by_code(
-    template: TemplateConfig, label: str, mapping: FieldMapping, output_type: OutputType, answer_base: int | None
-) -> WrappedMapping:
-    """The fields under a template without an equivalent format, whose own methods write the prompt."""
-    choices, answer = mapping.choices, mapping.answer
+    scored = None if choices is None else template.wrap_doc_to_choice(choices)
 
     def gold(doc: Doc) -> Any:
         return gold_index(process_field(doc, answer), process_field(doc, choices, []), base=answer_base)
 
-    ranked = choices is not None and output_type == "generate_until"
-    return WrappedMapping(
-        template=template,
-        label=label,
-        format=None,
-        output_type="multiple_choice" if ranked else output_type,
-        doc_to_text=None if mapping.question is None else template.wrap_doc_to_text(mapping.question, choices),
-        doc_to_choice=None if choices is None else template.wrap_doc_to_choice(choices),
-        doc_to_target=answer if choices is None or answer is None else gold,
+    keys: dict[str, Any] = {"template_config": template, "format": format, "format_label": label}
+    if format is None:  # its own methods write the prompt
+        return {
+            **keys,
+            "output_type": "multiple_choice" if scored and output_type == "generate_until" else output_type,
+            "doc_to_text": None if question is None else template.wrap_doc_to_text(question, choices),
+            "doc_to_choice": scored,
+            "doc_to_target": answer if scored is None or answer is None else gold,
+        }
+    if format.needs_choices and choices is None:
+        message = f"template '{label}' needs choices but the task has no doc_to_choice"
+        raise ConfigError(message, hint="set doc_to_choice to the column that holds them")
+    check_raw(format, mapping)
+    complete = replace(
+        mapping,
+        question="question" if question is None else question,
+        answer="answer" if answer is None else answer,
     )
+    written = compile_format(format, complete, answer_base)
+    jinja = bind_field(written.doc_to_choice)
+    return {
+        **keys,
+        "output_type": format.output_type,
+        "doc_to_text": None if question is None else bind_field(written.doc_to_text),
+        "doc_to_choice": scored and ScoredChoices(jinja.source, jinja.fields, wrapped=scored),
+        "doc_to_target": None if answer is None else written.doc_to_target,
+    }
