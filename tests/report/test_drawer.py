@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 
 from multiform import Results, evaluate, read_results, register_model
+from multiform.errors import IncompleteRunError
 from multiform.models.dummy import DummyModel
 from multiform.prompts.media import Media
 from multiform.report import write_report
-from multiform.requests import Completion, GenerationRequest
+from multiform.requests import Completion, GenerationRequest, LLOutput
 from multiform.results.notes import form_notes
 from tests.report.conftest import serve
 
@@ -166,8 +168,8 @@ def test_images_are_shown(open_page: Callable[..., Any], tmp_path: Path) -> None
 
 
 @pytest.fixture
-def image_run(tmp_path: Path) -> Path:
-    """The folder of a run over two images."""
+def image_task(tmp_path: Path) -> str:
+    """A task over two images."""
     image_module = pytest.importorskip("PIL.Image")
     for name, color in (("one", "red"), ("two", "blue")):
         image_module.new("RGB", (40, 30), color).save(tmp_path / f"{name}.png")
@@ -177,8 +179,14 @@ def image_run(tmp_path: Path) -> Path:
         "task: boxes\ndataset_path: rows.jsonl\ntest_split: test\noutput_type: generate_until\n"
         "doc_to_text: question\ndoc_to_target: answer\ndoc_to_image: image\nmetric_list: [{metric: exact_match}]\n"
     )
+    return f"{tmp_path}/boxes.yaml"
+
+
+@pytest.fixture
+def image_run(image_task: str, tmp_path: Path) -> Path:
+    """The folder of a run over two images."""
     folder = tmp_path / "out"
-    evaluate(model="dummy", tasks=f"{tmp_path}/boxes.yaml", output_path=folder, log_samples=True, progress=False)
+    evaluate(model="dummy", tasks=image_task, output_path=folder, log_samples=True, progress=False)
     return folder
 
 
@@ -202,6 +210,50 @@ def test_the_viewer_shows_the_images_of_a_run(open_page: Callable[..., Any], ima
         image = page.locator(".detail img")
         image.wait_for()
         assert image.evaluate("image => image.naturalWidth") == 40
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_run_that_is_not_complete_has_images_and_times(
+    open_page: Callable[..., Any], image_task: str, tmp_path: Path, live: bool
+) -> None:
+    class Gone(DummyModel):
+        """Fails after one document, of which it says how long it took."""
+
+        def generate(self, requests: Any) -> Any:
+            for position, completion in list(super().generate(requests))[:1]:
+                yield position, replace(completion, tokens=12, seconds=0.3456)
+            raise RuntimeError("the device is gone")
+
+    folder = tmp_path / "out"
+    with pytest.raises(IncompleteRunError):
+        evaluate(model=Gone(), tasks=image_task, output_path=folder, log_samples=True, progress=False, use_cache=False)
+    [state], [results] = folder.rglob("run_*.json"), folder.rglob("partial_results_*.json")
+    if live:
+        results.unlink()
+        state.write_text(json.dumps({**json.loads(state.read_text()), "status": "running", "pid": os.getpid()}))
+    with serve(folder) as viewer:
+        page = open_page(viewer.url)
+        page.locator("#going-on a" if live else "#stopped a").click()
+        page.get_by_role("tab", name="Samples").click()
+        page.locator(".list .doc").first.click()
+        image = page.locator(".detail img")
+        image.wait_for()
+        assert image.evaluate("image => image.naturalWidth") == 40
+        assert "12 tokens in 0.35 s" in page.locator(".detail p.completion").inner_text()
+
+
+def test_log_likelihoods_say_why_they_have_no_time(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa", limit=2, progress=False, use_cache=False)
+    [form] = results.forms
+    samples = [
+        replace(s, outputs=tuple(replace(output, tokens=3) for output in s.outputs if isinstance(output, LLOutput)))
+        for s in form.samples
+    ]
+    shown = replace(results, forms=[replace(form, samples=samples)])
+    page = open_page(write_report([shown], tmp_path / "r.html").as_uri() + "#sample=quiz%2F0")
+    tokens = page.locator(".detail .choice .tokens abbr").first
+    assert tokens.inner_text() == "3 tok"
+    assert "no time of its own" in tokens.get_attribute("title")
 
 
 def test_a_note_of_the_reader_stays_and_can_be_filtered(opened: Any) -> None:

@@ -589,7 +589,7 @@ def test_the_first_screen_answers(open_page: Callable[..., Any], url: str, resul
     assert f"scores {min(values):.2f} to {max(values):.2f} on quiz, depending on the form" in line.inner_text()
     assert page.locator("[data-fact=verdict] b").inner_text() in ("no", "may be")
     assert "finding: p " in page.locator("[data-fact=verdict]").inner_text()
-    for selector in (".answer-line", ".facts", ".dots >> nth=0", ".flips"):
+    for selector in (".answer-line", ".facts", ".dots >> nth=0", ".cells"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900
 
@@ -609,6 +609,10 @@ def test_a_cell_of_the_flip_matrix_opens_exactly_those_documents(
     expect_shown(page, len(expected))
     listed = page.locator(".list .doc").all_inner_texts()
     assert listed == [f"quiz {doc}" for doc in sorted(expected)][: len(listed)]
+    assert [form.split()[0] for form in page.locator(".detail h3").all_inner_texts()] == ["quiz@cloze", "quiz@mcqa"]
+    page.keyboard.press("j")
+    page.wait_for_function(f"document.querySelector('.detail b').textContent === 'quiz {sorted(expected)[1]}'")
+    assert page.locator(".detail h3").count() == 2  # the next document is under both forms, too
     page.reload()  # the filter is in the address
     expect_shown(page, len(expected))
 
@@ -775,7 +779,7 @@ def test_a_phone_shows_the_answers_of_two_forms_beside_the_question(open_page: C
 
 def test_a_flip_matrix_fits_a_phone(open_page: Callable[..., Any], url: str) -> None:
     page = open_page(url, width=390)
-    assert page.locator(".flips").bounding_box()["width"] <= page.locator(".panel.cost").bounding_box()["width"]
+    assert page.locator(".cells").bounding_box()["width"] <= page.locator(".panel.cost").bounding_box()["width"]
 
 
 def test_a_chat_template_that_is_not_used_is_said_first(
@@ -810,7 +814,7 @@ def test_tasks_of_one_form_each_have_no_matrix_of_forms(open_page: Callable[...,
     results = evaluate(model="dummy", tasks=tasks, limit=8, progress=False, use_cache=False)
     page = open_page(write_report([results], tmp_path / "r.html").as_uri())
     _expect(page.locator(".panel").first).to_be_visible()
-    assert page.locator(".flips").count() == 0
+    assert page.locator(".cells").count() == 0
 
 
 def test_a_question_is_named_without_its_choices(open_page: Callable[..., Any], tmp_path: Path) -> None:
@@ -819,3 +823,46 @@ def test_a_question_is_named_without_its_choices(open_page: Callable[..., Any], 
     heads = page.locator(".list .head").all_inner_texts()
     questions = [sample.doc["question"] for sample in results.forms[0].samples]
     assert heads[:4] == questions[:4]
+
+
+@pytest.fixture
+def subjects(tmp_path: Path) -> Results:
+    """A group of twelve tasks under two forms."""
+    rows = [{"question": f"What is {n}?", "choices": ["x", "y"], "answer": n % 2} for n in range(20)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    names = [f"exam_{subject}" for subject in "abcdefghijkl"]
+    for name in names:
+        (tmp_path / f"{name}.yaml").write_text(
+            f"task: {name}\ndataset_path: rows.jsonl\ntest_split: test\ndescription: '{name} '\n"
+            "doc_to_text: question\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [{metric: acc}]\n"
+        )
+    (tmp_path / "exam.yaml").write_text(
+        f"group: exam\ntask: [{', '.join(names)}]\naggregate_metric_list: {{metric: acc}}\n"
+    )
+    return evaluate(model="dummy", tasks="exam@mcqa+cloze", include_path=tmp_path, progress=False, use_cache=False)
+
+
+def test_the_forms_of_a_single_group_are_rows_and_its_tasks_open_below_them(
+    open_page: Callable[..., Any], subjects: Results, tmp_path: Path
+) -> None:
+    page = open_page(write_report([subjects], tmp_path / "report.html").as_uri())
+    names = page.locator(".plot .dot-row:not(.axis-row) .dot-name")
+    assert sorted(names.all_inner_texts()[:2]) == ["cloze", "mcqa"]
+    assert names.all_inner_texts()[2:] == ["▸ 12 tasks of exam"]
+    page.get_by_role("button", name="12 tasks of exam").click()
+    assert sorted(names.all_inner_texts()[3:]) == list("abcdefghijkl")  # without the name of the group
+    box = page.locator(".questions").bounding_box()
+    assert box["y"] < 900
+
+
+def test_findings_among_many_tasks_are_corrected(
+    open_page: Callable[..., Any], subjects: Results, tmp_path: Path
+) -> None:
+    page = open_page(write_report([subjects], tmp_path / "report.html").as_uri() + "#tab=diagnostics")
+    lines = page.locator("#verdicts .verdict").all_inner_texts()
+    spreads = {c.name: c.spread for c in subjects.comparisons}
+    smallest = min(spread.p for name, spread in spreads.items() if name != "exam" and spread is not None)
+    assert "exam:" in lines[0]
+    assert "after correction" not in lines[0]
+    assert "after correction for 12 comparisons" in lines[1]
+    assert lines[1].startswith("finding") == (12 * smallest < 0.05)

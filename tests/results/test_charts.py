@@ -32,7 +32,7 @@ def results() -> Results:
 def test_every_chart_is_drawn(results: Results, name: str, tmp_path: Path) -> None:
     picture = save_chart(results, name, tmp_path / "chart.svg").read_text()
     assert picture.startswith("<svg")
-    assert "quiz" in picture or name == "heatmap"
+    assert "quiz" in picture or name in ("heatmap", "flips")
 
 
 def test_a_chart_holds_the_numbers_of_the_results(results: Results) -> None:
@@ -113,9 +113,20 @@ def test_the_flips_of_a_group_are_those_of_all_its_tasks(tmp_path: Path) -> None
     results = evaluate(model="dummy", tasks="both@mcqa+cloze", include_path=tmp_path, progress=False, use_cache=False)
     group = results.comparisons[0]
     assert group.rightness is not None
-    cells = drawn_rows(results.chart.flips().to_dict(validate=False), "flips")
-    assert {cell["form"] for cell in cells} == {"both@mcqa", "both@cloze"}
-    assert all(cell["flips"] == pytest.approx(group.rightness.flip_rate.value) for cell in cells)
+    cells = drawn_rows(results.chart.flips().to_dict(validate=False), "share")
+    assert [(cell["right"], cell["wrong"]) for cell in cells] == [("mcqa", "cloze"), ("cloze", "mcqa")]
+    assert sum(cell["share"] for cell in cells) == pytest.approx(group.rightness.flip_rate.value)
+    assert sum(cell["documents"] for cell in cells) == round(24 * group.rightness.flip_rate.value)
+
+
+def test_scores_that_are_neither_right_nor_wrong_do_not_flip() -> None:
+    """Bits per byte differ on every document, which is no flip."""
+    results = evaluate(model="dummy", tasks="quiz@mcqa+cloze+bpb", limit=20, progress=False, use_cache=False)
+    (panel,) = CHARTS["flips"](results).panels
+    assert panel.x.names == ["mcqa", "cloze"]
+    alone = evaluate(model="dummy", tasks="quiz@bpb~2", limit=20, progress=False, use_cache=False)
+    with pytest.raises(DataError, match="no task has two forms"):
+        alone.chart.flips()
 
 
 def test_a_description_fixes_the_axis_to_the_range_of_the_metric_and_has_the_chance_level(results: Results) -> None:

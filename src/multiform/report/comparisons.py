@@ -14,6 +14,7 @@ from multiform.results.pivot import named_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_wordings
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
+from multiform.statistics.paired import holm
 from multiform.statistics.spread import Spread
 from multiform.statistics.wordings import WordingPopulation
 
@@ -37,7 +38,7 @@ def task_entries(runs: Sequence[Results], shorts: Mapping[str, str]) -> list[dic
     for _, comparison, rows in listed:
         by_family.setdefault(_family(comparison.metric), []).extend(rows)
     ends = {family: difference_end(rows, "difference") for family, rows in by_family.items()}
-    return [
+    entries = [
         {
             **_entry(comparison, run, [_format(name, shorts) for name in comparison.forms]),
             **_difference_chart(comparison.name, rows, ends[_family(comparison.metric)]),
@@ -45,6 +46,21 @@ def task_entries(runs: Sequence[Results], shorts: Mapping[str, str]) -> list[dic
         }
         for run, comparison, rows in listed
     ]
+    _correct_spreads(entries)
+    return entries
+
+
+def _correct_spreads(entries: Sequence[dict[str, Any]]) -> None:
+    """Add Holm's correction of the p values of spreads: for the rows of a run's table, for the tasks that are folded
+    into them, and for the comparisons across kinds of scoring."""
+    families: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for entry in entries:
+        if entry["spread"] is not None:
+            kind = (entry["run"], entry["scoring"] == "any", entry["row"] is None)
+            families.setdefault(kind, []).append(entry["spread"])
+    for spreads in families.values():
+        for spread, p in zip(spreads, holm([spread["p"] for spread in spreads]).tolist(), strict=True):
+            spread |= {"p_holm": p, "among": len(spreads)}
 
 
 def changes_chart(changes: Sequence[tuple[str, str, FormChange]]) -> dict[str, Any] | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from multiform.errors import MultiformError
 from multiform.report.comparisons import changes_chart
-from multiform.results.charts import has_score, overview_chart
+from multiform.results.chart_spec import ChartSpec
+from multiform.results.charts import flips_chart, has_score, overview_chart
 from multiform.results.compare import chance_level, metric_family
 from multiform.results.form_comparison import FormComparison
 from multiform.results.languages import language_spreads
@@ -33,7 +34,8 @@ def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
         "attention": [note for run, label in zip(runs, labels, strict=True) for note in _attention(run, label, runs)],
         "sentence": _change_sentence(changes, labels) if len(runs) > 1 and changes else _sentence(runs[0]),
         "facts": [*_change_facts(changes)] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
-        "charts": [_chart(results) for results in runs],
+        "charts": [_chart(overview_chart, results) for results in runs],
+        "flips": _chart(flips_chart, runs[-1]),
         "changes": [_change_entry(*change) for change in changes],
         "changes_chart": changes_chart(
             [
@@ -44,9 +46,9 @@ def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _chart(results: Results) -> dict[str, Any] | None:
-    with suppress(MultiformError):  # there are no scores
-        return overview_chart(results).to_dict()
+def _chart(make: Callable[[Results], ChartSpec], results: Results) -> dict[str, Any] | None:
+    with suppress(MultiformError):  # there are no scores, or nothing to compare
+        return make(results).to_dict()
     return None
 
 

@@ -25,6 +25,7 @@ from multiform.report.turns import Question, shown_prompt, with_questions
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.compare import compare_forms
 from multiform.results.export import json_line
+from multiform.results.extraction import ReadAnswer, read_answer, summarize_answers
 from multiform.results.read import MALFORMED, RecordedRun, results_of_run
 from multiform.results.results import Results
 from multiform.results.sidecars import picture_file
@@ -145,6 +146,7 @@ class StreamedReport:
         places: list[int] = []
         asked: list[tuple[ScoredSample, Question]] = []
         others: list[ScoredSample] = []
+        answers: list[ReadAnswer | None] = []
         lengths = array("Q")
         scorer = form.primary.partition(",")[2] if form.estimates else None
 
@@ -154,6 +156,8 @@ class StreamedReport:
                 scorer = sample.scorer if scorer is None else scorer
                 if sample.scorer == scorer:
                     places.append(place)
+                    if form.extraction is None:  # of a run that is under way, which has not recorded it
+                        answers.append(read_answer(form, sample))
                     yield sample
                 else:
                     others.append(small.sample(sample, form.cluster))
@@ -164,7 +168,9 @@ class StreamedReport:
             asked.append((small.sample(sample, form.cluster), Question(question.start, question.text[:_QUESTION])))
         index.places.extend(places)
         samples = [sample for sample, _ in asked]
-        form = replace(form, samples=[*samples, *others])
+        extraction = summarize_answers(answers)
+        recorded = form.extraction if extraction is None else extraction.to_dict()
+        form = replace(form, samples=[*samples, *others], extraction=recorded)
         entry = self._parts.form(form, number, asked, lengths)
         return replace(form, samples=[small.scores(sample) for sample in form.samples]), entry
 

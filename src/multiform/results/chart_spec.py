@@ -45,8 +45,9 @@ class ChartPanel:
     #: order of the rows.
     color: str | None = None
     domain: Sequence[str] | None = None
-    #: The axis of the cells' colours.
+    #: The axis of the cells' colours, and the column that is written into them; by default, the value itself.
     value: ChartAxis | None = None
+    label: str | None = None
     #: A column that is marked by a tick on the axis of numbers, such as what chance alone would show.
     tick: str | None = None
     #: Reference lines across the axis of numbers, by what they mean, such as the chance level.

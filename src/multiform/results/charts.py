@@ -56,16 +56,26 @@ def scores_chart(results: ResultsData) -> ChartSpec:
 def _score_panels(results: ResultsData) -> list[ChartPanel]:
     """A panel for each family of metrics, with the scores of groups, then those of forms, the best first.
 
-    The rows of a task or group name the group that they belong to in `parent`; `missing` is the share of completions
-    without an extracted answer, if all forms of the row generate, and `best` says that a form cannot be told from the
-    best one.
+    A single task or group has a row for each of its forms, several have one for each task and group. Rows name the
+    group that they belong to in `parent`, which is the number of its tasks where the group has no row of its own.
+    `missing` is the share of completions without an extracted answer, if all forms of the row generate, and `best` says
+    that a form cannot be told from the best one.
     """
     forms = scored_forms(results)
     by_name = {form.name: form for form in forms}
     groups = [group for group in results.groups if group.estimates and any(name in by_name for name in group.forms)]
-    single = len({form.task for form in forms}) == 1 and not groups
-    parents = {name: group.path for group in sorted(groups, key=lambda group: group.depth) for name in group.forms}
-    parents |= {inner: group.path for group in groups for inner in group.members if inner not in by_name}
+    inside = {name for group in groups for name in group.forms}
+    outermost = {group.path for group in groups if group.depth == 0}
+    outermost |= {form.task for form in forms if form.name not in inside}
+    single = outermost if len(outermost) == 1 else set()
+    paths = {group.name: group.path for group in groups}
+    if single and groups:
+        tasks = len({form.task for form in forms})
+        paths |= {group.name: f"{tasks} tasks of {group.path}" for group in groups if group.path in single}
+    parents = {
+        name: paths[group.name] for group in sorted(groups, key=lambda group: group.depth) for name in group.forms
+    }
+    parents |= {inner: paths[group.name] for group in groups for inner in group.members if inner not in by_name}
     best = {name for comparison in shown_comparisons(results) for name in best_forms(comparison)}
     chances = {form.name: chance_level(form.samples) for form in forms if metric_family(form) == "accuracy"}
     missing = {form.name: share for form in forms if (share := _missing_share(form)) is not None}
@@ -73,14 +83,14 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
     entries: list[FormResult | GroupResult] = [*groups, *forms]
     for entry in entries:
         members = [entry] if isinstance(entry, FormResult) else [by_name[n] for n in entry.forms if n in by_name]
-        estimate, label = entry.score, entry.name.partition("@")[2] or "as written"
+        estimate, label = entry.score, _format_name(entry)
         if not math.isfinite(estimate.value):
             continue
         shares = [missing[form.name] * form.n for form in members if form.name in missing]
         family = family_of(members[0]) if members[0].metric == entry.metric else entry.metric
         families.setdefault(family, []).append(
             {
-                "row": label if single else entry.base,
+                "row": label if entry.base in single else entry.base,
                 "form": entry.name,
                 "task": entry.base,
                 "format": label,
@@ -158,7 +168,7 @@ def heatmap_chart(results: ResultsData) -> ChartSpec:
     rows = [
         {
             "task": form.task,
-            "format": form.format_label or "as written",
+            "format": _format_name(form),
             "metric": direction_words(form.metric, form.higher),
             "score": form.score.value,
         }
@@ -211,21 +221,27 @@ def difference_panel(
 
 
 def flips_chart(results: ResultsData) -> ChartSpec:
-    """The share of documents that are right under one form and wrong under the other, for each pair of forms."""
-    scores = _document_scores(results)
-    panels = []
-    for comparison in _comparisons(results):
-        rows = []
-        for first, second in permutations(comparison.forms, 2):
-            a, b = scores.get(first, {}), scores.get(second, {})
-            shared = [doc for doc in a if doc in b]
-            if shared:
-                share = sum(a[doc] != b[doc] for doc in shared) / len(shared)
-                rows.append({"form": first, "other": second, "flips": share})
-        value = ChartAxis(field="flips", title="flip rate", low=0.0, high=1.0)
-        x, y = (ChartAxis(field=field, names=comparison.forms) for field in ("form", "other"))
-        panels.append(ChartPanel(mark="cell", x=x, y=y, value=value, rows=rows))
-    return describe_chart("flips", "share of documents on which two forms differ", panels)
+    """How many documents one form gets right and another wrong, for each pair of forms, over all tasks together."""
+    right: dict[str, set[tuple[str, int]]] = {}
+    wrong: dict[str, set[tuple[str, int]]] = {}
+    for form in results.forms:
+        if metric_family(form) == "accuracy" and form.higher and not form.control:
+            label = _format_name(form)
+            values = document_values(form).items()
+            right.setdefault(label, set()).update((form.task, doc) for doc, value in values if value == 1)
+            wrong.setdefault(label, set()).update((form.task, doc) for doc, value in values if value == 0)
+    rows = []
+    for first, second in permutations(right, 2):
+        shared = len((right[first] | wrong[first]) & (right[second] | wrong[second]))
+        if shared:
+            number = len(right[first] & wrong[second])
+            rows.append({"right": first, "wrong": second, "documents": number, "share": number / shared})
+    if not rows:
+        raise _nothing_to_compare()
+    x, y = (ChartAxis(field=field, title=field, names=list(right)) for field in ("wrong", "right"))
+    value = ChartAxis(field="share", title="share of documents", low=0.0, high=1.0)
+    panel = ChartPanel(mark="cell", x=x, y=y, value=value, label="documents", rows=rows)
+    return describe_chart("flips", "share of documents that are right under one form and wrong under another", [panel])
 
 
 def position_bias_chart(results: ResultsData) -> ChartSpec:
@@ -283,20 +299,6 @@ CHARTS: Mapping[str, Callable[[ResultsData], ChartSpec]] = {
 }
 
 
-def _document_scores(results: ResultsData) -> dict[str, dict[tuple[str, int], Any]]:
-    """The score of each document under every form, and under every group's forms."""
-    scores = {
-        form.name: {(form.task, doc): value for doc, value in document_values(form).items()}
-        for form in results.forms
-        if form.estimates
-    }
-    groups = {
-        group.name: {doc: value for name in group.forms for doc, value in scores.get(name, {}).items()}
-        for group in results.groups
-    }
-    return scores | groups
-
-
 def scored_forms(results: ResultsData) -> list[FormResult]:
     """The forms with a score; an error where there are none."""
     forms = [form for form in results.forms if has_score(form)]
@@ -322,9 +324,13 @@ def _missing_share(form: FormResult) -> float | None:
 def _comparisons(results: ResultsData) -> list[FormComparison]:
     comparisons = [comparison for comparison in shown_comparisons(results) if len(comparison.forms) > 1]
     if not comparisons:
-        message = "no task has two forms with scores of the same documents"
-        raise DataError(message, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")
+        raise _nothing_to_compare()
     return comparisons
+
+
+def _nothing_to_compare() -> DataError:
+    message = "no task has two forms with scores of the same documents"
+    return DataError(message, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")
 
 
 def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[FormResult, Any]]:
@@ -335,6 +341,11 @@ def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[F
         message = "no form ranks choices of equal number on enough documents"
         raise DataError(message, where="chart", hint="run a task with choices, e.g. quiz@mcqa")
     return known
+
+
+def _format_name(entry: FormResult | GroupResult) -> str:
+    label = entry.format_label if isinstance(entry, FormResult) else entry.name.partition("@")[2]
+    return label or "as written"
 
 
 def family_of(form: FormResult) -> str:

@@ -47,7 +47,7 @@ class Charts:
         return self._draw("differences")
 
     def flips(self) -> Chart:
-        """The share of documents that are right under one form and wrong under the other, for each pair of forms."""
+        """How many documents one form gets right and another wrong, for each pair of forms."""
         return self._draw("flips")
 
     def position_bias(self) -> Chart:
@@ -163,8 +163,9 @@ def _cells(alt: Any, panel: ChartPanel) -> Any:
     scale = alt.Scale(domain=[low, high], range=list(CELLS))
     cells = base.mark_rect().encode(color=alt.Color(f"{value.field}:Q", title=value.title, scale=scale))
     dark = f"datum[{value.field!r}] > {(low + high) / 2}"
+    text = alt.Text(f"{value.field}:Q", format=".3f") if panel.label is None else alt.Text(f"{panel.label}:N")
     texts = base.mark_text().encode(
-        text=alt.Text(f"{value.field}:Q", format=".3f"),
+        text=text,
         color=alt.condition(dark, alt.value("white"), alt.value("black")),
     )
     return (cells + texts).properties(width=alt.Step(64), height=alt.Step(30))

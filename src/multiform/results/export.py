@@ -93,7 +93,7 @@ def write_results(results: ResultsData, path: Path, *, samples: bool) -> list[Pa
     stamp = str(results.provenance["date_iso"]).replace(":", "-")
     folder = output_folder(path, str(results.provenance["model_name_sanitized"]))
     main = path.stem if path.suffix == ".json" else "results"
-    written, sidecars = [folder / f"{main}_{stamp}.json"], Sidecars(folder)
+    written, sidecars = [folder / f"{main}_{stamp}.json"], Sidecars(folder, stamp)
     # All files are written before the first gets its name, and the results get theirs last, as the stack is unwound.
     with ExitStack() as files:
         files.enter_context(_replacing(written[0], [plain_json(to_json(results)), "\n"]))
@@ -103,8 +103,8 @@ def write_results(results: ResultsData, path: Path, *, samples: bool) -> list[Pa
             is_taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
             file = folder / f"samples_{f'{name}_{form.identity}' if is_taken else name}_{stamp}.jsonl"
             files.enter_context(_replacing(file, (json_line(line) + "\n" for line in sample_lines(form, sidecars))))
+            sidecars.write_costs()
             written.append(file)
-        sidecars.close(stamp)
     return written
 
 

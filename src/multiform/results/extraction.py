@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from multiform.forms import ScoredSample
 from multiform.requests import Completion
@@ -54,26 +54,56 @@ class Extraction:
         return f"; {share}: raise it, e.g. --gen_kwargs max_gen_toks=1024"
 
 
+class ReadAnswer(NamedTuple):
+    """What became of one completion; one that is neither right nor missing is wrong."""
+
+    right: bool
+    missing: bool
+    #: Right by the form's own extractor or by the lenient one.
+    lenient: bool
+    #: Missing, and cut off at a limit of tokens.
+    cut_off: bool
+
+
 def extraction_of(form: FormResult) -> Extraction | None:
     """How often answers could be extracted from a form's completions; None for forms not scored by an exact match."""
     metric, _, scorer = form.primary.partition(",") if form.estimates else ("", "", "")
     samples = [sample for sample in form.samples if sample.scorer == scorer]
     if form.extraction is not None:
         return _recorded_extraction(form, form.extraction, samples, metric)
-    if metric != "exact_match" or not samples:
+    return summarize_answers([read_answer(form, sample) for sample in samples])
+
+
+def read_answer(form: FormResult, sample: ScoredSample) -> ReadAnswer | None:
+    """What became of a sample's completion; None where there is none that is scored by an exact match."""
+    if not form.estimates or form.metric != "exact_match":
         return None
-    answered = [sample for sample in samples if sample.failure is None]  # those that failed count as wrong
-    if not all(sample.sample.references and isinstance(sample.outputs[0], Completion) for sample in answered):
+    right = bool(sample.values.get(form.metric))
+    if sample.failure is not None:  # it counts as wrong
+        return ReadAnswer(right, missing=False, lenient=right, cut_off=False)
+    if not sample.sample.references or not any(isinstance(output, Completion) for output in sample.outputs[:1]):
         return None
-    right = [bool(sample.values.get(metric)) for sample in samples]
-    missing = [not hit and is_unread(sample) for hit, sample in zip(right, samples, strict=True)]
-    wrong = [not hit and not lost for hit, lost in zip(right, missing, strict=True)]
-    lenient = [hit or _is_leniently_right(sample) for hit, sample in zip(right, samples, strict=True)]
-    shares = zip(_SHARES, (right, wrong, missing, lenient), strict=True)
+    missing = not right and is_unread(sample)
+    cut_off = missing and _is_cut_off(form, sample)
+    return ReadAnswer(right, missing=missing, lenient=right or _is_leniently_right(sample), cut_off=cut_off)
+
+
+def summarize_answers(answers: Sequence[ReadAnswer | None]) -> Extraction | None:
+    """The shares of a form's completions; None where one of them cannot be told."""
+    known = [answer for answer in answers if answer is not None]
+    if not known or len(known) < len(answers):
+        return None
+
+    def share(hits: Iterable[bool]) -> Estimate:
+        return mean_estimate(list(map(float, hits)))
+
     return Extraction(
-        **{name: mean_estimate(list(map(float, hits))) for name, hits in shares},
-        unread=sum(missing),
-        cut_off=sum(lost and _is_cut_off(form, sample) for lost, sample in zip(missing, samples, strict=True)),
+        right=share(answer.right for answer in known),
+        wrong=share(not answer.right and not answer.missing for answer in known),
+        missing=share(answer.missing for answer in known),
+        lenient=share(answer.lenient for answer in known),
+        unread=sum(answer.missing for answer in known),
+        cut_off=sum(answer.cut_off for answer in known),
     )
 
 
@@ -130,7 +160,7 @@ def is_unread(sample: ScoredSample) -> bool:
 def _is_leniently_right(sample: ScoredSample) -> bool:
     """Whether an answer that was not right can be read as right; one that names a choice is not read again."""
     labels, choices = sample.sample.labels, sample.sample.texts
-    if sample.failure is not None or ((labels or choices) and not is_unread(sample)):
+    if (labels or choices) and not is_unread(sample):
         return False
     output = sample.outputs[0]
     assert isinstance(output, Completion)

@@ -7,7 +7,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -18,7 +17,7 @@ from multiform.forms import Sample, ScoredSample
 from multiform.paths import open_file, read_file, safe_name
 from multiform.results.results import Results
 from multiform.results.samples import RecordedDoc, recorded_doc, scored_sample
-from multiform.results.sidecars import costs_file, with_costs
+from multiform.results.sidecars import read_costs, with_costs
 from multiform.results.values import FailedDoc, FormResult, GroupResult
 from multiform.statistics.estimates import Estimate, recorded_estimate
 
@@ -69,10 +68,8 @@ class RecordedRun:
 
     def reader(self, form: str) -> Callable[[Mapping[str, Any]], ScoredSample]:
         """Reads the lines of a form's samples file, with the images and costs that are beside it."""
-        folder, file = self.file.parent, costs_file(self.file.parent, self.file.stem.rpartition("_")[2])
-        costs: dict[str, Any] = {}
-        with suppress(*MALFORMED), open_file(file) as lines:
-            costs = next((dict(entry["costs"]) for line in lines if (entry := json.loads(line))["form"] == form), {})
+        folder = self.file.parent
+        costs = read_costs(folder, self.file.stem.rpartition("_")[2], form)
 
         def read(line: Mapping[str, Any]) -> ScoredSample:
             sample = scored_sample(line, folder)

@@ -1,7 +1,8 @@
 """What is beside the samples files of a run, for a page: small images, and the tokens and time of completions.
 
 ``media/<sha256>.jpg`` has the images of prompts, and ``costs_<date>.jsonl`` what is not the same when responses are
-cached: how many tokens each completion has and how many seconds it took, by form and document.
+cached: how many tokens each completion has and how many seconds it took, by form and document. A run that is under way
+writes both as its documents are scored.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError
 from multiform.forms import ScoredSample
-from multiform.paths import replace_output
+from multiform.paths import open_file, replace_output
 from multiform.prompts.media import Media
 from multiform.requests import Completion, RollingRequest
 
@@ -57,17 +59,21 @@ def picture_file(folder: Path, sha256: str) -> Path:
     return folder / "media" / f"{sha256}.jpg"
 
 
+def costs_file(folder: Path, stamp: str) -> Path:
+    """The file with the tokens and time of the completions of a run."""
+    return folder / f"costs_{stamp}.jsonl"
+
+
 class Sidecars:
     """Writes what is beside the samples files of a run as its samples pass by."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stamp: str) -> None:
         self._folder = folder
-        self._size = 0
+        self._costs_file = costs_file(folder, stamp)
+        #: The costs by form and document that are not written yet.
+        self._costs: dict[str, dict[str, list[Cost]]] = {}
         self._seen: set[str] = set()
-        #: The form whose samples pass by, with the costs of its documents; those before it as lines.
-        self._form: str | None = None
-        self._costs: dict[str, list[Cost]] = {}
-        self._lines: list[str] = []
+        self._size = 0
 
     def add(self, form: str, sample: ScoredSample) -> None:
         """Write the images of a sample, each once and as many as fit into 100 MB, and note its costs."""
@@ -82,28 +88,25 @@ class Sidecars:
                     partial.write_bytes(data)
                 self._size += len(data)
         costs = [(output.tokens, output.seconds) for output in sample.outputs if isinstance(output, Completion)]
-        if form != self._form:
-            self._end_form()
-            self._form = form
         if any(cost != (None, None) for cost in costs):
-            self._costs[str(sample.doc_id)] = costs
+            self._costs.setdefault(form, {})[str(sample.doc_id)] = costs
 
-    def close(self, stamp: str) -> None:
-        """Write the costs, if any are known."""
-        self._end_form()
-        if self._lines:
-            with replace_output(costs_file(self._folder, stamp)) as partial:
-                partial.write_text("".join(self._lines), encoding="utf-8")
-
-    def _end_form(self) -> None:
+    def write_costs(self) -> None:
+        """Append the costs that are not written yet, a line for each form."""
         if self._costs:
-            self._lines.append(json.dumps({"form": self._form, "costs": self._costs}) + "\n")
+            with self._costs_file.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps({"form": form, "costs": c}) + "\n" for form, c in self._costs.items())
             self._costs = {}
 
 
-def costs_file(folder: Path, stamp: str) -> Path:
-    """The file with the tokens and time of the completions of a run."""
-    return folder / f"costs_{stamp}.jsonl"
+def read_costs(folder: Path, stamp: str, form: str) -> dict[str, Any]:
+    """The costs of a form's documents; empty where the file is missing or damaged."""
+    costs: dict[str, Any] = {}
+    damages = (AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
+    with suppress(*damages), open_file(costs_file(folder, stamp)) as lines:
+        for entry in map(json.loads, lines):
+            costs |= entry["costs"] if entry["form"] == form else {}
+    return costs
 
 
 def with_costs(sample: ScoredSample, costs: Sequence[Any]) -> ScoredSample:

@@ -2,6 +2,7 @@
 
     run_<key>.json              its state, when it began, and how many documents are scored
     partial_samples_<key>.jsonl the documents that are scored, in the order in which they were
+    costs_<key>.jsonl           the tokens and time of their completions, and media/ with their images, for the viewer
     partial_results_<key>.json  their scores, where the run was stopped or failed
 
 The key is the same whenever the same forms are run on the same model: a run that goes on replaces the files of the one
@@ -26,6 +27,7 @@ from multiform.forms import ScoredSample
 from multiform.results.export import json_line, to_json, write_json
 from multiform.results.results import Results
 from multiform.results.samples import sample_line
+from multiform.results.sidecars import Sidecars, costs_file
 from multiform.results.values import FailedDoc
 
 logger = logging.getLogger("multiform")
@@ -46,6 +48,8 @@ class Journal:
         self.state_file = folder / f"run_{key}.json"
         self.samples_file = folder / f"partial_samples_{key}.jsonl"
         self.results_file = folder / f"partial_results_{key}.json"
+        self._costs_file = costs_file(folder, key)
+        self._sidecars = Sidecars(folder, key)
         self._about = about
         self._started = datetime.now().isoformat()
         self._forms = {form: {"documents": number, "scored": 0, "failed": 0} for form, number in documents.items()}
@@ -74,8 +78,7 @@ class Journal:
     def on_scores(self, form: str, documents: int, samples: Iterable[ScoredSample]) -> None:
         self._forms[form]["scored"] += documents
         if self._samples is not None:
-            lines = [json_line({"form": form, **sample_line(sample)}) + "\n" for sample in samples]
-            self._try(partial(self._samples.writelines, lines))
+            self._try(partial(self._write_samples, self._samples, form, samples))
 
     def on_failure(self, form: str, doc: FailedDoc) -> None:
         self._forms[form]["failed"] += 1
@@ -95,7 +98,7 @@ class Journal:
 
     @property
     def _files(self) -> Sequence[Path]:
-        return self.state_file, self.results_file, self.samples_file
+        return self.state_file, self.results_file, self.samples_file, self._costs_file
 
     def _remove(self) -> None:
         for file in self._files:
@@ -104,11 +107,17 @@ class Journal:
 
     def _open_files(self) -> None:
         self.state_file.parent.mkdir(parents=True, exist_ok=True)
-        self.results_file.unlink(missing_ok=True)
-        self.samples_file.unlink(missing_ok=True)
+        for file in (self.results_file, self.samples_file, self._costs_file):
+            file.unlink(missing_ok=True)
         if self._with_samples:
             # A line is on disk as soon as it is written.
             self._samples = self.samples_file.open("w", encoding="utf-8", errors="backslashreplace", buffering=1)
+
+    def _write_samples(self, file: TextIO, form: str, samples: Iterable[ScoredSample]) -> None:
+        for sample in samples:
+            file.write(json_line({"form": form, **sample_line(sample)}) + "\n")
+            self._sidecars.add(form, sample)
+        self._sidecars.write_costs()
 
     def _close(self) -> None:
         if self._samples is not None:

@@ -63,17 +63,24 @@ function columnChoice(board, choose) {
 }
 
 /**
+ * The ranks that the models of a tier share.
+ * @param {Board} board
+ * @param {number} tier
+ */
+function ranks({ ranking }, tier) {
+  const first = ranking.findIndex((entry) => entry.tier === tier) + 1;
+  const last = ranking.findLastIndex((entry) => entry.tier === tier) + 1;
+  return first === last ? String(first) : `${first}–${last}`;
+}
+
+/**
  * @param {Board} board
  * @param {TableState} state
  */
 function boardTable(board, state) {
   // A mark on all models would say nothing.
   const marked = board.forms.map((_, column) => board.cells.some((row) => row[column]?.tied === false));
-  const ranked = board.ranking.map((entry, rank) => ({
-    ...entry,
-    rank: rank + 1,
-    index: board.models.indexOf(entry.model),
-  }));
+  const ranked = board.ranking.map((entry) => ({ ...entry, index: board.models.indexOf(entry.model) }));
   const others = board.models
     .map((model, index) => ({ model, index }))
     .filter(({ model }) => !board.ranking.some((entry) => entry.model === model));
@@ -85,7 +92,7 @@ function boardTable(board, state) {
     return element(
       "tr",
       { class: first ? "tier" : "", "data-tier": entry.tier },
-      element("td", { class: "number" }, String(entry.rank)),
+      element("td", { class: "number", "data-value": entry.tier }, ranks(board, entry.tier)),
       element("th", { scope: "row" }, plainLine(entry.model)),
       element(
         "td",
@@ -190,7 +197,7 @@ function stability(board) {
     ),
   );
   return [
-    ...(board.summary ? [element("p", {}, board.summary)] : []),
+    ...(board.summary ? [element("p", {}, `${board.summary[0].toUpperCase()}${board.summary.slice(1)}.`)] : []),
     ...(reversals.length
       ? [element("h3", {}, "Rank reversals between forms"), element("ul", { class: "reversals" }, ...reversals)]
       : []),

@@ -3,9 +3,9 @@
 /** @import { Actions } from "./intervals.js" */
 /** @import { Axis, Panel, Spec } from "./types.d.ts" */
 
-import { element, shape, shortened } from "./dom.js";
+import { element, plainLine, shape, shortened } from "./dom.js";
 import { intervalChart, rowColor } from "./intervals.js";
-import { fixed } from "./numbers.js";
+import { fixed, grouped } from "./numbers.js";
 import { scale, ticks } from "./scales.js";
 
 /**
@@ -14,7 +14,7 @@ import { scale, ticks } from "./scales.js";
  * @param {Actions} [actions]
  */
 export function chart(spec, actions = {}) {
-  const draw = { interval: intervalChart, bar: barChart, line: lineChart };
+  const draw = { interval: intervalChart, cell: cellChart, bar: barChart, line: lineChart };
   return element(
     "div",
     { class: "chart" },
@@ -22,6 +22,59 @@ export function chart(spec, actions = {}) {
       ...(panel.title && (spec.panels.length > 1 || spec.name === "changes") ? [element("h3", {}, panel.title)] : []),
       draw[panel.mark](spec, panel, actions),
     ]),
+  );
+}
+
+/** So many columns have their names upright. */
+const MANY = 8;
+
+/**
+ * A table of cells, darker where their value is higher; a click on one shows what it counts.
+ * @param {Spec} spec
+ * @param {Panel} panel
+ * @param {Actions} actions
+ */
+function cellChart(spec, { x, y, rows, value, label }, { cells }) {
+  const [columns, lines] = [x, y].map((axis) => axis.names ?? [...new Set(rows.map((row) => String(row[axis.field])))]);
+  const shown = cells?.name ?? String;
+  const cell = (line, column) => {
+    const row = rows.find((entry) => entry[y.field] === line && entry[x.field] === column);
+    if (!row || !value) return element("td");
+    const share = (row[value.field] - Number(value.low)) / (Number(value.high) - Number(value.low));
+    const text = label ? grouped(row[label]) : fixed(row[value.field]);
+    const words = cells?.words(row) ?? `${line}, ${column}: ${text}`;
+    return element(
+      "td",
+      { style: `background:color-mix(in srgb, var(--accent) ${Math.round(60 * share)}%, var(--panel))` },
+      cells
+        ? element(
+            "button",
+            {
+              type: "button",
+              class: "plain",
+              title: words,
+              "aria-label": `${words}, show them`,
+              onclick: () => cells.onCell(row),
+            },
+            text,
+          )
+        : text,
+    );
+  };
+  const head = (scope, name) => element("th", { scope, title: name }, plainLine(shown(name)));
+  return element(
+    "div",
+    { class: "wide" },
+    element(
+      "table",
+      { class: columns.length > MANY ? "cells many" : "cells", "aria-label": spec.text },
+      element("thead", {}, element("tr", {}, element("td", {}), ...columns.map((name) => head("col", name)))),
+      element(
+        "tbody",
+        {},
+        ...lines.map((line) => element("tr", {}, head("row", line), ...columns.map((column) => cell(line, column)))),
+      ),
+    ),
   );
 }
 

@@ -10,6 +10,7 @@ import { noteBox } from "./notes.js";
 import { counted, fixed } from "./numbers.js";
 import { LONGEST_RENDERED, renderedText } from "./rendered.js";
 import { copyButton } from "./state.js";
+import { term } from "./terms.js";
 import { differingWords } from "./words.js";
 
 /**
@@ -312,7 +313,7 @@ function choices({ choices, labels, loglikelihoods, tokens, gold, picked }) {
         element(
           "b",
           { class: isRight(index) ? "ok" : index === picked ? "no" : "soft" },
-          plainLine(labels?.[index] ?? String(index)),
+          plainLine(labels?.[index] ?? String(index + 1)),
         ),
         isRight(index) ? " ✓" : "",
       ),
@@ -329,7 +330,7 @@ function choices({ choices, labels, loglikelihoods, tokens, gold, picked }) {
           )
         : element("span"),
       element("span", { class: "value", title: about }, known ? fixed(known[index], 3) : ""),
-      element("span", { class: "tokens soft small", title: about }, count ? `${count} tok` : ""),
+      element("span", { class: "tokens soft small" }, count ? term("tokens", `${count} tok`) : ""),
     );
   });
   return [element("div", { class: "choices" }, ...lines)];

@@ -54,8 +54,8 @@ export function disagrees(report, document, same) {
 }
 
 /**
- * The test of documents that a filter describes, with the numbers of the forms that it names first. "and" binds before
- * "or".
+ * The test of documents that a filter describes, with the numbers of the forms that each of its parts names. "and" binds
+ * before "or".
  * @param {string} text
  * @param {Report} report
  * @param {(document: Doc) => boolean} [isNoted]
@@ -69,7 +69,7 @@ export function parseFilter(text, report, isNoted = () => false) {
         .map(clauses)
     : [];
   const problem = parts.flat().find((clause) => clause.problem)?.problem ?? null;
-  const forms = parts.flat().find((clause) => clause.forms)?.forms ?? null;
+  const forms = parts.flat().flatMap((clause) => clause.forms ?? []);
   /** @param {Doc} document */
   const test = (document) =>
     problem !== null || !parts.length || parts.some((part) => part.every((clause) => clause.test(document)));

@@ -8,8 +8,16 @@ import { ticks } from "./scales.js";
 import { TERMS } from "./terms.js";
 
 /**
- * What a chart does beside showing its rows: how rows are called, and what a click on a point or tail does.
- * @typedef {{ name?: (row: ChartRow) => string, onPoint?: (row: ChartRow) => void, onTail?: (row: ChartRow) => void }} Actions
+ * What a chart does beside showing its rows: how rows are called, and what a click on a point, tail or cell does.
+ * @typedef {object} Actions
+ * @property {(row: ChartRow) => string} [name]
+ * @property {(row: ChartRow) => void} [onPoint]
+ * @property {(row: ChartRow) => void} [onTail]
+ * @property {CellActions} [cells]
+ */
+/**
+ * How the names on both axes are shown, what a cell says, and what a click on it does.
+ * @typedef {{ name: (name: string) => string, words: (row: ChartRow) => string, onCell: (row: ChartRow) => void }} CellActions
  */
 
 /**
@@ -24,6 +32,19 @@ export function rowColor(spec, panel, row) {
   return spec.palette[Math.max(0, domain.indexOf(row[panel.color])) % spec.palette.length];
 }
 
+/** How many rows are open from the first. */
+const FEW = 8;
+
+/**
+ * What names begin with alike, up to an underscore: the name of their group.
+ * @param {string[]} names
+ */
+function sharedBegin([first = "", ...others]) {
+  let length = others.length ? first.length : 0;
+  while (!others.every((name) => name.startsWith(first.slice(0, length)))) length -= 1;
+  return first.slice(0, first.lastIndexOf("_", length - 1) + 1);
+}
+
 /**
  * One axis for all rows; groups open into their subjects, and the forms of a row are its points.
  * @param {Spec} spec
@@ -36,8 +57,10 @@ export function intervalChart(spec, panel, actions = {}) {
   const parents = new Map(panel.rows.map((row) => [key(row), row.parent]));
   const parent = (name) => parents.get(name) ?? "";
   const children = (name) => names.filter((other) => parent(other) === name && other !== name);
-  const roots = names.filter((name) => !parents.has(parent(name)));
-  const open = new Set(roots.length === 1 ? roots : []);
+  // Rows may belong to one that has no points of its own.
+  const headings = [...new Set(names.map(parent))].filter((name) => name && !parents.has(name));
+  const roots = [...names.filter((name) => !parent(name)), ...headings];
+  const open = new Set(headings.filter((name) => children(name).length <= FEW));
   const holder = element("div", { class: "dots", role: "group", "aria-label": spec.text });
   const list = (some, depth) =>
     some.flatMap((name) => [[name, depth], ...(open.has(name) ? list(children(name), depth + 1) : [])]);
@@ -50,7 +73,8 @@ export function intervalChart(spec, panel, actions = {}) {
     holder.replaceChildren(
       ...list(roots, 0).map(([name, depth]) => {
         const rows = panel.rows.filter((row) => key(row) === name);
-        const words = plainLine(rows.length === 1 && actions.name ? actions.name(rows[0]) : name);
+        const begin = depth ? sharedBegin(children(parent(name))) : "";
+        const words = plainLine(rows.length === 1 && actions.name ? actions.name(rows[0]) : name).slice(begin.length);
         const expanded = open.has(name);
         const onclick = () => toggle(name);
         const label = children(name).length
@@ -141,6 +165,7 @@ const format = (panel) => (Number(panel.x.low) < 0 ? signed : fixed);
  */
 function numbers(panel, rows) {
   const values = rows.map((row) => row[panel.x.field]);
+  if (!rows.length) return element("div");
   const shown = format(panel);
   const [{ low, high, p, raw, n }] = rows;
   const interval = typeof low === "number" ? `${shown(low)} to ${shown(high)}` : "";

@@ -18,13 +18,19 @@ export const inColumn = (report, short, run) =>
 export const columnName = (report, form) => inColumn(report, form.short, form.run);
 
 /**
+ * The short label of a format, by its name.
+ * @param {Report} report
+ * @param {string} format
+ */
+export const shortFormat = (report, format) =>
+  report.forms.find((form) => (form.format ?? "as written") === format)?.short ?? format;
+
+/**
  * The name of a row of scores: that of its column among the samples, where the row is a single form's.
  * @param {Report} report
- * @param {number} run
  * @param {ChartRow} dot
  */
-export const rowName = (report, run, dot) =>
-  (dot.row === dot.format && report.forms.find((form) => form.run === run && form.name === dot.form)?.short) || dot.row;
+export const rowName = (report, dot) => (dot.row === dot.format ? shortFormat(report, dot.format) : dot.row);
 
 /**
  * @param {Report} report

@@ -5,7 +5,7 @@
 import { chart } from "./charts.js";
 import { element } from "./dom.js";
 import { rowColor } from "./intervals.js";
-import { columnName, inColumn, rowName } from "./labels.js";
+import { columnName, inColumn, rowName, shortFormat } from "./labels.js";
 import { downloadPng } from "./png.js";
 import { showSamples } from "./tabs.js";
 import { term } from "./terms.js";
@@ -23,7 +23,7 @@ export function plotPanel(report, spec, run) {
   /** @param {ChartRow} row */
   const where = (row) => {
     const form = report.forms.find((entry) => entry.run === run && entry.name === row.form);
-    const column = form ? columnName(report, form) : inColumn(report, row.format, run);
+    const column = form ? columnName(report, form) : inColumn(report, shortFormat(report, row.format), run);
     return form && report.forms.some((entry) => entry.task !== form.task) ? `${column} and task ${form.task}` : column;
   };
   return element(
@@ -48,7 +48,7 @@ export function plotPanel(report, spec, run) {
       ...(has(({ row }) => row.best) ? [element("span", {}, term("tied"), " cannot be told from the best form")] : []),
     ),
     chart(spec, {
-      name: (row) => rowName(report, run, row),
+      name: (row) => rowName(report, row),
       onPoint: (row) => showSamples(`wrong in ${where(row)}`),
       onTail: (row) => showSamples(`not extracted in ${where(row)}`),
     }),

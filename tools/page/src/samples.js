@@ -256,6 +256,16 @@ export class SampleBrowser {
     this.#filter();
   }
 
+  /** Opens the first document that is listed, under the two forms that the filter names. */
+  openFirst() {
+    const [document] = this.shown;
+    if (!document) return;
+    const [left, right] = this.expression.forms.map(
+      (forms) => document.places.find((place) => forms.has(place.form))?.form ?? null,
+    );
+    this.open(document, left, right);
+  }
+
   /** @param {string} key */
   openKey(key) {
     const document = this.documents.find((entry) => entry.key === key);
@@ -517,11 +527,13 @@ export class SampleBrowser {
    * @param {number | null} [other]
    */
   open(document, form = null, other = null) {
-    const has = (number) => document.places.some((place) => place.form === number);
-    const named = document.places.find((place) => this.expression.forms?.has(place.form))?.form;
-    const kept = this.left !== undefined && has(this.left) ? this.left : undefined;
-    const left = form ?? named ?? kept ?? (this.#places(document)[0] ?? document.places[0]).form;
-    const beside = other ?? (this.right !== left && has(this.right) ? this.right : -1);
+    // The forms that were open stay so; those of another task are in the same column.
+    const kept = (number) =>
+      document.places.find((place) => this.column.get(place.form) === this.column.get(number))?.form;
+    const named = document.places.find((place) => this.expression.forms[0]?.has(place.form))?.form;
+    const left = form ?? named ?? kept(this.left) ?? (this.#places(document)[0] ?? document.places[0]).form;
+    const right = this.right === undefined ? undefined : kept(this.right);
+    const beside = other ?? (right === undefined || right === left ? -1 : right);
     [this.selected, this.left, this.right] = [document, left, beside === -1 ? undefined : beside];
     const names = [left, ...(this.right === undefined ? [] : [this.right])].map(
       (number) => this.report.forms[number].key,

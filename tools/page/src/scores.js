@@ -23,7 +23,7 @@ export function verdict(task, name = "") {
   return element(
     "p",
     { class: "small verdict" },
-    tagged(spread.p),
+    tagged(spread.p_holm),
     ` ${name}`,
     term("spread"),
     ` of ${task.forms.length} forms, `,
@@ -34,7 +34,7 @@ export function verdict(task, name = "") {
     term("by_chance"),
     ", ",
     term("p", pText(spread.p)),
-    ". ",
+    spread.among > 1 ? `, ${pText(spread.p_holm)} after correction for ${spread.among} comparisons. ` : ". ",
     ...best,
   );
 }

@@ -79,10 +79,12 @@ export function showTab(name, keep = true) {
 /**
  * The samples that a filter leaves, in their tab.
  * @param {string} filter
+ * @param {boolean} [opened] whether the first is opened, under the forms that the filter names
  */
-export function showSamples(filter) {
+export function showSamples(filter, opened = false) {
   showTab("samples");
   page.browser?.setFilter(filter);
+  if (opened) page.browser?.openFirst();
 }
 
 /**

@@ -91,6 +91,10 @@ export const TERMS = {
     "calibration error",
     "By how much the probability of the picked choice differs from how often it is right; what noise adds is subtracted.",
   ],
+  tokens: [
+    "tokens and time",
+    "Log-likelihoods are computed together with others that share their prompt, so each has its tokens and no time of its own; completions have both.",
+  ],
   unread: [
     "could not be extracted",
     "The completion names no answer that the form's extractor can read, also where it says that the model is not sure.",

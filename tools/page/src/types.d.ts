@@ -99,7 +99,8 @@ export interface Comparison {
   variance: Record<string, number> | null;
   compared: number;
   more: number;
-  spread: (Measured & { by_chance: number; p: number }) | null;
+  /** `p_holm` is the p value after correction for `among` comparisons of its kind. */
+  spread: (Measured & { by_chance: number; p: number; p_holm: number; among: number }) | null;
   forms: { name: string; label: string; tied: boolean }[];
   wordings: Wordings[];
   all: number | null;
@@ -143,13 +144,15 @@ export interface Axis {
   names: string[] | null;
 }
 export interface Panel {
-  mark: "interval" | "bar" | "line";
+  mark: "interval" | "cell" | "bar" | "line";
   title: string | null;
   x: Axis;
   y: Axis;
   rows: ChartRow[];
   color: string | null;
   domain: string[] | null;
+  value: Axis | null;
+  label: string | null;
   tick: string | null;
   lines: Record<string, number> | null;
 }
@@ -178,6 +181,8 @@ export interface Report {
     sentence: string;
     facts: Fact[];
     charts: (Spec | null)[];
+    /** Of the last run. */
+    flips: Spec | null;
     changes: Change[];
     changes_chart: Spec | null;
   };

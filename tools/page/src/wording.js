@@ -2,36 +2,12 @@
 
 /** @import { Comparison, Report } from "./types.d.ts" */
 
+import { chart } from "./charts.js";
 import { WRONG } from "./data.js";
 import { element, plainLine } from "./dom.js";
-import { columnName, inColumn } from "./labels.js";
-import { counted, grouped, share } from "./numbers.js";
+import { columnName, inColumn, shortFormat } from "./labels.js";
+import { counted, share } from "./numbers.js";
 import { showDocument, showSamples } from "./tabs.js";
-
-/**
- * The forms of a run that are right or wrong, by the name of their column, with all documents that they judge.
- * @param {Report} report
- * @param {number} run
- */
-function judgedDocuments(report, run) {
-  const forms = report.forms
-    .map((form, number) => ({ form, number }))
-    .filter(({ form }) => form.run === run && form.docs.length && form.family === "accuracy" && form.higher !== false);
-  const columns = [...new Set(forms.map(({ form }) => columnName(report, form)))];
-  const documents = new Map();
-  for (const { form, number } of forms) {
-    const column = columns.indexOf(columnName(report, form));
-    form.docs.forEach((doc, position) => {
-      if (form.scores[position] !== 1 && !(form.flags[position] & WRONG)) return;
-      const key = `${form.task}/${doc}`;
-      if (!documents.has(key))
-        documents.set(key, { key, task: form.task, doc, right: Array(columns.length).fill(null), places: [] });
-      documents.get(key).right[column] = form.scores[position] === 1;
-      documents.get(key).places.push({ form: number, position });
-    });
-  }
-  return { columns, documents: [...documents.values()] };
-}
 
 /** How many tasks have their bars open. */
 const OPEN = 3;
@@ -99,38 +75,18 @@ function rightness(report, entry, named) {
 }
 
 /**
- * Right under all, some and no forms; how often two forms flip; and each pair of forms, whose cells open the documents.
+ * Right under all, some and no forms; and for each pair of forms, the documents on which they disagree.
  * @param {Report} report
  */
 export function wordingCost(report) {
   const run = report.runs.length - 1;
-  const { columns, documents } = judgedDocuments(report, run);
-  // Tasks with one form each have nothing to compare, though the forms differ between them.
-  if (!documents.some(({ right }) => right.filter((value) => value !== null).length > 1)) return [];
-  const flips = (a, b) => documents.filter(({ right }) => right[a] === true && right[b] === false).length;
-  const counts = columns.map((_, a) => columns.map((_, b) => flips(a, b)));
+  const { flips } = report.overview;
+  if (!flips) return [];
   const compared = report.tasks.filter((entry) => entry.run === run && entry.row && entry.flips !== null);
   const bars = compared.map((entry) => rightness(report, entry, compared.length > 1));
-  const cell = (a, b) =>
-    element(
-      "td",
-      {
-        style: `background:color-mix(in srgb, var(--accent) ${Math.round((100 * counts[a][b]) / documents.length / 1.6)}%, var(--panel))`,
-      },
-      a === b
-        ? ""
-        : element(
-            "button",
-            {
-              type: "button",
-              class: "plain",
-              title: `right in ${columns[a]}, wrong in ${columns[b]}: ${counted(counts[a][b], "document")}`,
-              "aria-label": `right in ${columns[a]} and wrong in ${columns[b]}: ${counted(counts[a][b], "document")}, show them`,
-              onclick: () => showSamples(`right in ${columns[a]} and wrong in ${columns[b]}`),
-            },
-            grouped(counts[a][b]),
-          ),
-    );
+  const name = (format) => shortFormat(report, format);
+  const filter = (row) =>
+    `right in ${inColumn(report, name(row.right), run)} and wrong in ${inColumn(report, name(row.wrong), run)}`;
   return [
     element(
       "div",
@@ -144,27 +100,14 @@ export function wordingCost(report) {
       ...(bars.length > OPEN
         ? [element("details", {}, element("summary", {}, `${bars.length - OPEN} more`), ...bars.slice(OPEN))]
         : []),
-      element(
-        "div",
-        { class: "wide" },
-        element(
-          "table",
-          { class: columns.length > 8 ? "flips many" : "flips" },
-          element("caption", { class: "soft small" }, "Documents that the row gets right and the column wrong"),
-          element(
-            "thead",
-            {},
-            element("tr", {}, element("td", {}), ...columns.map((name) => element("th", { scope: "col" }, name))),
-          ),
-          element(
-            "tbody",
-            {},
-            ...columns.map((name, a) =>
-              element("tr", {}, element("th", { scope: "row" }, name), ...columns.map((_, b) => cell(a, b))),
-            ),
-          ),
-        ),
-      ),
+      element("p", { class: "soft small" }, "Documents that the row gets right and the column wrong"),
+      chart(flips, {
+        cells: {
+          name,
+          words: (row) => `${filter(row)}: ${counted(row.documents, "document")}`,
+          onCell: (row) => showSamples(filter(row), true),
+        },
+      }),
     ),
   ];
 }
@@ -175,11 +118,22 @@ export function wordingCost(report) {
  */
 export function flippingQuestions(report) {
   const run = report.runs.length - 1;
-  const { columns, documents } = judgedDocuments(report, run);
-  if (columns.length < 2) return [];
-  const flipping = ({ right }) =>
-    Math.min(right.filter((value) => value === true).length, right.filter((value) => value === false).length);
-  const most = documents
+  const names = report.overview.flips?.panels[0].x.names ?? [];
+  const documents = new Map();
+  report.forms.forEach((form, number) => {
+    if (form.run !== run || form.family !== "accuracy" || !names.includes(form.format ?? "as written")) return;
+    form.docs.forEach((doc, position) => {
+      const right = form.scores[position] === 1;
+      if (!right && !(form.flags[position] & WRONG)) return;
+      const key = `${form.task}/${doc}`;
+      const entry = documents.get(key) ?? { key, task: form.task, doc, right: 0, places: [] };
+      documents.set(key, entry);
+      entry.right += Number(right);
+      entry.places.push({ form: number, position });
+    });
+  });
+  const flipping = ({ right, places }) => Math.min(right, places.length - right);
+  const most = [...documents.values()]
     .filter((entry) => flipping(entry))
     .sort((a, b) => flipping(b) - flipping(a))
     .slice(0, 5);
