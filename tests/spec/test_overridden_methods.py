@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from multiform import ConfigError, DataError, MCQTemplateConfig, Task, TaskConfig, evaluate
-from multiform.compat.lm_eval.samplers import ContextSampler
 from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.forms.samplers import FirstNSampler
 from multiform.forms.spec import CALLED, REFUSED
@@ -163,20 +162,6 @@ def test_the_sampler_of_a_class_draws_the_examples(fields, liking):
             return FirstNSampler(list(reversed(super().sampler.pool)))
 
     assert contexts(Own({**fields, "num_fewshot": 1}), liking("yes"))[0] == "Do stones eat? no\n\nCan fish fly?"
-
-
-def test_the_sampler_of_a_class_written_for_lm_eval_draws_the_examples(fields, liking):
-    class Last(ContextSampler):
-        def sample(self, n, eval_doc=None, df=None, **kwargs):
-            return self.df[-n:]
-
-    class Own(ConfigurableTask):
-        @property
-        def sampler(self):
-            return Last(list(self.fewshot_docs()))
-
-    task = built(Own, {**fields, "num_fewshot": 1})
-    assert contexts(task, liking("yes"))[0] == "Do stones eat? no\n\nCan fish fly?"
 
 
 def test_a_sampler_that_is_none_is_an_error(base, fields, liking):

@@ -72,12 +72,11 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
     "lm_eval.utils": f"{_LM_EVAL}.utils",
     "lm_eval.api.task": f"{_LM_EVAL}.task",
     "lm_eval.api.instance": _INSTANCES,
-    "lm_eval.api.filter": _names(f"{_LM_EVAL}.filters", "Filter FilterEnsemble"),
+    "lm_eval.api.filter": _names(f"{_LM_EVAL}.filters", "Filter"),
     "lm_eval.api.group": {**_names(f"{_LM_EVAL}.manager", "ConfigurableGroup Group"), **_GROUPS},
     "lm_eval.api.metrics": f"{_LM_EVAL}.metrics",
     "lm_eval.api.model": f"{_LM_EVAL}.models",
     "lm_eval.api.registry": f"{_LM_EVAL}.registry",
-    "lm_eval.api.samplers": f"{_LM_EVAL}.samplers",
     "lm_eval.api.template": _names(
         "multiform", "ClozeTemplateConfig MCQTemplateConfig TemplateConfig TemplateFactory process_field"
     ),
@@ -87,7 +86,6 @@ _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
     "lm_eval.config.utils": _names(f"{_LM_EVAL}.config", "serialize_config"),
     "lm_eval.config.formats": _names("multiform", "FormatConfig MCQAFormat ClozeFormat GenerateFormat COTGenFormat"),
     "lm_eval.scorers": _SCORERS,
-    "lm_eval.filters": _names(f"{_LM_EVAL}.registry", "build_filter_ensemble"),
     **{f"lm_eval.filters.{name}": f"{_LM_EVAL}.filters" for name in ("extraction", "selection", "transformation")},
     "lm_eval.tasks": f"{_LM_EVAL}.manager",
     "lm_eval.tasks.manager": f"{_LM_EVAL}.manager",

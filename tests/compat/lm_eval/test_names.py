@@ -13,7 +13,6 @@ import pytest
 from multiform import MultiformError, TaskConfig, compat
 from multiform.compat.lm_eval.model_helpers import Collator, normalize_gen_kwargs
 from multiform.compat.lm_eval.registry import get_filter, get_model, get_scorer, register_scorer
-from multiform.compat.lm_eval.samplers import SAMPLER_REGISTRY, ContextSampler, FirstNSampler
 from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.compat.lm_eval.task import Task as LmEvalTask
 from multiform.compat.paths import PATHS as TABLE
@@ -153,26 +152,6 @@ def test_an_override_of_build_qa_turn_is_refused(config):
 
     with pytest.raises(MultiformError, match="Own overrides build_qa_turn"):
         Own(config=config)
-
-
-def test_samplers_give_documents():
-    docs = [{"q": number} for number in range(5)]
-    assert docs[2] not in ContextSampler(docs, rnd=1).sample(4, eval_doc=docs[2])
-    assert ContextSampler(docs, rnd=1).sample(2) == ContextSampler(docs).set_rnd(1).sample(2)
-    assert ContextSampler(docs, fewshot_indices=[3]).sample(1) == [docs[3]]
-    assert FirstNSampler(docs).sample(2, eval_doc=docs[0]) == docs[1:3]
-
-
-def test_a_sampler_of_a_script_can_be_named_by_a_task(config):
-    class Last(ContextSampler):
-        def sample(self, n, eval_doc=None, df=None, **kwargs):
-            return [doc for doc in self.df if doc != eval_doc][-n:]
-
-    SAMPLER_REGISTRY["last"] = Last
-    task = ConfigurableTask(config={**config, "fewshot_split": "test", "fewshot_config": {"sampler": "last"}})
-    assert str(task.fewshot_context(task.eval_docs[0], num_fewshot=1)).startswith(
-        "What is frozen water called? ice\n\n"
-    )
 
 
 def test_requests_are_batched_and_answers_put_back():

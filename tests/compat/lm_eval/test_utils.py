@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from multiform.compat.lm_eval import metrics, utils
 from multiform.compat.lm_eval.filters import MapFilter, MultiChoiceRegexFilter, RegexFilter, TakeFirstFilter
-from multiform.compat.lm_eval.registry import build_filter_ensemble
 
 from .conftest import needs_lm_eval
 
@@ -98,17 +97,6 @@ def test_filters_are_classes_that_take_lists_of_answers():
     assert TakeFirstFilter().apply([["a", "b"], ["c"]], [{}, {}]) == ["a", "c"]
     chosen = MultiChoiceRegexFilter(regex_pattern=r"(\([A-Z]\))", ignore_case=True)
     assert chosen.apply([["it is GREEN"]], [{"choices": ["red", "green"]}]) == [["(B)"]]
-
-
-def test_filters_by_name_run_one_after_the_other():
-    from multiform.models.foreign import LMEvalInstance as Instance
-
-    made = build_filter_ensemble(
-        "last", [("lowercase", None), ("regex", {"regex_pattern": "([a-z])"}), ("take_first", None)]
-    )
-    instances = [Instance("generate_until", {}, ("q", {}), 0, resps=[text]) for text in ("3 B", "C?")]
-    made.apply(instances)
-    assert [one.filtered_resps for one in instances] == [{"last": "b"}, {"last": "c"}]
 
 
 def test_values_that_json_does_not_know_are_said_in_words():

@@ -96,18 +96,6 @@ def build_from(config: OurConfig, mirror: Path | None) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def get_task_name_from_config(task_config: dict[str, str]) -> str:
-    """The name of a task, or of its dataset where it has none."""
-    name = task_config.get("task")
-    parts = (task_config["dataset_path"], task_config.get("dataset_name")) if not name else ()
-    return name or "_".join(part for part in parts if part)
-
-
-def get_task_name_from_object(task_object: Any) -> str:
-    """The name of a task object."""
-    return str(task_object.config.task) if hasattr(task_object, "config") else type(task_object).__name__
-
-
 @contextmanager
 def convert_errors(kind: type[Exception]) -> Iterator[None]:
     """Raise input errors of a block as errors that are also of this class, for scripts that catch lm-eval's.

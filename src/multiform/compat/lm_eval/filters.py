@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from multiform.models.foreign import LMEvalInstance as Instance
 from multiform.scoring.filters import DEFAULT_PATTERN, INVALID, filters
 
 
@@ -21,23 +19,6 @@ class Filter(ABC):
     @abstractmethod
     def apply(self, resps: Iterable[Any], docs: Sequence[dict[str, Any]]) -> Iterable[Any]:
         """The filtered responses, in the same order."""
-
-
-@dataclass
-class FilterEnsemble:
-    """Filters that run one after the other, under one name."""
-
-    name: str
-    filters: list[Callable[[], Filter]]
-
-    def apply(self, instances: Sequence[Instance]) -> None:
-        """Put the filtered responses of the instances into their `filtered_resps`."""
-        responses: Iterable[Any] = [instance.resps for instance in instances]
-        docs = [instance.doc for instance in instances]
-        for step in self.filters:
-            responses = step().apply(responses, docs)
-        for instance, filtered in zip(instances, responses, strict=True):
-            instance.filtered_resps[self.name] = filtered
 
 
 class BuiltinFilter(Filter):

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from multiform.compat.lm_eval.config import build_context, convert_errors
-from multiform.compat.lm_eval.config import get_task_name_from_config as get_task_name_from_config
-from multiform.compat.lm_eval.config import get_task_name_from_object as get_task_name_from_object
 from multiform.compat.lm_eval.registry import TASK_REGISTRY
 from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.compat.lm_eval.task import Task as AnyTask

@@ -79,11 +79,6 @@ def exact_match_hf_evaluate(
     return {"exact_match": math.fsum(scores) / len(scores)}
 
 
-def exact_match_fn(**kwargs: Any) -> dict[str, float]:
-    """`exact_match_hf_evaluate` by the name under which it is registered."""
-    return exact_match_hf_evaluate(**kwargs)
-
-
 def metric_max_over_ground_truths(
     metric_fn: Callable[[Any, Any], float], prediction: Any, ground_truths: Iterable[Any]
 ) -> float:

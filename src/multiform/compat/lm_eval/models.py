@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -155,11 +153,6 @@ class TemplateLM(LM):
         if isinstance(template, Mapping):
             return template.get(chat_template if isinstance(chat_template, str) else "default")
         return template
-
-
-def hash_args(attr: str, args: Sequence[Any]) -> str:
-    """A hash of a request."""
-    return hashlib.sha256(json.dumps([attr, *args]).encode("utf-8")).hexdigest()
 
 
 T = TypeVar("T")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from multiform.compat.lm_eval import metrics as functions
 from multiform.compat.lm_eval.config import convert_errors
-from multiform.compat.lm_eval.filters import FilterEnsemble, filter_class
+from multiform.compat.lm_eval.filters import filter_class
 from multiform.compat.lm_eval.models import LM, ModelLM
 from multiform.errors import UsageError, nearest
 from multiform.forms.scoring import DEFAULT_METRICS
 from multiform.models import Model, ModelEntry, models
 from multiform.models.foreign import as_model
 from multiform.scoring.aggregations import aggregations
-from multiform.scoring.aggregations import register_aggregation as register_plain
+from multiform.scoring.aggregations import register_aggregation as register_aggregation
 from multiform.scoring.filters import filters
 from multiform.scoring.metrics import Metric, metrics
 from multiform.scoring.metrics.base import callable_metric
@@ -28,12 +26,7 @@ T = TypeVar("T")
 
 MODEL_REGISTRY: dict[str, type[LM]] = {}
 FILTER_REGISTRY: dict[str, Any] = {}
-METRIC_REGISTRY: dict[str, Callable[..., Any]] = {"exact_match": functions.exact_match_fn}
-AGGREGATION_REGISTRY: dict[str, Callable[..., float]] = {
-    function.__name__: function for function in vars(functions).values() if hasattr(function, "aggregation")
-}
 TASK_REGISTRY: dict[str, Any] = {}
-DEFAULT_METRIC_REGISTRY = {kind: list(names) for kind, names in DEFAULT_METRICS.items()}
 
 
 def register_model(*names: str) -> Callable[[type[LM]], type[LM]]:
@@ -89,13 +82,6 @@ def get_filter(filter_name: str | Callable[..., Any]) -> Callable[..., Any]:
     return FILTER_REGISTRY.get(filter_name) or filter_class(filter_name)
 
 
-def build_filter_ensemble(
-    filter_name: str, components: Iterable[tuple[Any, Mapping[str, Any] | None]]
-) -> FilterEnsemble:
-    """Filters by their names and arguments, as one."""
-    return FilterEnsemble(filter_name, [partial(get_filter(name), **(kwargs or {})) for name, kwargs in components])
-
-
 def register_metric(
     *,
     metric: str,
@@ -118,45 +104,9 @@ def register_metric(
                 output_types=frozenset(types or DEFAULT_METRICS),
             )
         )
-        METRIC_REGISTRY[metric] = function
         return function
 
     return decorate
-
-
-def get_metric(name: str, hf_evaluate_metric: bool = False) -> Callable[..., Any] | None:
-    """The function of a metric that takes references and predictions; None where there is none."""
-    return METRIC_REGISTRY.get(name)
-
-
-def register_aggregation(name: str) -> Callable[[Callable[..., float]], Callable[..., float]]:
-    """Register a function of all values."""
-
-    def decorate(function: Callable[..., float]) -> Callable[..., float]:
-        AGGREGATION_REGISTRY[name] = register_plain(name)(function)
-        return function
-
-    return decorate
-
-
-def get_aggregation(name: str) -> Callable[..., float] | None:
-    """The function of an aggregation, or None."""
-    if name not in AGGREGATION_REGISTRY and name in aggregations:
-        AGGREGATION_REGISTRY[name] = functions.aggregation_function(name)
-    return AGGREGATION_REGISTRY.get(name)
-
-
-def get_metric_aggregation(name: str) -> Callable[..., float] | None:
-    """The function that a metric is aggregated with, or None."""
-    if name not in metrics:
-        return None
-    aggregation = metrics.get(name).aggregation
-    return next((get_aggregation(other) for other in aggregations if aggregations.get(other) is aggregation), None)
-
-
-def is_higher_better(metric_name: str) -> bool | None:
-    """Whether more of a metric is better; None where it is not known."""
-    return metrics.get(metric_name).higher_is_better if metric_name in metrics else None
 
 
 def register_scorer(name: str) -> Callable[[type[Scorer]], type[Scorer]]:

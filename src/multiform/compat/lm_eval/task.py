@@ -10,7 +10,6 @@ from typing import Any, ClassVar, TypeVar
 
 from multiform.compat.lm_eval.config import OWN_CODE, TaskConfig, build_context, build_from
 from multiform.compat.lm_eval.model_helpers import to_instances, to_requests
-from multiform.compat.lm_eval.samplers import as_sampler
 from multiform.errors import ConfigError, DataError, running
 from multiform.fields import Doc
 from multiform.forms import RunSettings, Sample
@@ -138,8 +137,6 @@ class Task(OurTask):
             hooks["filtered"] = self._filter_responses
         if "aggregation" in hooks:
             hooks.setdefault("estimates", self.estimates)
-        if "sampler" in hooks:
-            hooks["sampler"] = lambda own=hooks["sampler"]: as_sampler(own())
         return hooks
 
     def download(self, dataset_kwargs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:

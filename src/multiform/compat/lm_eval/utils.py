@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from multiform.arguments import parse_arguments
-from multiform.fields import Field
 from multiform.terminal import markdown_text
 
 T = TypeVar("T")
@@ -77,15 +76,6 @@ def weighted_f1_score(items: Iterable[tuple[Any, Any]]) -> float:
     predicted = Counter(prediction for _, prediction in pairs)
     both = Counter(gold for gold, prediction in pairs if gold == prediction)
     return sum(n * 2 * both[label] / (n + predicted[label]) for label, n in golds.items()) / len(pairs)
-
-
-def apply_template(template: str, doc: Mapping[str, Any]) -> str:
-    """A Jinja template rendered with a document.
-
-    >>> apply_template("Q: {{q}}", {"q": "Why?"})
-    'Q: Why?'
-    """
-    return str(Field.text(template).value(doc))
 
 
 def get_rolling_token_windows(
