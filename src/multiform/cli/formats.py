@@ -176,26 +176,27 @@ def _infer(options: argparse.Namespace) -> None:
 
 def _raw_fields(config: TaskConfig) -> dict[str, Any]:
     """The raw question, choices and answer of a task, and the formats that it supports; or why there are none."""
-    from multiform.formats.infer import Refused, infer_task
+    from multiform.formats.infer import Refused, TaskFields, infer
     from multiform.formats.infer.document import shown
     from multiform.formats.select import supported_formats
 
-    keys = {
-        "doc_to_text": config.stated_mapping.question,
-        "doc_to_choice": config.stated_mapping.choices,
-        "doc_to_target": config.stated_mapping.answer,
-        "output_type": config.output_type,
-        "process_docs": config.process_docs,
-    }
-    result = None if config.formats is not None else infer_task(keys)
+    stated = config.stated_mapping
+    fields = TaskFields(
+        text=stated.question,
+        choices=stated.choices,
+        target=stated.answer,
+        ranks=config.output_type == "multiple_choice",
+        processed=config.process_docs is not None,
+    )
+    result = None if config.formats is not None else infer(fields)
     if isinstance(result, Refused):
         where = config.where(result.key)
         return {"how": "refused", "reason": result.reason, "what": result.what, "hint": result.hint, "where": where}
-    raw = config.stated_mapping if result is None else result.mapping
-    fields = {"question": raw.question, "choices": raw.choices, "answer": raw.answer}
+    raw = stated if result is None else result.mapping
+    specs = {"question": raw.question, "choices": raw.choices, "answer": raw.answer}
     return {
         "how": "given" if result is None else result.how,
-        **{name: shown(spec) for name, spec in fields.items() if spec is not None},
+        **{name: shown(spec) for name, spec in specs.items() if spec is not None},
         "left_out": [] if result is None else list(result.left_out),
         "formats": supported_formats(config.formats, raw),
         "where": config.where("doc_to_text"),

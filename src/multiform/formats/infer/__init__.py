@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from multiform.errors import ConfigError, DataError
 from multiform.fields import Doc, Field, FieldSpec
@@ -20,7 +19,7 @@ from multiform.formats.infer.layout import (
     indexed_list,
     read_layout,
 )
-from multiform.formats.infer.parts import Text, Value, template_parts
+from multiform.formats.infer.skeleton import MARK, Value, read_skeleton
 from multiform.labels import choice_list, label_list
 from multiform.prompts.template import has_markup
 
@@ -164,8 +163,8 @@ def infer(prompt: TaskFields) -> Recovered | Refused:
         # A sentence is the same for all documents; anything else is the name of a column.
         is_sentence = "\n" in text or text.strip().endswith((":", "?", ".")) or len(text.split()) > 3
         return _NO_QUESTION if is_sentence or not text.strip() else _bare(replace(prompt, text=text))
-    parts = [part for part in template_parts(text) if not (isinstance(part, Text) and not part.text.strip())]
-    if len(parts) == 1 and isinstance(parts[0], Value):
+    skeleton = read_skeleton(text)
+    if MARK.fullmatch(skeleton.text.strip()) and isinstance(skeleton.parts[0], Value):
         return _bare(replace(prompt, text=text))
     return _from_template(text, prompt)
 
@@ -219,7 +218,7 @@ def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | No
         return scored
     shown: FieldSpec = options.whole and f"{{{{ {options.whole} }}}}"
     if shown is None:
-        shown = [item.source for item in options.items]
+        shown = list(options.items)
     number = None if options.whole else len(options.items)
     if scored is None:
         return shown
@@ -295,16 +294,3 @@ def names_labels(choices: FieldSpec) -> list[str] | None:
     if sorted(bare) == label_list(len(bare)) or bare == label_list(len(bare), "numbers"):
         return bare
     return None
-
-
-def infer_task(keys: Mapping[str, Any]) -> Recovered | Refused:
-    """The raw mapping behind the prompt of a task, from the keys of its file; code that it names is not called."""
-    return infer(
-        TaskFields(
-            text=keys.get("doc_to_text"),
-            choices=keys.get("doc_to_choice"),
-            target=keys.get("doc_to_target"),
-            ranks=keys.get("output_type") == "multiple_choice",
-            processed=keys.get("process_docs") is not None,
-        )
-    )

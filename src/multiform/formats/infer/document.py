@@ -109,7 +109,7 @@ def _enumeration(text: str, number: int, known: set[str]) -> tuple[str, tuple[st
     for marks in ([mark for mark in all_marks if text[: mark.start()].endswith("\n") or not mark.start()], all_marks):
         candidates = []
         for start, mark in enumerate(marks):
-            run = _sequence(marks, start, number) if words.is_first_label(mark["label"]) else None
+            run = _sequence(marks, start, number) if words.follows(mark["label"], ()) else None
             texts = run and _texts(text, run, known)
             if run and texts:
                 candidates.append((text[: run[0].start()].rstrip(), texts))

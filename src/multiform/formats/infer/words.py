@@ -47,7 +47,7 @@ PASSAGE_LABEL = re.compile(rf"\s*{_label('passage')}\s*", re.IGNORECASE)
 #: The end of a text that asks for an answer, on a line of its own.
 ANSWER_CUE = re.compile(rf"(?:^|\n)[ \t]*{_HASHES}{_any('answer')}\**[ \t]*[:：]?\**\s*$", re.IGNORECASE)
 #: A text that asks for an answer, whatever line it is on.
-ONLY_ANSWER_CUE = re.compile(rf"\s*{_label('answer')}\s*", re.IGNORECASE)
+ONLY_ANSWER_CUE = re.compile(rf"\A\s*{_label('answer')}\s*\Z", re.IGNORECASE)
 #: The beginning of a line that speaks for the answer.
 ANSWER_LINE = re.compile(rf"(?:^|\n)[ \t]*{_label('answer')}", re.IGNORECASE)
 #: The end of a text that announces choices.
@@ -91,17 +91,10 @@ def option_mark(text: str) -> tuple[str, str] | None:
     return mark["label"], _OPTION_WORD.sub("", mark["before"])
 
 
-def is_first_label(label: str) -> bool:
-    """Whether a list of choices can begin with a label."""
-    return label == BULLET or any(label == alphabet[0] for alphabet in ALPHABETS)
-
-
 def follows(label: str, others: Sequence[str]) -> bool:
-    """Whether a label is the next one after others of its kind."""
-    return {label, *others} == {BULLET} or any(
-        list(alphabet[: len(others)]) == list(others) and len(others) < len(alphabet) and alphabet[len(others)] == label
-        for alphabet in ALPHABETS
-    )
+    """Whether a label is the next one after others of its kind, or the first of its kind if there are no others."""
+    labels = [*others, label]
+    return set(labels) == {BULLET} or any(list(alphabet[: len(labels)]) == labels for alphabet in ALPHABETS)
 
 
 _MULTIPLE_CHOICE = re.compile("|".join(recognised_words("multiple_choice")), re.IGNORECASE)
