@@ -20,8 +20,7 @@ PHASES = {
     "tokenizer": ("multiform.models.hf.load", "load_tokenizer"),
     "weights": ("multiform.models.hf.load", "_load_weights"),
     "identity": ("multiform.models.hf.load", "source_sha"),
-    "LM head": ("multiform.models.hf.model", "LMHead"),
-    "trial": ("multiform.models.torch.planner:Planner", "_try_short"),
+    "trial": ("multiform.models.torch.planner:Planner", "_try_scoring"),
     "planning": ("multiform.models.torch.engine", "scoring_plan"),
 }
 OTHER = "options, tasks, prompts"

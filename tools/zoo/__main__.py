@@ -31,12 +31,11 @@ KNOWN_NAMES = (
 #: What the engine does, in the words of the table.
 WORDS = {
     "shared": "shared",
-    **dict.fromkeys(("at once", "at once positioned"), "from copied states"),
-    **dict.fromkeys(("stepwise", "stepwise positioned"), "from copied states, stepwise"),
+    "at once": "from copied states",
+    "stepwise": "from copied states, stepwise",
     "together": "in batches",
     "padded": "in batches",
     "resumed": "from copied states",
-    "equal lengths": "in batches of one length",
     **dict.fromkeys(("alone", "plain"), "alone"),
     "uncached": "alone, without a cache",
 }

@@ -9,24 +9,22 @@ import random
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from multiform.models.hf.backend import Seq2SeqBackend
 from multiform.models.model import Counters
 from multiform.models.tokenizer import fit
 from multiform.models.torch import device
-from multiform.models.torch.engine import generate, score
-from multiform.models.torch.forward import LMHead, Mode
+from multiform.models.torch.engine import CausalEngine
+from multiform.models.torch.forward import CausalLM, Scoring
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Planner
 from multiform.models.torch.sampling import Generation, Sampling
-from multiform.models.torch.scoring import Grouping, Resume
-from multiform.models.torch.seq2seq import decoder_tokens
+from multiform.models.torch.seq2seq import Seq2SeqEngine, decoder_tokens
 from multiform.models.torch.structure import accepted_options, rope_kinds
 from multiform.models.torch.transformers_loop import greedy_config, prompt_inputs
 from multiform.requests import Completion, LLOutput
@@ -40,6 +38,7 @@ LENGTH = 150
 NEW_TOKENS = 8
 #: The largest difference of a log-likelihood for each of its tokens.
 TOLERANCE = 3e-5
+_LIMITS = {"limits": BatchLimits(8, 10**6), "generation_limits": BatchLimits(4, 10**6)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +105,17 @@ def _check_causal(name: str, model: PreTrainedModel, judge: PreTrainedModel, rea
         whole += _long_pairs()
     pairs = [_truncated(pair) for pair in whole]
     longest = max(len(pair.tokens) - 1 for pair in pairs)
-    planner = Planner(LMHead(model), max_length=POSITIONS)
+    planner = Planner(CausalLM(model), max_length=POSITIONS)
     way = planner.scoring(longest)  # tried even though there are few sequences
-    outputs = dict(score(planner, pairs, BatchLimits(8, 10**6), Counters()))
-    texts = _texts(judge, prompts)
     tokenizer: Any = NumberTokenizer()
-    completions = dict(generate(planner, tokenizer, _generations(prompts), BatchLimits(4, 10**6), Counters()))
+    engine = CausalEngine(planner=planner, tokenizer=tokenizer, **_LIMITS, counters=Counters())
+    outputs = dict(engine.score(pairs))
+    texts = _texts(judge, prompts)
+    completions = dict(engine.generate(_generations(prompts)))
     return _compared(
         Finding(
             name=name,
-            scoring="shared" if isinstance(way, Mode) else way.name.replace("_", " ").lower(),
+            scoring="shared" if way.is_planned else way.name.replace("_", " ").lower(),
             decoding=planner.decoding(LENGTH).name.lower(),
             reasons=tuple(dict.fromkeys(reasons)),
             verified=_ways(planner, way),
@@ -128,11 +128,11 @@ def _check_causal(name: str, model: PreTrainedModel, judge: PreTrainedModel, rea
     )
 
 
-def _ways(planner: Planner, way: Mode | Resume | Grouping) -> tuple[str, str, str] | None:
+def _ways(planner: Planner, way: Scoring) -> tuple[str, str, str] | None:
     """The class and attention of a model that is the same at every length, and the ways that were compared."""
-    if not planner.is_known or not isinstance(way, Mode) or way is not planner.support.mode:
+    if not planner.is_known or way is not planner.mode:
         return None
-    model = planner.head.model
+    model = planner.lm.model
     kind = f"{type(model.base_model).__name__} {model.config._attn_implementation}"
     return kind, way.name, planner.decoding(LENGTH).name
 
@@ -143,18 +143,11 @@ def _check_seq2seq(name: str, model: PreTrainedModel, judge: PreTrainedModel, re
         expected = [_judged(_plain_seq2seq(judge, pair), pair) for pair in pairs]
     except Exception as error:  # noqa: BLE001 - whatever the model itself raises
         return Finding(name=name, problem=_first_line(error))
-    encoder: Any = _EncoderOf(NumberTokenizer())
-    backend = Seq2SeqBackend(
-        model=model,
-        encoder=encoder,
-        max_length=POSITIONS,
-        limits=BatchLimits(8, 10**6),
-        generation_limits=BatchLimits(4, 10**6),
-        counters=Counters(),
-    )
-    outputs = dict(backend.score(pairs))
-    completions = dict(backend.generate(_generations(prompts)))
-    verdicts = {question.partition(" ")[0]: verdict for question, verdict in backend.records.verdicts.items()}
+    tokenizer: Any = NumberTokenizer()
+    engine = Seq2SeqEngine(model, tokenizer, max_length=POSITIONS, **_LIMITS, counters=Counters())
+    outputs = dict(engine.score(pairs))
+    completions = dict(engine.generate(_generations(prompts)))
+    verdicts = {question.partition(" ")[0]: verdict for question, verdict in engine.records.verdicts.items()}
     finding = Finding(name=name, reasons=tuple(reason for reason in dict.fromkeys(reasons) if "encoder" not in reason))
     finding = Finding(**{**_fields(finding), **verdicts})
     texts = _texts(judge, prompts)
@@ -206,12 +199,6 @@ def _difference_from_lm_eval(
 
 def _fields(finding: Finding) -> dict[str, Any]:
     return {name: getattr(finding, name) for name in Finding.__slots__}
-
-
-@dataclass(slots=True)
-class _EncoderOf:
-    tokenizer: NumberTokenizer
-    others: list[str] = field(default_factory=list)
 
 
 def _branching_pairs() -> list[Pair]:

@@ -77,6 +77,34 @@ class Encoder:
         )
 
 
+class Seq2SeqEncoder(Encoder):
+    """Tokenizes for an encoder-decoder: what the encoder gets, and what the decoder writes."""
+
+    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
+        """The pair of each (context, continuation), which are tokenized separately.
+
+        The context has the tokenizer's special tokens and the continuation has none. White space between them
+        belongs to the continuation, as with decoder-only models.
+        """
+        prefix = self.prefix_token_id
+        moved = [move_whitespace(*pair) for pair in texts]
+        nonempty = (context for (original, _), (context, _) in zip(texts, moved, strict=True) if original)
+        contexts = self.encode(nonempty)
+        distinct = dict.fromkeys(continuation for _, continuation in moved)
+        continuations = encode_texts(self.tokenizer, distinct, special=False)
+        for (original, _), (context, continuation) in zip(texts, moved, strict=True):
+            if not original:
+                yield after_prefix(continuations[continuation], prefix)
+                continue
+            encoder_tokens = contexts[context] or prefix_tokens(prefix)
+            yield Pair(encoder_tokens + continuations[continuation], len(encoder_tokens))
+
+    def prompts(self, texts: Iterable[str], *, truncation: bool = False) -> dict[str, Tokens]:
+        """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
+        encoded = encode_texts(self.tokenizer, dict.fromkeys(texts), special=None, truncation=truncation)
+        return {text: tokens or prefix_tokens(self.prefix_token_id) for text, tokens in encoded.items()}
+
+
 def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool | None) -> Encoder:
     """The encoder of a tokenizer from a folder or the hub, without its model."""
     tokenizer = load_tokenizer(name)

@@ -205,7 +205,7 @@ def test_as_many_texts_are_written_at_a_time_as_free_memory_has_room_for(
     expected = ask(HFModel(str(tiny())), PROMPTS, max_gen_toks=12)
     model = HFModel(str(tiny()), batch_size=len(PROMPTS))
     longest = max(len(model.tokenizer(prompt)["input_ids"]) for prompt in PROMPTS) + 12
-    free = BUDGET_SHARE * 2 * longest * model.planner.support.token_bytes
+    free = BUDGET_SHARE * 2 * longest * model.planner.token_bytes
     monkeypatch.setattr("multiform.models.torch.device.free_memory", lambda _: free)
     rows: list[int] = []
     model.model.get_input_embeddings().register_forward_pre_hook(

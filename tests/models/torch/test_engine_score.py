@@ -13,12 +13,13 @@ import torch
 
 from multiform.errors import ModelError
 from multiform.models.hf.model import HFModel
+from multiform.models.model import Counters
 from multiform.models.tokenizer import rolling_windows
+from multiform.models.torch import forward
 from multiform.models.torch.device import PASS_TOKENS, run_batches
-from multiform.models.torch.engine import score
-from multiform.models.torch.forward import token_logprobs
+from multiform.models.torch.forward import Scoring, token_logprobs
 from multiform.models.torch.plan import BatchLimits, Pair
-from multiform.models.torch.scoring import InputRow, rows_of
+from multiform.models.torch.scoring import batch_plan, score_in_batches
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
 
 CONTEXTS = ["The dog", "Question: what is it?\nAnswer:", "", "the capital of France is", "A"]
@@ -47,11 +48,6 @@ def test_scores_are_those_of_each_pair_alone(kind: str, tiny: Callable[..., Path
         assert outputs[index].is_greedy == expected.is_greedy
 
 
-def test_a_model_that_caps_its_logits_computes_them_itself(tiny: Callable[..., Path]) -> None:
-    assert not HFModel(str(tiny("gemma2"))).head.separable
-    assert HFModel(str(tiny("llama"))).head.separable
-
-
 @pytest.mark.parametrize("batch_size", [1, 3, 64, "auto"])
 def test_scores_depend_on_neither_batch_size_nor_order(
     batch_size: int | str, llama: HFModel, tiny: Callable[..., Path]
@@ -70,18 +66,40 @@ def test_a_greedy_continuation_is_marked_as_such(llama: HFModel) -> None:
     with torch.no_grad():
         best = int(llama.model(torch.tensor([ids])).logits[0, -1].argmax())
     greedy = {token: Pair(array("i", [*ids, token]), len(ids)) for token in (best, best - 1)}
-    outputs = dict(score(llama.planner, list(greedy.values()), llama.limits, llama.counters))
+    outputs = dict(llama.engine.score(list(greedy.values())))
     assert [outputs[0].is_greedy, outputs[1].is_greedy] == [True, False]
 
 
-def test_one_token_labels_of_a_question_are_one_row() -> None:
-    rows = rows_of([Pair(array("i", [1, 2, label]), 2) for label in (7, 8, 9)])
-    assert [len(row.targets) for row in rows] == [3]
+def batch_lengths(model: HFModel, pairs: Sequence[Pair], limits: BatchLimits, way: Scoring) -> list[list[int]]:
+    batches = batch_plan(model.planner.lm, pairs, limits, way, max_kept=0).batches
+    return [[row.stop - row.start for row in batch.rows] for batch in batches]
 
 
-def test_rows_come_longest_first() -> None:
-    rows = rows_of([Pair(array("i", range(length)), 1) for length in (3, 9, 5)])
-    assert [len(row.tokens) for row in rows] == [8, 4, 2]
+def test_one_token_labels_of_a_question_are_one_row(llama: HFModel) -> None:
+    pairs = [Pair(array("i", [1, 2, label]), 2) for label in (7, 8, 9)]
+    assert batch_lengths(llama, pairs, BatchLimits(8, 512), Scoring.PADDED) == [[2]]
+
+
+def test_rows_come_longest_first_in_batches_or_alone(llama: HFModel) -> None:
+    pairs = [Pair(array("i", range(length)), 1) for length in (3, 9, 5)]
+    assert batch_lengths(llama, pairs, BatchLimits(8, 512), Scoring.PADDED) == [[8, 4, 2]]
+    assert batch_lengths(llama, pairs, BatchLimits(8, 512), Scoring.ALONE) == [[8], [4], [2]]
+    assert batch_lengths(llama, pairs, BatchLimits(8, 16), Scoring.PADDED) == [[8, 4], [2]]
+
+
+def test_every_request_of_a_batch_is_scored_by_its_own_row(llama: HFModel) -> None:
+    # One sequence is the beginning of another: what a model gives the first need not be what it gives the second.
+    pairs = [Pair(array("i", [1, 2, 3, 4]), 2), Pair(array("i", [1, 2, 3, 4, 5, 6]), 2)]
+    planned = batch_plan(llama.planner.lm, pairs, BatchLimits(8, 512), Scoring.PADDED, max_kept=0)
+    assert [
+        [(output.request, output.start, output.stop) for output in branch.needed] for branch in planned.branches
+    ] == [
+        [(0, 1, 3)],
+        [(1, 1, 5)],
+    ]
+    outputs = dict(score_in_batches(llama.planner.lm, pairs, BatchLimits(8, 512), Counters()))
+    for index, pair in enumerate(pairs):
+        assert outputs[index].loglikelihood == pytest.approx(by_hand(llama, pair).loglikelihood, abs=1e-4)
 
 
 def test_an_empty_continuation_is_certain(llama: HFModel) -> None:
@@ -91,7 +109,7 @@ def test_an_empty_continuation_is_certain(llama: HFModel) -> None:
 def test_responses_come_as_soon_as_there_are_enough(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = HFModel(str(tiny()))
     monkeypatch.setitem(PASS_TOKENS, "cpu", 12)
-    _ = model.planner.support
+    _ = model.planner.mode
     before = model.counters.passes
     outputs = model.loglikelihood(REQUESTS)
     next(outputs)
@@ -101,8 +119,8 @@ def test_responses_come_as_soon_as_there_are_enough(tiny: Callable[..., Path], m
 
 
 def test_a_batch_holds_no_more_rows_and_tokens_than_the_limits_say() -> None:
-    rows = [InputRow(array("i", range(length))) for length in (50, 30, 10, 10, 10, 10)]
-    sizes = list(run_batches(rows, lambda row: len(row.tokens), BatchLimits(rows=3, tokens=60), len))
+    lengths = (50, 30, 10, 10, 10, 10)
+    sizes = list(run_batches(lengths, lambda length: length, BatchLimits(rows=3, tokens=60), len))
     assert sizes == [1, 2, 3]
 
 
@@ -149,9 +167,10 @@ def test_a_rolling_score_is_the_sum_over_windows(tiny: Callable[..., Path]) -> N
     assert set(outputs) == {0, 1, 2}
 
 
-def test_of_several_likeliest_tokens_the_first_is_greedy() -> None:
+def test_of_several_likeliest_tokens_the_first_is_greedy(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = torch.tensor([[0.0, 3.0, 3.0], [1.0, 0.0, 2.0]])
     places, tokens = np.array([0, 0, 0, 1, 1]), [0, 1, 2, 0, 2]
-    logprobs, greedy = token_logprobs([(0, lines[:1]), (1, lines[1:])], places, tokens)
+    monkeypatch.setattr(forward, "CHUNK_LOGITS", 3)  # each line by itself
+    logprobs, greedy = token_logprobs(lines, places, tokens)
     assert greedy.tolist() == [False, True, False, False, True]
     assert logprobs == pytest.approx(lines.double().log_softmax(-1)[places, tokens].numpy(), abs=1e-6)

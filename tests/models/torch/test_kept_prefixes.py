@@ -11,10 +11,10 @@ import pytest
 from multiform.models.hf.model import HFModel
 from multiform.models.model import Counters
 from multiform.models.torch.attention import KVCache
-from multiform.models.torch.forward import Forward, Mode
+from multiform.models.torch.forward import Forward, Scoring
 from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.plan import BatchLimits, Pair, Span, plan
-from multiform.models.torch.scoring import score_by_batch, score_by_plan
+from multiform.models.torch.scoring import score_by_plan, score_in_batches
 from multiform.models.torch.tree import LEAST_LOADED, build_tree, recurring_prefixes
 
 SHOTS = [[20 + (7 * at + form) % 300 for at in range(70)] for form in range(2)]
@@ -31,18 +31,18 @@ def chunk(first: int, documents: int = 40) -> list[Pair]:
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2"])
-@pytest.mark.parametrize("mode", Mode)
-def test_chunks_give_the_numbers_of_whole_sequences(kind: str, mode: Mode, tiny: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("mode", [Scoring.TREE_ATTENTION, Scoring.MASKED])
+def test_chunks_give_the_numbers_of_whole_sequences(kind: str, mode: Scoring, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)))
     if kind == "gemma2":  # a sliding window, and another function after the LM head
-        mode = Mode.MASKED
+        mode = Scoring.MASKED
     kept, counters = KeptPrefixes(1000), Counters()
-    forward = Forward(model.head, mode)
+    forward = Forward(model.planner.lm, mode)
     for first in (0, 40, 80):
         before = counters.prefill
         pairs = chunk(first)
         outputs = dict(score_by_plan(forward, pairs, size=64, budget=4096, counters=counters, kept=kept))
-        expected = dict(score_by_batch(model.head, pairs, BatchLimits(4, 4096), Counters()))
+        expected = dict(score_in_batches(model.planner.lm, pairs, BatchLimits(4, 4096), Counters()))
         for index, output in expected.items():
             assert outputs[index].loglikelihood == pytest.approx(output.loglikelihood, abs=1e-4)
             assert outputs[index].is_greedy == output.is_greedy
@@ -54,11 +54,11 @@ def test_chunks_give_the_numbers_of_whole_sequences(kind: str, mode: Mode, tiny:
 
 def test_outputs_within_a_kept_prefix_are_computed(llama: HFModel) -> None:
     kept, counters = KeptPrefixes(1000), Counters()
-    forward = Forward(llama.head, Mode.TREE_ATTENTION)
+    forward = Forward(llama.planner.lm, Scoring.TREE_ATTENTION)
     dict(score_by_plan(forward, chunk(0), size=64, budget=4096, counters=counters, kept=kept))
     inside = [Pair(array("i", SHOTS[0]), 68), Pair(array("i", SHOTS[1]), 10)]
     outputs = dict(score_by_plan(forward, inside, size=64, budget=4096, counters=counters, kept=kept))
-    expected = dict(score_by_batch(llama.head, inside, BatchLimits(4, 4096), Counters()))
+    expected = dict(score_in_batches(llama.planner.lm, inside, BatchLimits(4, 4096), Counters()))
     for index, output in expected.items():
         assert outputs[index].loglikelihood == pytest.approx(output.loglikelihood, abs=1e-4)
 

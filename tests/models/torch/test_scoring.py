@@ -17,9 +17,9 @@ from multiform.models.hf.model import HFModel
 from multiform.models.model import Counters
 from multiform.models.torch.attention import TreeAttention, apply_window, attention_mask
 from multiform.models.torch.device import PASS_TOKENS, prefix_budget
-from multiform.models.torch.forward import Forward, Mode
+from multiform.models.torch.forward import Forward, Scoring
 from multiform.models.torch.plan import BatchLimits, Pair, plan
-from multiform.models.torch.scoring import ENOUGH, score_by_batch, score_by_plan, scoring_plan
+from multiform.models.torch.scoring import score_by_plan, score_in_batches, scoring_plan
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
 
 SHOTS = "Question: what is it?\nAnswer: yes, the cat.\n\n" * 2
@@ -37,7 +37,7 @@ def pairs_of(model: HFModel) -> list[Pair]:
 
 
 def whole(model: HFModel, pairs: Sequence[Pair]) -> dict[int, LLOutput]:
-    return dict(score_by_batch(model.head, pairs, BatchLimits(4, 4096), Counters()))
+    return dict(score_in_batches(model.planner.lm, pairs, BatchLimits(4, 4096), Counters()))
 
 
 def same(ours: dict[int, LLOutput], expected: dict[int, LLOutput]) -> None:
@@ -50,19 +50,19 @@ def same(ours: dict[int, LLOutput], expected: dict[int, LLOutput]) -> None:
 @pytest.mark.parametrize(
     ("kind", "mode"),
     [
-        ("llama", Mode.TREE_ATTENTION),
-        ("llama", Mode.MASKED),
-        ("gpt2", Mode.TREE_ATTENTION),
-        ("gpt2", Mode.MASKED),
+        ("llama", Scoring.TREE_ATTENTION),
+        ("llama", Scoring.MASKED),
+        ("gpt2", Scoring.TREE_ATTENTION),
+        ("gpt2", Scoring.MASKED),
     ],
 )
 @pytest.mark.parametrize(("size", "budget"), [(512, 4096), (32, 4096), (7, 4096), (32, 20), (32, 0)])
 def test_a_plan_scores_as_whole_sequences_do(
-    kind: str, mode: Mode, size: int, budget: int, tiny: Callable[..., Path]
+    kind: str, mode: Scoring, size: int, budget: int, tiny: Callable[..., Path]
 ) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
-    forward = Forward(model.head, mode)
+    forward = Forward(model.planner.lm, mode)
     same(dict(score_by_plan(forward, pairs, size=size, budget=budget, counters=Counters())), whole(model, pairs))
 
 
@@ -82,54 +82,34 @@ def test_scores_depend_on_neither_batch_size_order_nor_neighbours(
 
 
 @pytest.mark.bundled
-@pytest.mark.parametrize("mode", Mode)
-def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, mode: Mode) -> None:
-    assert bundled.planner.support.mode is Mode.TREE_ATTENTION
+@pytest.mark.parametrize("mode", [Scoring.TREE_ATTENTION, Scoring.MASKED])
+def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, mode: Scoring) -> None:
+    assert bundled.planner.mode is Scoring.TREE_ATTENTION
     pairs = pairs_of(bundled)[:14]
-    forward = Forward(bundled.head, mode)
+    forward = Forward(bundled.planner.lm, mode)
     same(dict(score_by_plan(forward, pairs, size=64, budget=4096, counters=Counters())), whole(bundled, pairs))
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
-def test_only_what_is_scored_reaches_the_vocabulary_and_the_last_feed_forward_part(
-    kind: str, tiny: Callable[..., Path]
-) -> None:
+def test_only_what_is_scored_reaches_the_vocabulary(kind: str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
-    assert model.planner.support.mode is Mode.TREE_ATTENTION
-    layers = model.model.model.layers if kind == "llama" else model.model.transformer.h
-    rows = {"projected": 0, "first": 0, "last": 0}
+    assert model.planner.mode is Scoring.TREE_ATTENTION
+    rows = {"projected": 0, "computed": 0}
 
     def count(name: str) -> Callable[..., None]:
         def see(_: Any, inputs: tuple[torch.Tensor, ...]) -> None:
-            rows[name] += inputs[0].shape[:-1].numel()
+            rows[name] += inputs[0].shape[:-1].numel() if name == "projected" else inputs[0].numel()
 
         return see
 
-    inner = "gate_proj" if kind == "llama" else "c_fc"
-    ends = {name: getattr(layer.mlp, inner) for name, layer in (("first", layers[0]), ("last", layers[-1]))}
-    parts = {"projected": model.model.get_output_embeddings(), **ends}
+    parts = {"projected": model.model.get_output_embeddings(), "computed": model.model.get_input_embeddings()}
     hooks = [part.register_forward_pre_hook(count(name)) for name, part in parts.items()]
     list(model.loglikelihood(REQUESTS))
     for hook in hooks:
         hook.remove()
     scored = {tuple(pair.tokens[:depth]) for pair in pairs for depth in range(pair.start, len(pair.tokens))}
-    assert rows["projected"] == rows["last"] == len(scored) < rows["first"] / 2
-
-
-def test_logits_of_several_small_passes_are_computed_together(tiny: Callable[..., Path]) -> None:
-    model = HFModel(str(tiny()))
-    questions = [f"Question: {number} + {number}?\nAnswer:" for number in range(60)]
-    pairs = list(model.encoder.pairs([(question, " yes") for question in questions]))
-    forward = model.planner.forward
-    lines: list[int] = []
-    hook = model.model.get_output_embeddings().register_forward_pre_hook(lambda _, given: lines.append(len(given[0])))
-    outputs = dict(score_by_plan(forward, pairs, size=32, budget=512, counters=Counters()))
-    hook.remove()
-    assert scoring_plan(pairs, size=32, budget=512).cost.passes > 10
-    assert len(lines) == 2
-    assert ENOUGH <= lines[0] < 60 == sum(lines)
-    same(outputs, whole(model, pairs))
+    assert rows["projected"] == len(scored) < rows["computed"] / 2
 
 
 def test_the_counters_say_what_the_plan_said(llama: HFModel) -> None:
@@ -143,7 +123,7 @@ def test_the_counters_say_what_the_plan_said(llama: HFModel) -> None:
 
 def test_the_cached_prefix_stays_within_the_budget(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = HFModel(str(tiny()), prefix_budget=24)
-    _ = model.planner.support
+    _ = model.planner.mode
     cached: list[int] = []
     run = Forward.run
 
@@ -169,7 +149,7 @@ def test_without_a_setting_the_budget_is_a_part_of_the_free_memory() -> None:
 def test_running_out_of_memory_halves_the_pass_and_loses_no_response(tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()))
     expected = whole(model, pairs_of(model))
-    _ = model.planner.support
+    _ = model.planner.mode
 
     def fail(_: Any, __: Any, options: dict[str, Any]) -> None:
         if options["input_ids"].shape[1] > 100:
@@ -207,7 +187,7 @@ def test_short_sequences_of_a_model_with_a_window_are_planned(tiny: Callable[...
     model = HFModel(str(tiny("gemma2")))
     requests = [LoglikelihoodRequest("The dog", text) for text in (" sat", " is", " sat on")]
     pairs = list(model.encoder.pairs([(request.context, request.continuation) for request in requests]))
-    assert model.planner.scoring_mode(max(len(pair.tokens) for pair in pairs))
+    assert model.planner.scoring(max(len(pair.tokens) for pair in pairs)).is_planned
     same(dict(model.loglikelihood(requests)), whole(model, pairs))
 
 
@@ -252,7 +232,11 @@ def test_the_model_itself_is_not_touched(tiny: Callable[..., Path]) -> None:
         before = model.model(input_ids=ids).logits
         dict(
             score_by_plan(
-                Forward(model.head, Mode.TREE_ATTENTION), pairs_of(model), size=24, budget=512, counters=Counters()
+                Forward(model.planner.lm, Scoring.TREE_ATTENTION),
+                pairs_of(model),
+                size=24,
+                budget=512,
+                counters=Counters(),
             )
         )
         assert torch.equal(model.model(input_ids=ids).logits, before)

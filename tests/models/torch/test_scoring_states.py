@@ -13,12 +13,11 @@ import torch
 from multiform.models.model import Counters
 from multiform.models.torch import scoring
 from multiform.models.torch.attention import ModelState
-from multiform.models.torch.engine import score, scoring_cost
-from multiform.models.torch.forward import LMHead
+from multiform.models.torch.forward import CausalLM, Scoring
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Decoding, Planner
-from multiform.models.torch.scoring import Grouping, Resume
-from multiform.models.torch.trial import loglikelihood_alone, state_trial
+from multiform.models.torch.trial import loglikelihood_alone, scoring_trial
+from tests.models.torch.engines import engine_of
 from tools.zoo.models import CUSTOM, zoo_model
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.long]
@@ -41,17 +40,17 @@ def few_shot_pairs() -> list[Pair]:
 
 
 def planner_of(name: str, **options: Any) -> Planner:
-    return Planner(LMHead(zoo_model(name)), max_length=160, **options)
+    return Planner(CausalLM(zoo_model(name)), max_length=160, **options)
 
 
 def check(planner: Planner, pairs: Sequence[Pair]) -> Counters:
-    if isinstance(planner.scoring(110), Resume):
+    if planner.scoring(110).copies_states:
         _ = planner.state_budget  # which costs a forward pass
     counters = Counters()
-    outputs = dict(score(planner, pairs, LIMITS, counters))
+    outputs = dict(engine_of(planner, LIMITS, counters).score(pairs))
     assert sorted(outputs) == list(range(len(pairs)))
     for index, pair in enumerate(pairs):
-        expected = loglikelihood_alone(planner.head, pair)
+        expected = loglikelihood_alone(planner.lm, pair)
         assert outputs[index].loglikelihood == pytest.approx(expected, abs=3e-5 * (len(pair.tokens) - pair.start))
     return counters
 
@@ -59,10 +58,10 @@ def check(planner: Planner, pairs: Sequence[Pair]) -> Counters:
 @pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "bamba", "rwkv", "llama4_text", "gpt_neo", f"{CUSTOM}window"])
 def test_a_common_prefix_is_computed_once(name: str, caplog: pytest.LogCaptureFixture) -> None:
     pairs, planner = few_shot_pairs(), planner_of(name)
-    assert planner.scoring(110) in (Resume.AT_ONCE, Resume.AT_ONCE_POSITIONED)
+    assert planner.scoring(110) is Scoring.AT_ONCE
     counters = check(planner, pairs)
     assert counters.prefill < sum(pair.inputs for pair in pairs) / 4
-    cost = scoring_cost(planner, pairs, LIMITS)
+    cost = engine_of(planner, LIMITS).scoring_cost(pairs)
     assert cost is not None
     assert cost.computed == cost.nodes == 70 + 2 * 20 + 27 + 3 * (3 + 5)
     assert "not shared" not in caplog.text
@@ -71,30 +70,30 @@ def test_a_common_prefix_is_computed_once(name: str, caplog: pytest.LogCaptureFi
 def test_a_model_that_forgets_its_state_takes_the_tokens_after_it_one_by_one() -> None:
     """Mamba reads several tokens as the beginning of a text, whatever its state."""
     pairs, planner = few_shot_pairs(), planner_of("mamba")
-    assert planner.scoring(110) is Resume.STEPWISE
-    trial = state_trial(planner.head, 128)
+    assert planner.scoring(110) is Scoring.STEPWISE
+    trial = scoring_trial(planner.lm, 128)
     assert trial is not None
-    assert not trial.allows_states(Resume.AT_ONCE)
+    assert not trial.allows(Scoring.AT_ONCE, 512)
     assert check(planner, pairs).prefill < sum(pair.inputs for pair in pairs) / 2
 
 
 @pytest.mark.parametrize("name", [f"{CUSTOM}nocache", "recurrent_gemma", "doge (kept window)"])
 def test_a_state_that_cannot_be_copied_is_not_shared(name: str, caplog: pytest.LogCaptureFixture) -> None:
     planner = planner_of(name)
-    assert isinstance(planner.scoring(110), Grouping)
+    assert planner.scoring(110) in (Scoring.PADDED, Scoring.ALONE)
     check(planner, few_shot_pairs())
     assert "prefixes are not shared" in caplog.text
 
 
 def test_without_a_budget_nothing_is_shared() -> None:
     planner = planner_of("mamba2", budget=0)
-    assert planner.scoring(110) is Grouping.PADDED
+    assert planner.scoring(110) is Scoring.PADDED
     assert planner.decoding(110) is Decoding.ALONE
 
 
 def test_a_budget_limits_the_states_that_are_kept() -> None:
     pairs = few_shot_pairs()
-    cost = scoring_cost(planner_of("mamba2", budget=90), pairs, LIMITS)
+    cost = engine_of(planner_of("mamba2", budget=90), LIMITS).scoring_cost(pairs)
     assert cost is not None
     assert cost.cached <= 90
     check(planner_of("mamba2", budget=90), pairs)

@@ -12,7 +12,6 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from multiform.models.hf.backend import Seq2SeqBackend
 from multiform.models.hf.load import max_length
 from multiform.models.model import Counters
 from multiform.models.torch.plan import BatchLimits, Pair
@@ -21,6 +20,7 @@ from multiform.models.torch.seq2seq import (
     PLAIN,
     TOGETHER,
     UNCACHED,
+    Seq2SeqEngine,
     Seq2SeqRow,
     decoder_tokens,
     decodes_together,
@@ -56,19 +56,13 @@ def test_a_short_text_does_not_change_the_attention_of_a_longer_one() -> None:
     ]
     expected = [alone(copy.deepcopy(model), pair) for pair in pairs]
     limits = BatchLimits(8, 10**6)
-    encoder: Any = None
-    backend = Seq2SeqBackend(
-        model=model,
-        encoder=encoder,
-        max_length=256,
-        limits=limits,
-        generation_limits=limits,
-        counters=Counters(),
-    )
+    tokenizer: Any = None
+    counters = Counters()
+    engine = Seq2SeqEngine(model, tokenizer, max_length=256, limits=limits, generation_limits=limits, counters=counters)
     for index in (0, 1, 2, 3, 4, 0):
-        ((_, output),) = backend.score([pairs[index]])
+        ((_, output),) = engine.score([pairs[index]])
         assert output.loglikelihood == pytest.approx(expected[index], abs=1e-4)
-    together = dict(backend.score(pairs))
+    together = dict(engine.score(pairs))
     assert [together[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
 
 

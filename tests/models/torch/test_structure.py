@@ -10,16 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from multiform.models.model import Counters
 from multiform.models.torch import structure
-from multiform.models.torch.engine import score
-from multiform.models.torch.forward import LMHead
-from multiform.models.torch.plan import BatchLimits, Pair
+from multiform.models.torch.forward import CausalLM, Scoring
+from multiform.models.torch.plan import Pair
 from multiform.models.torch.planner import Decoding, Planner
-from multiform.models.torch.scoring import Grouping
 from multiform.models.torch.seq2seq import PLAIN, scores_together
 from multiform.models.torch.structure import in_float32
 from multiform.models.torch.trial import loglikelihood_alone
+from tests.models.torch.engines import engine_of
 from tools.zoo.models import CUSTOM, zoo_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -34,12 +32,12 @@ PAIRS = [
 @pytest.mark.parametrize("name", ["gpt_neo", f"{CUSTOM}window"])
 def test_a_window_that_rounding_hides_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.zoo.models.GAIN", 0.7)
-    planner = Planner(LMHead(zoo_model(name).to(torch.bfloat16)), max_length=160)
-    outputs = dict(score(planner, PAIRS, BatchLimits(8, 4096), Counters()))
+    planner = Planner(CausalLM(zoo_model(name).to(torch.bfloat16)), max_length=160)
+    outputs = dict(engine_of(planner).score(PAIRS))
     for index, pair in enumerate(PAIRS):
-        expected = loglikelihood_alone(planner.head, pair)
+        expected = loglikelihood_alone(planner.lm, pair)
         assert outputs[index].loglikelihood == pytest.approx(expected, abs=0.02 * len(pair.continuation))
-    assert planner.head.model.dtype == torch.bfloat16
+    assert planner.lm.model.dtype == torch.bfloat16
 
 
 def test_an_encoder_decoder_is_tried_in_float32() -> None:
@@ -82,19 +80,19 @@ def test_eight_bit_weights_are_computed_one_sequence_at_a_time(caplog: pytest.Lo
         rounding = Linear8bitLt(layer.mlp.gate_proj.in_features, layer.mlp.gate_proj.out_features, bias=False)
         rounding.weight = layer.mlp.gate_proj.weight
         layer.mlp.gate_proj = rounding
-    planner = Planner(LMHead(model), max_length=160)
-    outputs = dict(score(planner, PAIRS, BatchLimits(8, 4096), Counters()))
+    planner = Planner(CausalLM(model), max_length=160)
+    outputs = dict(engine_of(planner).score(PAIRS))
     for index, pair in enumerate(PAIRS):
-        assert outputs[index].loglikelihood == pytest.approx(loglikelihood_alone(planner.head, pair), abs=1e-4)
-    assert planner.scoring(110) is Grouping.ALONE
+        assert outputs[index].loglikelihood == pytest.approx(loglikelihood_alone(planner.lm, pair), abs=1e-4)
+    assert planner.scoring(110) is Scoring.ALONE
     assert planner.decoding(110) is Decoding.ALONE
     assert "eight-bit weights" in caplog.text
 
 
 def test_the_memory_of_a_token_is_that_in_the_models_own_type() -> None:
     """The trial of decoding is in float32, in which keys and values take twice the memory."""
-    head = LMHead(zoo_model("llama (dynamic RoPE)").to(torch.bfloat16))
-    planner = Planner(head, max_length=160)
+    lm = CausalLM(zoo_model("llama (dynamic RoPE)").to(torch.bfloat16))
+    planner = Planner(lm, max_length=160)
     planner.decoding(40)
-    assert planner.support.token_bytes == Planner(head, max_length=160).support.token_bytes
-    assert 2 * planner.support.token_bytes == Planner(LMHead(head.model.float()), max_length=160).support.token_bytes
+    assert planner.token_bytes == Planner(lm, max_length=160).token_bytes
+    assert 2 * planner.token_bytes == Planner(CausalLM(lm.model.float()), max_length=160).token_bytes

@@ -9,12 +9,11 @@ import pytest
 import torch
 
 from multiform.models.model import Counters
-from multiform.models.torch.engine import generate
-from multiform.models.torch.forward import LMHead
-from multiform.models.torch.plan import BatchLimits
+from multiform.models.torch.forward import CausalLM
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.sampling import Generation, Sampling
 from multiform.models.torch.transformers_loop import greedy_config, prompt_inputs
+from tests.models.torch.engines import engine_of
 from tools.zoo.check import NumberTokenizer
 from tools.zoo.models import zoo_model
 
@@ -34,9 +33,9 @@ def generations() -> list[Generation]:
 def test_a_common_prefix_is_prefilled_once(name: str, caplog: pytest.LogCaptureFixture) -> None:
     tokenizer: Any = NumberTokenizer()
     model = zoo_model(name)
-    planner, counters = Planner(LMHead(model), max_length=160), Counters()
+    planner, counters = Planner(CausalLM(model), max_length=160), Counters()
     assert planner.decoding(90) is Decoding.RESUMED
-    completions = dict(generate(planner, tokenizer, generations(), BatchLimits(4, 10**6), counters))
+    completions = dict(engine_of(planner, counters=counters, tokenizer=tokenizer).generate(generations()))
     assert counters.prefill == len(SHARED) + sum(len(prompt) - len(SHARED) for prompt in PROMPTS)
     for index, prompt in enumerate(PROMPTS):
         ids = torch.tensor([prompt])
@@ -47,5 +46,5 @@ def test_a_common_prefix_is_prefilled_once(name: str, caplog: pytest.LogCaptureF
 
 def test_a_model_whose_generate_begins_anew_is_not_given_a_state() -> None:
     """`generate` gives Mamba 2 the whole prompt, whatever state it has."""
-    planner = Planner(LMHead(zoo_model("mamba2")), max_length=160)
+    planner = Planner(CausalLM(zoo_model("mamba2")), max_length=160)
     assert planner.decoding(90) is Decoding.ALONE

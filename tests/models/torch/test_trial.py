@@ -18,26 +18,23 @@ import torch
 import transformers
 
 from multiform.models.hf.model import HFModel
-from multiform.models.model import Counters
 from multiform.models.torch import planner as planner_module
 from multiform.models.torch import structure
-from multiform.models.torch.engine import score, scoring_cost
-from multiform.models.torch.forward import LMHead, Mode
-from multiform.models.torch.plan import BatchLimits, Pair
+from multiform.models.torch.forward import CausalLM, Scoring
+from multiform.models.torch.plan import Pair
 from multiform.models.torch.planner import Decoding, Planner, TrialRecords
-from multiform.models.torch.scoring import Grouping, Resume, scoring_plan
+from multiform.models.torch.scoring import scoring_plan
 from multiform.models.torch.structure import is_known, judge_each, selects_tokens, verified_ways
 from multiform.models.torch.trial import (
     PASSES,
     ScoringTrial,
     loglikelihood_alone,
-    measure_token_bytes,
     scoring_trial,
-    state_trial,
     trial_length,
     trial_pairs,
 )
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
+from tests.models.torch.engines import engine_of
 from tests.tiny_models import llama_config, make_tokenizer
 from tools.zoo import custom
 from tools.zoo.models import scaled, zoo_model
@@ -95,9 +92,9 @@ def test_the_trial_branches_keeps_and_crosses_passes() -> None:
     pairs = trial_pairs(120, range(5, 400))
     planned = scoring_plan(pairs, size=120 // PASSES, budget=2**31)
     assert planned.cost.passes >= PASSES
-    assert planned.cost.cached >= 100
+    assert planned.cost.cached >= 90
     assert planned.cost.tokens > 2 * planned.cost.computed
-    assert sum(branch.shared > 30 for branch in planned.branches) == 3
+    assert sum(branch.shared > 30 for branch in planned.branches) == 4
     # A branch comes before the end of the longest sequence in the tree, and others come after it.
     longest = [len(branch.tokens) - branch.shared for branch in planned.branches]
     assert 0 < longest.index(max(longest)) < len(longest) - 1
@@ -146,13 +143,12 @@ def test_a_verdict_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.
         return trial(head, length)
 
     monkeypatch.setattr("multiform.models.torch.trial.scoring_trial", partial(counted, scoring_trial))
-    monkeypatch.setattr("multiform.models.torch.trial.state_trial", partial(counted, state_trial))
     again = HFModel(str(folder))
     assert dict(again.loglikelihood(REQUESTS)) == expected
     assert not lengths
     other = HFModel(str(folder), dtype="float64")
     list(other.loglikelihood(REQUESTS))
-    assert lengths == [128, 24, 128]  # the short one, and those of copied states
+    assert lengths == [128]
 
 
 @pytest.fixture
@@ -161,13 +157,13 @@ def known(tmp_path: Path) -> Planner:
     version = next(reversed(json.loads(structure.VERIFIED.read_text())))
     if version != transformers.__version__:
         pytest.skip(f"the zoo was run with transformers {version}, not {transformers.__version__}")
-    return Planner(LMHead(scaled(tiny_llama())), max_length=160)
+    return Planner(CausalLM(scaled(tiny_llama())), max_length=160)
 
 
 def tokens_of(planner: Planner, run: Callable[[], Any]) -> int:
     """The tokens that a model computes in a trial."""
     counts: list[int] = []
-    embeddings = planner.head.model.get_input_embeddings()
+    embeddings = planner.lm.model.get_input_embeddings()
     hook = embeddings.register_forward_pre_hook(lambda _, inputs: counts.append(inputs[0].numel()))
     run()
     hook.remove()
@@ -175,22 +171,21 @@ def tokens_of(planner: Planner, run: Callable[[], Any]) -> int:
 
 
 def test_a_verified_class_gets_a_brief_trial(known: Planner) -> None:
-    assert tokens_of(known, lambda: known.scoring_mode(90)) < 100
-    assert known.support.mode is Mode.TREE_ATTENTION
-    assert known.support.token_bytes == measure_token_bytes(known.head)
+    assert tokens_of(known, lambda: known.scoring(90)) < 100
+    assert known.mode is Scoring.TREE_ATTENTION
     assert tokens_of(known, lambda: known.decoding(90)) < 60
     assert known.decoding(90) is Decoding.SHARED
-    assert set(known.records.verdicts) == {"short", "short decoding"}
+    assert set(known.records.verdicts) == {"scoring of 128", "short decoding"}
 
 
 def test_another_version_of_transformers_gets_the_whole_trial(known: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multiform.models.torch.structure.transformers.__version__", "5.0.0")
-    assert 400 < tokens_of(known, lambda: known.scoring_mode(90)) < 700
-    assert known.scoring_mode(90) is Mode.TREE_ATTENTION
+    assert 400 < tokens_of(known, lambda: known.scoring(90)) < 700
+    assert known.scoring(90) is Scoring.TREE_ATTENTION
 
 
 def test_other_attention_and_other_layers_get_the_whole_trial(known: Planner) -> None:
-    model = known.head.model
+    model = known.lm.model
     assert verified_ways(model)
     model.config._attn_implementation = "eager"
     assert not verified_ways(model)
@@ -202,12 +197,12 @@ def test_other_attention_and_other_layers_get_the_whole_trial(known: Planner) ->
 
 def test_a_brief_trial_that_fails_is_followed_by_the_whole_one(known: Planner) -> None:
     # An object of transformers' own class whose layer was changed: its outputs depend on the size of the pass.
-    part = known.head.model.model.layers[1].mlp
+    part = known.lm.model.model.layers[1].mlp
     forward = part.forward
     part.forward = lambda states: forward(states) * states.shape[1] ** 0.5
-    assert verified_ways(known.head.model)
-    assert tokens_of(known, lambda: known.scoring_mode(90)) > 400
-    assert known.support.mode is None
+    assert verified_ways(known.lm.model)
+    assert tokens_of(known, lambda: known.scoring(90)) > 400
+    assert known.mode is None
     assert known.decoding(90) is not Decoding.SHARED
 
 
@@ -267,7 +262,7 @@ def test_positions_scaled_by_the_longest_row_are_those_of_each_row_alone(
     outputs = dict(model.loglikelihood(REQUESTS))
     short = LoglikelihoodRequest("The dog", " sat on the mat")
     together = dict(model.loglikelihood([*REQUESTS, short]))
-    assert model.planner.grouping(100) is Grouping.EQUAL_LENGTHS
+    assert model.planner.scoring(100) is Scoring.ALONE
     for index, request in enumerate([*REQUESTS, short]):
         expected = plain(HFModel(str(folder), max_length=160), request)
         assert together[index].loglikelihood == pytest.approx(expected, abs=1e-4)
@@ -296,23 +291,25 @@ def test_a_model_that_selects_tokens_gives_each_sequence_its_own_numbers(
         context = numbers.choices(range(3, 400), k=numbers.randrange(shortest, longest))
         ends = [numbers.choices(range(3, 400), k=4) for _ in range(3)]
         pairs += [Pair(array("i", [*context, *end]), len(context)) for end in ends]
-    planner = Planner(LMHead(model), max_length=512)
-    outputs = dict(score(planner, pairs, BatchLimits(16, 10**6), Counters()))
-    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    planner = Planner(CausalLM(model), max_length=512)
+    outputs = dict(engine_of(planner).score(pairs))
+    expected = [loglikelihood_alone(planner.lm, pair) for pair in pairs]
     assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
     assert planner.decoding(longest) is Decoding.ALONE
     # Within its window it selects nothing.
-    assert planner.resume(window // 2) if window > 128 else planner.grouping(window) is Grouping.ALONE
+    assert planner.scoring(window // 2 if window > 128 else window) is (
+        Scoring.AT_ONCE if window > 128 else Scoring.ALONE
+    )
 
 
 def test_a_pass_has_no_more_tokens_than_a_model_has_positions() -> None:
     # BigBird keeps a buffer of that size, and a pass of several branches would go beyond it.
-    planner = Planner(LMHead(zoo_model("big_bird")), max_length=160)
+    planner = Planner(CausalLM(zoo_model("big_bird")), max_length=160)
     numbers = random.Random(5)
     pairs = [Pair(array("i", numbers.choices(range(3, 400), k=100)), 96) for _ in range(8)]
-    outputs = dict(score(planner, pairs, BatchLimits(16, 10**6), Counters()))
-    assert isinstance(planner.scoring(99), Mode)
-    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    outputs = dict(engine_of(planner).score(pairs))
+    assert planner.scoring(99).is_planned
+    expected = [loglikelihood_alone(planner.lm, pair) for pair in pairs]
     assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
 
 
@@ -340,31 +337,29 @@ def test_attention_that_selects_tokens_is_known_by_its_code(name: str, selects: 
 
 def test_a_small_run_is_not_worth_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner_module, "WORTH_TRIAL", 24)
-    planner = Planner(LMHead(zoo_model("mamba")), max_length=160)
+    planner = Planner(CausalLM(zoo_model("mamba")), max_length=160)
     numbers = random.Random(5)
     pairs = [Pair(array("i", numbers.choices(range(3, 400), k=101)), 96) for _ in range(12)]
-    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    expected = [loglikelihood_alone(planner.lm, pair) for pair in pairs]
     for run in range(4):  # 1,200 tokens each; a trial of 128 tokens is worth 3,072
-        counters = Counters()
-        outputs = dict(score(planner, pairs, BatchLimits(16, 10**6), counters))
+        outputs = dict(engine_of(planner).score(pairs))
         assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
         assert bool(planner.records.verdicts) is (run >= 2)
-    assert scoring_cost(planner, pairs, BatchLimits(16, 10**6))
+    assert engine_of(planner).scoring_cost(pairs)
 
 
-def test_ways_to_resume_that_are_wrong_at_every_length_get_a_short_trial_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[tuple[int, Resume]] = []
-    allows = ScoringTrial.allows_states
+def test_ways_that_are_wrong_at_every_length_get_a_short_trial_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[int, Scoring]] = []
+    allows = ScoringTrial.allows
 
-    def noting(trial: ScoringTrial, resume: Resume) -> bool:
-        tried.append((max(len(pair.tokens) for pair in trial.pairs), resume))
-        return allows(trial, resume)
+    def noting(trial: ScoringTrial, way: Scoring, pass_size: int) -> bool:
+        tried.append((max(len(pair.tokens) for pair in trial.pairs), way))
+        return allows(trial, way, pass_size)
 
-    monkeypatch.setattr(ScoringTrial, "allows_states", noting)
-    assert Planner(LMHead(zoo_model("mamba")), max_length=160).resume(150) is Resume.STEPWISE
-    # Mamba takes no positions, so that ways with positions are the same as those without.
-    assert [resume for length, resume in tried if length < 30] == [Resume.AT_ONCE, Resume.STEPWISE]
-    assert [resume for length, resume in tried if length > 30] == [Resume.STEPWISE]
+    monkeypatch.setattr(ScoringTrial, "allows", noting)
+    assert Planner(CausalLM(zoo_model("mamba")), max_length=160).scoring(150) is Scoring.STEPWISE
+    assert [way for length, way in tried if length < 30] == [Scoring.AT_ONCE, Scoring.STEPWISE]
+    assert [way for length, way in tried if length > 30] == [Scoring.STEPWISE]
 
 
 def test_a_recurrent_model_decodes_with_its_own_cache(tiny: Callable[..., Path]) -> None:

@@ -1,7 +1,6 @@
 """Models of transformers that run on this machine.
 
 model              HFModel, a decoder-only or encoder-decoder model, and the small one that comes with Multiform
-backend            how decoder-only and encoder-decoder models tokenize, score and generate
 source             which model to load, and how: number type, device, quantization and placement of the weights
 load               the model, its tokenizer and its chat template
 multimodal         HFMultimodalModel, for images and audio

@@ -18,20 +18,21 @@ from tokenizers import pre_tokenizers
 
 from multiform.errors import UsageError
 from multiform.models.arguments import GenerationOptions, argument_names
-from multiform.models.hf.backend import Backend, CausalBackend, Seq2SeqBackend, Seq2SeqEncoder
 from multiform.models.hf.load import Loaded, load, without_progress_bars
 from multiform.models.hf.load import max_length as context_length
 from multiform.models.hf.source import RULES, WEIGHT_OPTIONS, ModelSource, WeightOptions, check_values
 from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
 from multiform.models.local import LocalModel
 from multiform.models.model import Workload
-from multiform.models.tokenizer import Encoder, check_length
+from multiform.models.tokenizer import Encoder, Seq2SeqEncoder, check_length
 from multiform.models.torch.device import generation_limits, hold_memory, scoring_limits
-from multiform.models.torch.forward import LMHead
+from multiform.models.torch.engine import CausalEngine
+from multiform.models.torch.forward import CausalLM
 from multiform.models.torch.plan import Pair, describe
 from multiform.models.torch.planner import Planner
 from multiform.models.torch.products import is_mkl_slow, use_onednn
 from multiform.models.torch.sampling import check_config, in_force, num_beams
+from multiform.models.torch.seq2seq import Seq2SeqEngine
 from multiform.prompts.chat import template_variables
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
@@ -133,9 +134,9 @@ class HFModel(LocalModel):
         )
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
-        self.backend = self._make_backend(prefix_budget)
+        self.engine = self._make_engine(prefix_budget)
         self.identity = self._make_identity()
-        self.backend.keep_verdicts(self.identity)
+        self.engine.keep_verdicts(self.identity)
 
     def _make_identity(self) -> str:
         """The hash of the weights and of every setting that changes outputs."""
@@ -159,13 +160,13 @@ class HFModel(LocalModel):
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         generations, cut = self._generations(requests)
         self.counters.resume()
-        for position, output in self.backend.generate(generations):
+        for position, output in self.engine.generate(generations):
             self.counters.count_prompt(len(generations[position].prompt))
             is_marked = position in cut and isinstance(output, Completion)
             yield position, replace(output, context_truncated=True) if is_marked else output
 
     def keep_prefixes(self, keep: bool) -> None:
-        self.backend.keep_prefixes(keep)
+        self.engine.keep_prefixes(keep)
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""
@@ -173,9 +174,9 @@ class HFModel(LocalModel):
             return None
         pairs, windows, generations = self._sequences(requests)
         costs = {
-            "continuations": self.backend.scoring_cost(pairs),
-            "whole texts": self.backend.scoring_cost(windows),
-            "prompts": self.backend.prefill_cost(generations),
+            "continuations": self.engine.scoring_cost(pairs),
+            "whole texts": self.engine.scoring_cost(windows),
+            "prompts": self.engine.prefill_cost(generations),
         }
         return "\n".join(f"{name}: {describe(cost)}" for name, cost in costs.items() if cost.sequences) or None
 
@@ -183,7 +184,7 @@ class HFModel(LocalModel):
         if self.media:
             return None
         pairs, windows, generations = self._sequences(requests, for_later=True)
-        costs = [*map(self.backend.scoring_cost, (pairs, windows)), self.backend.prefill_cost(generations)]
+        costs = [*map(self.engine.scoring_cost, (pairs, windows)), self.engine.prefill_cost(generations)]
         return Workload(
             prefill=sum(cost.computed for cost in costs),
             unshared=sum(pair.inputs for pair in (*pairs, *windows)) + sum(len(each.prompt) for each in generations),
@@ -203,24 +204,22 @@ class HFModel(LocalModel):
     def _load(self, source: ModelSource) -> Loaded:
         return load(source)
 
-    def _make_backend(self, prefix_budget: int | str | None) -> Backend:
+    def _make_engine(self, prefix_budget: int | str | None) -> CausalEngine | Seq2SeqEngine:
         options: dict[str, Any] = {
-            "encoder": self.encoder,
-            "max_length": self.max_length,
+            "tokenizer": self.tokenizer,
             "limits": self.limits,
             "generation_limits": self.generation_limits,
             "counters": self.counters,
         }
         if self.model.config.is_encoder_decoder:
-            return Seq2SeqBackend(model=self.model, **options)
-        self.head = LMHead(self.model)
-        self.planner = Planner(self.head, budget=prefix_budget, max_length=self.max_length)
-        return CausalBackend(planner=self.planner, **options)
+            return Seq2SeqEngine(self.model, max_length=self.max_length, **options)
+        self.planner = Planner(CausalLM(self.model), budget=prefix_budget, max_length=self.max_length)
+        return CausalEngine(planner=self.planner, **options)
 
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, counted."""
         self.counters.resume()
-        for position, output in self.backend.score(pairs):
+        for position, output in self.engine.score(pairs):
             self.counters.count_prompt(pairs[position].inputs)
             yield position, output
 

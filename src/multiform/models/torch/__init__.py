@@ -5,7 +5,7 @@ planner            how a model's requests are computed, the size of passes, and 
 plan, state_plan   which tokens each forward pass computes, from the prefix tree of all sequences (pure, without torch)
 forward            forward passes, plain and of a plan, and logits at chosen positions
 attention          attention in which every token sees its own prefix only; keys, values and states of past tokens
-scoring            log-likelihoods by plan, from copies of the state after a common prefix, or in batches
+scoring            log-likelihoods by plan, or in batches, which may go on from copied states
 decode_batch       batches of sequences being decoded, with or without shared prefixes
 transformers_loop  one sequence at a time, by the decoding loop of transformers
 sampling           sequences being decoded, and the choice of their next tokens

@@ -194,14 +194,13 @@ class SharedPrefixBatch:
             group_inputs = zip(groups, *(torch.split(part, sizes) for part in (query, key, value)), strict=True)
             return torch.cat([group.attend(layer, q, k, v, scale, window) for group, q, k, v in group_inputs])
 
-        device = device_of(self.forward.head.model)
+        device = device_of(self.forward.lm.model)
         input_ids, position_ids = (
             to_device(torch.tensor(values), device)[:, None]
             for values in ([token_of[sequence] for sequence in ids], positions)
         )
-        states = self.forward.run_with_attention(input_ids, position_ids, attend)
+        logits = self.forward.run_with_attention(input_ids, position_ids, attend, torch.tensor([0]))[:, 0].float()
         self.counters.count_decode(len(ids))
-        logits = torch.cat([chunk for _, chunk in self.forward.head.logits(states)])
         line_of = {sequence: line for line, sequence in enumerate(ids)}
         return logits[[line_of[sequence] for sequence in self.ids]]
 
@@ -254,10 +253,9 @@ class SharedPrefixBatch:
                 if chunk.stop == len(planned.branches[chunk.branch].tokens):
                     ends.append((chunk, position))
             last_tokens = np.array([position - step.cached - 1 for _, position in ends], dtype=np.int64)
-            states = self.forward.run(planned.branches, step, cache, last_tokens, base)
+            logits = self.forward.run(planned.branches, step, cache, last_tokens, base).float()
             self.counters.count_prefill(step.computed_tokens)
-            lines = [line for _, logits in self.forward.head.logits(states) for line in logits]
-            for (chunk, position), line in zip(ends, lines, strict=True):
+            for (chunk, position), line in zip(ends, logits, strict=True):
                 spans = [*chunk.prefix, Span(position - (chunk.stop - chunk.start), position)]
                 layers = cache.copy(_shift(spans, base)).layers
                 extracted = [(keys[0], values[0]) for _, (keys, values) in sorted(layers.items())]

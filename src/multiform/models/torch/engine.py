@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -19,133 +19,141 @@ from transformers import PreTrainedTokenizerBase
 from multiform.models.model import Counters
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch, UncachedBatch
 from multiform.models.torch.device import PREFILL_TOKENS, halve_limits, run_in_memory
-from multiform.models.torch.forward import Forward, Mode
+from multiform.models.torch.forward import Forward, Scoring
 from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.plan import BatchLimits, Cost, Pair, plan
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.sampling import Generation, end_tokens, has_processors, logits_processors, next_token
-from multiform.models.torch.scoring import (
-    Grouping,
-    Resume,
-    rows_of,
-    score_by_batch,
-    score_by_plan,
-    score_by_state,
-    scoring_plan,
-    state_plan,
-)
-from multiform.models.torch.transformers_loop import generate_alone
+from multiform.models.torch.scoring import batch_plan, score_by_plan, score_in_batches, scoring_plan
+from multiform.models.torch.transformers_loop import beam_search, generate_alone
 from multiform.models.torch.tree import Tokens, build_tree, recurring_prefixes, shared_prefixes
 from multiform.requests import Completion, LLOutput, Response
 from multiform.stopping import stop_requested
 
 
-def score(
-    planner: Planner, pairs: Sequence[Pair], limits: BatchLimits, counters: Counters
-) -> Iterator[Response[LLOutput]]:
-    """The log-likelihood of each pair's continuation, and whether greedy decoding would generate it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CausalEngine:
+    """Decoder-only models: context and continuation are one sequence, and shared prefixes are computed once.
 
-    The log-likelihood of an empty continuation is 0. The limits are for batches; plans have their own.
+    The limits are those of batches; plans have their own.
     """
-    if not planner.is_worth_trial(_longest_pair(pairs), work := _work(planner, pairs)):
-        planner.computed_alone += work
-        yield from score_by_batch(planner.head, pairs, limits, counters, Grouping.ALONE)
-        return
-    for part in _parts(planner, pairs):
-        for position, output in _score_part(planner, [pairs[index] for index in part], limits, counters):
-            yield part[position], output
 
+    planner: Planner
+    tokenizer: PreTrainedTokenizerBase
+    limits: BatchLimits
+    generation_limits: BatchLimits
+    counters: Counters
 
-def scoring_cost(planner: Planner, pairs: Sequence[Pair], limits: BatchLimits) -> Cost:
-    """The cost of scoring; in batches, where not all pairs can share prefixes."""
-    nonempty = [pair for pair in pairs if pair.start < len(pair.tokens)]
-    if nonempty and planner.is_worth_trial(_longest_pair(pairs), _work(planner, pairs)):
+    def keep_verdicts(self, identity: str) -> None:
+        """Keep the verdicts of trials for later runs of the model with this identity."""
+        self.planner.keep_verdicts(identity)
+
+    def keep_prefixes(self, keep: bool) -> None:
+        """Whether prefixes that recur stay in memory for later calls."""
+        self.planner.keep_prefixes(keep)
+
+    def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+        """The log-likelihood of each pair's continuation, and whether greedy decoding would generate it.
+
+        The log-likelihood of an empty continuation is 0.
+        """
+        if not self._is_worth_trial(pairs):
+            self.planner.computed_alone += _distinct_inputs(pairs)
+            yield from score_in_batches(self.planner.lm, pairs, self.limits, self.counters, Scoring.ALONE)
+            return
+        for part in self._parts(pairs):
+            for position, output in self._score_part([pairs[index] for index in part]):
+                yield part[position], output
+
+    def scoring_cost(self, pairs: Sequence[Pair]) -> Cost:
+        """The cost of scoring; in batches, where not all pairs can share prefixes."""
+        nonempty = [pair for pair in pairs if pair.inputs]
+        planner = self.planner
+        if nonempty and self._is_worth_trial(pairs):
+            way = planner.scoring(_longest_pair(pairs))
+            if way.is_planned:
+                size, budget = planner.pass_size, planner.budget
+                return scoring_plan(nonempty, size=size, budget=budget, kept=planner.kept_prefixes).cost
+            if way.copies_states:
+                return batch_plan(planner.lm, nonempty, self.limits, way, max_kept=planner.state_budget).cost
+        return Cost.in_batches(len(nonempty), sum(pair.inputs for pair in pairs))
+
+    def _is_worth_trial(self, pairs: Sequence[Pair]) -> bool:
+        work = 0 if self.planner.is_known else _distinct_inputs(pairs)
+        return self.planner.is_worth_trial(_longest_pair(pairs), work)
+
+    def _parts(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        """All pairs where they can share prefixes; otherwise those shorter than all windows of the model, and others.
+
+        In one batch, long pairs would change the positions of short ones where these are scaled by the longest row.
+        """
+        way = self.planner.scoring(_longest_pair(pairs))
+        if way.is_planned or way.copies_states:
+            return [list(range(len(pairs)))]
+        parts: tuple[list[int], list[int]] = [], []
+        for index, pair in enumerate(pairs):
+            parts[len(pair.tokens) - 1 > self.planner.short_length].append(index)
+        return [part for part in parts if part]
+
+    def _score_part(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+        planner, counters = self.planner, self.counters
         way = planner.scoring(_longest_pair(pairs))
-        if isinstance(way, Mode):
-            return scoring_plan(
-                nonempty, size=planner.pass_size, budget=planner.budget, kept=planner.kept_prefixes
-            ).cost
-        if isinstance(way, Resume):
-            return state_plan(planner.head, nonempty, limits, way, max_kept=planner.state_budget).cost
-    return Cost.in_batches(len(nonempty), sum(pair.inputs for pair in pairs))
+        if way.is_planned:
+            forward, size, budget = Forward(planner.lm, way), planner.pass_size, planner.budget
+            kept = planner.kept_prefixes
+            return score_by_plan(forward, pairs, size=size, budget=budget, counters=counters, kept=kept)
+        max_kept = planner.state_budget if way.copies_states else 0
+        return score_in_batches(planner.lm, pairs, self.limits, counters, way, max_kept=max_kept)
+
+    def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        """The completion of each sequence, as soon as it is finished; those with several beams come last."""
+        single = [generation for generation in generations if generation.num_beams == 1]
+        with_beams = [generation for generation in generations if generation.num_beams > 1]
+        if single:
+            yield from self._generate_single(single)
+        yield from beam_search(self.planner.lm.model, self.tokenizer, with_beams, self.counters)
+
+    def _generate_single(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        """When a stop is requested, the sequences that are running are decoded to their end."""
+        planner, counters = self.planner, self.counters
+        decoding = self._choose_decoding(generations)
+        if decoding in (Decoding.RESUMED, Decoding.ALONE):
+            resumes = decoding is Decoding.RESUMED
+            ordered = _group_by_prefix(generations, planner.state_budget) if resumes else generations
+            yield from generate_alone(planner.lm.model, self.tokenizer, ordered, counters)
+            return
+        scheduler = _Scheduler(planner, self.tokenizer, generations, self.generation_limits, counters, decoding)
+        while scheduler.running or (scheduler.waiting and not stop_requested()):
+            if not run_in_memory(scheduler.step):
+                scheduler.shrink()
+            while scheduler.finished:
+                generation = scheduler.finished.popleft()
+                counters.count_completion(len(generation.tokens))
+                yield generation.index, generation.completion(self.tokenizer)
+
+    def prefill_cost(self, generations: Sequence[Generation]) -> Cost:
+        """The cost of prefilling the prompts; in batches, where they cannot share prefixes."""
+        planner, prompts = self.planner, [array("i", generation.prompt) for generation in generations]
+        if generations and self._choose_decoding(generations) is Decoding.SHARED:
+            last = [len(prompt) - 1 for prompt in prompts]
+            kept = [prefix.tokens for prefix in planner.kept_prefixes.entries()] if planner.kept_prefixes else []
+            return plan(prompts, last, size=planner.pass_size, budget=planner.budget, kept=kept).cost
+        return Cost.in_batches(len(prompts), sum(map(len, prompts)))
+
+    def _choose_decoding(self, generations: Sequence[Generation]) -> Decoding:
+        longest = max(len(generation.prompt) + generation.limit for generation in generations)
+        decoding = self.planner.decoding(longest)
+        self.planner.warn_about_decoding(decoding, longest)
+        return decoding
 
 
-def _parts(planner: Planner, pairs: Sequence[Pair]) -> list[list[int]]:
-    """All pairs where they can share prefixes; otherwise those shorter than every window of the model, and the others.
-
-    In one batch, long pairs would change the positions of short ones where these are scaled by the longest row.
-    """
-    if planner.scoring_mode(_longest_pair(pairs)) or planner.resume(_longest_pair(pairs)):
-        return [list(range(len(pairs)))]
-    parts: tuple[list[int], list[int]] = [], []
-    for index, pair in enumerate(pairs):
-        parts[len(pair.tokens) - 1 > planner.short_length].append(index)
-    return [part for part in parts if part]
-
-
-def _score_part(
-    planner: Planner, pairs: Sequence[Pair], limits: BatchLimits, counters: Counters
-) -> Iterator[Response[LLOutput]]:
-    way = planner.scoring(_longest_pair(pairs))
-    if isinstance(way, Mode):
-        size, budget = planner.pass_size, planner.budget
-        forward = Forward(planner.head, way)
-        return score_by_plan(forward, pairs, size=size, budget=budget, counters=counters, kept=planner.kept_prefixes)
-    if isinstance(way, Resume):
-        return score_by_state(planner.head, pairs, limits, counters, way, max_kept=planner.state_budget)
-    return score_by_batch(planner.head, pairs, limits, counters, way)
-
-
-def _work(planner: Planner, pairs: Sequence[Pair]) -> int:
-    """The tokens of the sequences, each computed alone; not counted for models that need no trial of that length."""
-    return 0 if planner.is_known else sum(len(row.tokens) for row in rows_of(pairs))
+def _distinct_inputs(pairs: Sequence[Pair]) -> int:
+    """The tokens of the distinct sequences, each computed alone."""
+    return sum({pair.tokens[:-1].tobytes(): pair.inputs for pair in pairs if pair.inputs}.values())
 
 
 def _longest_pair(pairs: Sequence[Pair]) -> int:
     return max((len(pair.tokens) - 1 for pair in pairs), default=0)
-
-
-def generate(
-    planner: Planner,
-    tokenizer: PreTrainedTokenizerBase,
-    generations: Sequence[Generation],
-    limits: BatchLimits,
-    counters: Counters,
-) -> Iterator[Response[Completion]]:
-    """The completion of each sequence, as soon as it is finished.
-
-    When a stop is requested, those that are running are decoded to their end.
-    """
-    if not generations:
-        return
-    decoding = planner.decoding(_longest_sequence(generations))
-    planner.warn_about_decoding(decoding, _longest_sequence(generations))
-    if decoding in (Decoding.RESUMED, Decoding.ALONE):
-        resumes = decoding is Decoding.RESUMED
-        ordered = _group_by_prefix(generations, planner.state_budget) if resumes else generations
-        yield from generate_alone(planner.head.model, tokenizer, ordered, counters)
-        return
-    scheduler = _Scheduler(planner, tokenizer, generations, limits, counters, decoding)
-    while scheduler.running or (scheduler.waiting and not stop_requested()):
-        if not run_in_memory(scheduler.step):
-            scheduler.shrink()
-        while scheduler.finished:
-            generation = scheduler.finished.popleft()
-            counters.count_completion(len(generation.tokens))
-            yield generation.index, generation.completion(tokenizer)
-
-
-def prefill_cost(planner: Planner, generations: Sequence[Generation]) -> Cost:
-    """The cost of prefilling the prompts; in batches, where they cannot share prefixes."""
-    prompts = [array("i", generation.prompt) for generation in generations]
-    if generations:
-        decoding = planner.decoding(_longest_sequence(generations))
-        planner.warn_about_decoding(decoding, _longest_sequence(generations))
-        if decoding is Decoding.SHARED:
-            last = [len(prompt) - 1 for prompt in prompts]
-            kept = [prefix.tokens for prefix in planner.kept_prefixes.entries()] if planner.kept_prefixes else []
-            return plan(prompts, last, size=planner.pass_size, budget=planner.budget, kept=kept).cost
-    return Cost.in_batches(len(prompts), sum(map(len, prompts)))
 
 
 def _group_by_prefix(generations: Sequence[Generation], budget: int) -> list[Generation]:
@@ -179,7 +187,7 @@ class _Scheduler:
         counters: Counters,
         decoding: Decoding,
     ) -> None:
-        model = planner.head.model
+        model = planner.lm.model
         self.model = model
         self.tokenizer = tokenizer
         self.has_processors = has_processors(model.generation_config)
@@ -272,7 +280,3 @@ class _Scheduler:
             self.batch.keep(rows)
             self.running = [self.running[row] for row in rows]
             self.finished.extend(finished)
-
-
-def _longest_sequence(generations: Sequence[Generation]) -> int:
-    return max((len(generation.prompt) + generation.limit for generation in generations), default=0)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +18,10 @@ import torch
 import transformers
 
 from multiform.hashing import sha256, source_hash
+from multiform.models.torch.attention import is_available
 from multiform.models.torch.device import device_of, pass_tokens, prefix_budget, run_in_memory
-from multiform.models.torch.forward import Forward, LMHead, Mode
+from multiform.models.torch.forward import CausalLM, Forward, Scoring
 from multiform.models.torch.kept_prefixes import KeptPrefixes
-from multiform.models.torch.scoring import Grouping, Resume
 from multiform.models.torch.structure import (
     POSITIONS,
     SHORTEST,
@@ -43,11 +42,8 @@ from multiform.models.torch.trial import (
     PASSES,
     SHORT,
     brief_trial,
-    candidate_modes,
     decoding_trial,
-    first_grouping,
-    first_mode,
-    first_resume,
+    first_allowed,
     measure_state_bytes,
     measure_token_bytes,
     trial_length,
@@ -57,8 +53,6 @@ from multiform.paths import cache_root, replace_file
 
 logger = logging.getLogger("multiform")
 
-#: The verdict of a trial in which no way gave the model's own results.
-NONE = "none"
 #: The length of a trial, times this, is the number of tokens from which on it is worth its time: it computes about a
 #: quarter of them, of which nothing is saved in the worst case.
 WORTH_TRIAL = 24
@@ -84,21 +78,7 @@ class Decoding(Enum):
 
 
 #: A way of computing requests, which trials choose.
-Way = TypeVar("Way", Mode, Resume, Grouping, Decoding)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixSupport:
-    """Sequences of up to `max_length` tokens can share prefixes; `reason` says why longer ones cannot.
-
-    `mode` is the fastest one that gave the model's own results on short sequences, None where none did. `token_bytes`
-    is the memory of the keys and values of one token.
-    """
-
-    max_length: int
-    reason: str = ""
-    token_bytes: int = 1
-    mode: Mode | None = None
+Way = TypeVar("Way", Scoring, Decoding)
 
 
 class Planner:
@@ -108,8 +88,8 @@ class Planner:
     nothing is shared: sequences are scored in batches, as lm-eval scores them.
     """
 
-    def __init__(self, head: LMHead, *, budget: int | str | None = None, max_length: int = 2**31) -> None:
-        self.head = head
+    def __init__(self, lm: CausalLM, *, budget: int | str | None = None, max_length: int = 2**31) -> None:
+        self.lm = lm
         self.prefix_budget = budget
         self.shares_prefixes = budget not in (0, "0")
         self.max_length = max_length
@@ -118,12 +98,12 @@ class Planner:
         self._kept: KeptPrefixes | None = None
         #: Tokens that were computed alone, as a trial was not worth its time.
         self.computed_alone = 0
-        self._config = head.model.config.get_text_config()
+        self._config = lm.model.config.get_text_config()
         self._warned: set[str] = set()
 
     def keep_verdicts(self, identity: str) -> None:
         """Keep the verdicts of trials for later runs of the model with this identity."""
-        model = self.head.model
+        model = self.lm.model
         self.records = TrialRecords(f"{identity} {device_of(model).type} {model.config._attn_implementation}")
 
     def keep_prefixes(self, keep: bool) -> None:
@@ -136,68 +116,62 @@ class Planner:
     def kept_prefixes(self) -> KeptPrefixes | None:
         """The prefixes of earlier calls that are in memory; None where none are kept."""
         if self._keeps_prefixes and self._kept is None:
-            most = min(self.budget // KEPT_SHARE, KEPT_BYTES // max(1, self.support.token_bytes))
-            self._kept = KeptPrefixes(most)
+            self._kept = KeptPrefixes(min(self.budget // KEPT_SHARE, KEPT_BYTES // max(1, self.token_bytes)))
         return self._kept
 
     @cached_property
     def is_known(self) -> bool:
         """Whether the model behaves the same at every length, so that a short trial is enough."""
-        return is_known(self.head.model)
+        return is_known(self.lm.model)
 
     @cached_property
     def verified_ways(self) -> VerifiedWays | None:
         """What the zoo found for the model's class; None where that does not apply."""
-        return verified_ways(self.head.model)
+        return verified_ways(self.lm.model)
 
     @cached_property
-    def support(self) -> PrefixSupport:
-        """Whether the model can share prefixes, by its structure and by a trial of short sequences."""
-        max_length, reason = plain_attention_length(self._config)
-        problem = obstacle(self.head.model) or (reason if max_length < SHORTEST else "")
-        if problem:
-            return PrefixSupport(max_length=0, reason=problem)
-        name, token_bytes = self.records.verdict("short", self._try_short, otherwise=f"{NONE} 1").split()
-        if not int(token_bytes):
-            return PrefixSupport(max_length=0, reason="it keeps no keys and values for each token")
-        if name == NONE:
-            return PrefixSupport(max_length=0, reason=OTHER_RESULTS, token_bytes=int(token_bytes))
-        return PrefixSupport(max_length=max_length, reason=reason, token_bytes=int(token_bytes), mode=Mode[name])
+    def token_bytes(self) -> int:
+        """The memory of a token's keys and values; 0 where the model does not put them into its cache."""
+        return measure_token_bytes(self.lm)
 
-    def _try_short(self) -> str:
-        """The mode of short sequences and the memory of a token, such as "TREE_ATTENTION 46080"."""
+    @cached_property
+    def shared_length(self) -> tuple[int, str]:
+        """The longest sequence that may share a prefix tree, by the model's structure, and why longer ones cannot."""
+        length, reason = plain_attention_length(self._config)
+        problem = obstacle(self.lm.model) or (reason if length < SHORTEST else "")
+        if not problem and not self.token_bytes:
+            problem = "it keeps no keys and values for each token"
+        return (0, problem) if problem else (length, reason)
+
+    @cached_property
+    def mode(self) -> Scoring | None:
+        """The way in which short sequences are scored by plan, and all are decoded; None where there is none."""
+        if not self.shared_length[0]:
+            return None
         length = min(SHORT, self.short_length, self.max_length - 1)
-        if self.verified_ways and length >= BRIEF:
-            mode = Mode[self.verified_ways.scoring]
-            trial, token_bytes = brief_trial(self.head)
-            if token_bytes and trial.allows_mode(mode, self.pass_size, BRIEF_PASSES):
-                return f"{mode.name} {token_bytes}"
-        token_bytes = measure_token_bytes(self.head)
-        if not token_bytes:
-            return f"{NONE} 0"
-        best = first_mode(self.head, length, candidate_modes(self.head), self.pass_size)
-        return f"{best.name if best else NONE} {token_bytes}"
+        way = self._choose(f"scoring of {length}", lambda: self._try_scoring(length, shares=True), Scoring.ALONE)
+        return way if way.is_planned else None
 
-    @cached_property
+    @property
     def forward(self) -> Forward:
         """Forward passes of decoding, in the mode of short sequences."""
-        return Forward(self.head, self.support.mode or Mode.MASKED)
+        return Forward(self.lm, self.mode or Scoring.MASKED)
 
     @cached_property
     def budget(self) -> int:
         """The number of tokens that may stay in the KV cache between forward passes."""
-        return prefix_budget(self.prefix_budget, self.support.token_bytes, device_of(self.head.model))
+        return prefix_budget(self.prefix_budget, max(1, self.token_bytes), device_of(self.lm.model))
 
     @cached_property
     def state_budget(self) -> int:
         """The tokens whose states may be kept, in memory: a state takes as much as that of a short sequence does."""
-        state_bytes = max(1, measure_state_bytes(self.head, self.max_length) // SHORT)
-        return prefix_budget(self.prefix_budget, state_bytes, device_of(self.head.model))
+        state_bytes = max(1, measure_state_bytes(self.lm, self.max_length) // SHORT)
+        return prefix_budget(self.prefix_budget, state_bytes, device_of(self.lm.model))
 
     @cached_property
     def decode_tokens(self) -> int:
         """The tokens that all sequences being decoded may have together, by the memory that is free."""
-        return prefix_budget(None, self.support.token_bytes, device_of(self.head.model))
+        return prefix_budget(None, max(1, self.token_bytes), device_of(self.lm.model))
 
     @property
     def pass_size(self) -> int:
@@ -205,10 +179,10 @@ class Planner:
 
         A pass of several branches may have more tokens than the model has positions, which not every model takes.
         """
-        size = pass_tokens(device_of(self.head.model))
+        size = pass_tokens(device_of(self.lm.model))
         if not self.is_known:
             size = min(size, getattr(self._config, POSITIONS, None) or size)
-        return size if self.head.separable else min(size, self.head.max_tokens)
+        return min(size, self.lm.max_tokens)
 
     @cached_property
     def short_length(self) -> int:
@@ -220,125 +194,104 @@ class Planner:
 
         A small run takes less time if each sequence is computed alone, which needs no trial.
         """
-        length = trial_length(longest, self.max_length - 1)
+        length = self._scoring_length(longest)
         if self.is_known or any(question.endswith(f" of {length}") for question in self.records.verdicts):
             return True
         return self.computed_alone + work > WORTH_TRIAL * length
 
-    def scoring(self, longest: int) -> Mode | Resume | Grouping:
-        """How sequences of up to that many tokens are scored: by plan, from copied states, or in batches.
-
-        The log says why where nothing is shared.
-        """
-        if way := self.scoring_mode(longest) or self.resume(longest):
-            return way
-        if self.shares_prefixes:
+    def scoring(self, longest: int) -> Scoring:
+        """How sequences of up to that many tokens are scored; the log says why where nothing is shared."""
+        shares = self.shares_prefixes
+        if self.is_known and not shares:
+            return Scoring.PADDED
+        if self.is_known and longest <= self.short_length and self.mode:
+            return self.mode
+        length = self._scoring_length(longest)
+        question = f"{'scoring' if shares else 'batches'} of {length}"
+        way = self._choose(question, lambda: self._try_scoring(length, shares=shares), Scoring.ALONE)
+        if shares and way in (Scoring.PADDED, Scoring.ALONE):
             self._warn(self._reason(longest))
-        return self.grouping(longest)
-
-    def scoring_mode(self, longest: int) -> Mode | None:
-        """The mode for scoring sequences of up to that many tokens by plan; None where none fits."""
-        if not self.shares_prefixes or longest > self.support.max_length:
-            return None
-        first = self.support.mode
-        if self.is_known and longest <= self.short_length:
-            return first
-        most = self.support.max_length if longest > self.short_length else self.short_length
-        length = trial_length(longest, min(self.max_length - 1, most))
-
-        def trial() -> Mode | None:
-            # Modes that failed on short sequences are not tried again.
-            modes = [mode for mode in candidate_modes(self.head) if first and mode.value >= first.value]
-            return first_mode(self.head, length, modes, self.pass_size)
-
-        return self._choose(Mode, f"plan of {length}", trial)
-
-    def resume(self, longest: int) -> Resume | None:
-        """How sequences of up to that many tokens resume from the state of a common prefix; None where they cannot."""
-        if not self.shares_prefixes:
-            return None
-        length = trial_length(longest, self.max_length - 1)
-        return self._choose(
-            Resume,
-            f"states of {length}",
-            lambda: first_resume(self.head, length) if self._may_resume(length) else None,
-        )
-
-    def grouping(self, longest: int) -> Grouping:
-        """Which sequences of up to that many tokens may be scored in one batch."""
-        if self.is_known:
-            return Grouping.PADDED
-        length = trial_length(longest, self.max_length - 1)
-        grouping = self._choose(
-            Grouping,
-            f"batches of {length}",
-            lambda: Grouping.ALONE if self._depends_on_batch else first_grouping(self.head, length),
-        )
-        if grouping is Grouping.EQUAL_LENGTHS:
-            self._warn("padding changes its results, so that only sequences of one length go into a batch")
-        if grouping in (Grouping.ALONE, None):
+        if way is Scoring.ALONE:
             self._warn("its results change in a batch, so that each sequence is computed alone")
-        return grouping or Grouping.ALONE
+        return way
+
+    def _scoring_length(self, longest: int) -> int:
+        """The length of the trial for sequences of up to that many tokens, within the limits that these are within."""
+        limits = (self.short_length, self.shared_length[0], self.max_length - 1)
+        return trial_length(longest, min((limit for limit in limits if limit >= longest), default=longest))
+
+    def _try_scoring(self, length: int, *, shares: bool) -> Scoring:
+        """The fastest way to score sequences of that length that gives the model's own numbers."""
+        if shares and self.verified_ways and BRIEF <= length <= self.short_length:
+            way = Scoring[self.verified_ways.scoring]
+            if brief_trial(self.lm).allows(way, self.pass_size, BRIEF_PASSES):
+                return way
+        return first_allowed(self.lm, list(self._scoring_ways(length, shares)), length, self.pass_size)
+
+    def _scoring_ways(self, length: int, shares: bool) -> Iterator[Scoring]:
+        """The ways to score sequences of that length that are worth a trial, fastest first."""
+        if shares and length <= self.shared_length[0]:
+            model = self.lm.model
+            if model._supports_attention_backend and is_available(device_of(model)):
+                yield Scoring.TREE_ATTENTION
+            yield Scoring.MASKED
+        if shares and self._may_resume(length):
+            yield from (Scoring.AT_ONCE, Scoring.STEPWISE)
+        if not self._depends_on_batch:
+            yield Scoring.PADDED
 
     def decoding(self, longest: int) -> Decoding:
         """How sequences of up to that many tokens, prompts included, are decoded."""
         if self.is_known and longest <= self.short_length and self._shares_short_prefixes:
             return Decoding.SHARED
         length = trial_length(longest, self.max_length)
-        return self._choose(Decoding, f"decoding {length}", lambda: self._try_decoding(length)) or Decoding.ALONE
+        return self._choose(f"decoding {length}", lambda: self._try_decoding(length), Decoding.ALONE)
 
     def warn_about_decoding(self, decoding: Decoding, longest: int) -> None:
         """Log why sequences of up to that many tokens are not decoded together."""
         if decoding not in (Decoding.SHARED, Decoding.RESUMED):
             slides = longest > self.short_length and self._shares_short_prefixes
-            has_reason = slides or longest > self.support.max_length
+            has_reason = slides or not self.mode or longest > self.shared_length[0]
             reason = self._reason(longest) if has_reason else "its attention is of a special kind"
             self._warn(reason, "completions are generated without shared prefixes")
 
-    def _choose(self, ways: type[Way], question: str, trial: Callable[[], Way | None]) -> Way | None:
-        """The way that a trial chooses, now or earlier; None where it chooses none or runs out of memory."""
-
-        def verdict() -> str:
-            way = trial()
-            return way.name if way else NONE
-
-        name = self.records.verdict(question, verdict, otherwise=NONE)
-        return None if name == NONE else ways[name]
+    def _choose(self, question: str, trial: Callable[[], Way], otherwise: Way) -> Way:
+        """The way that a trial chooses, now or earlier; `otherwise` where it runs out of memory."""
+        name = self.records.verdict(question, lambda: trial().name, otherwise=otherwise.name)
+        return type(otherwise)[name]
 
     def _reason(self, longest: int) -> str:
         """Why sequences of up to that many tokens do not share prefixes."""
-        if longest > self.support.max_length:
-            return self.support.reason
-        return f"its attention slides over {self.short_length} tokens" if longest > self.short_length else OTHER_RESULTS
+        length, reason = self.shared_length
+        if longest > length:
+            return reason
+        slides = longest > self.short_length and self.mode
+        return f"its attention slides over {self.short_length} tokens" if slides else OTHER_RESULTS
 
     @cached_property
     def _shares_short_prefixes(self) -> bool:
-        verdict = self.records.verdict("short decoding", self._try_short_decoding, otherwise=NONE)
-        return verdict == Decoding.SHARED.name
+        """Whether short sequences can be decoded with shared prefixes."""
+        return self._choose("short decoding", self._try_short_decoding, Decoding.ALONE) is Decoding.SHARED
 
-    def _try_short_decoding(self) -> str:
-        """Whether short sequences can be decoded with shared prefixes, as the name of a verdict."""
-        if not self._can_attend:
-            return NONE
+    def _try_short_decoding(self) -> Decoding:
         length = min(SHORT // 2, self.short_length, self.max_length)
         is_verified = self.verified_ways is not None and self.verified_ways.decoding == Decoding.SHARED.name
-        if is_verified and length >= BRIEF and self._decodes_shared(BRIEF, BRIEF_PASSES):
-            return Decoding.SHARED.name
-        return Decoding.SHARED.name if self._decodes_shared(length, PASSES) else NONE
+        brief = is_verified and length >= BRIEF and self._decodes_shared(BRIEF, BRIEF_PASSES)
+        return Decoding.SHARED if brief or self._decodes_shared(length, PASSES) else Decoding.ALONE
 
     def _decodes_shared(self, length: int, passes: int) -> bool:
-        trial = decoding_trial(self.head, length, by_generate=False)
+        trial = decoding_trial(self.lm, length, by_generate=False) if self._can_attend else None
         return trial is not None and trial.allows_shared_prefixes(self.forward, self.pass_size, passes)
 
     @property
     def _can_attend(self) -> bool:
         """Whether the model's layers call an attention function that can be replaced."""
-        return self.support.mode is not None and bool(self.head.model._supports_attention_backend)
+        return self.mode is not None and bool(self.lm.model._supports_attention_backend)
 
     @cached_property
     def _depends_on_batch(self) -> bool:
         """Whether the results of a sequence depend on the others in its forward pass, if only by rounding."""
-        return rounds_by_pass(self.head.model)
+        return rounds_by_pass(self.lm.model)
 
     def _may_resume(self, length: int) -> bool:
         """Whether the configuration lets sequences of that length resume from a state."""
@@ -346,19 +299,18 @@ class Planner:
 
     def _try_decoding(self, length: int) -> Decoding:
         """The fastest way to decode sequences of that length that gives the model's own results."""
-        model = self.head.model
+        model = self.lm.model
         if not model.can_generate():
             return Decoding.UNCACHED
-        support = self.support  # before the conversion: its bytes of a token are those of the model's number type
+        fits = length <= self.shared_length[0] and self._can_attend  # before the conversion, and with its own trial
         with trial_precision(model):
-            trial = decoding_trial(self.head, length, by_generate=True)
+            trial = decoding_trial(self.lm, length, by_generate=True)
             if trial is None:  # its own `generate` fails, as that of ProphetNet does
                 return Decoding.UNCACHED
             if not is_library_class(model) and not trial.is_plain():
                 return Decoding.UNCACHED
             if self._depends_on_batch:
                 return Decoding.ALONE
-            fits = length <= support.max_length and self._can_attend
             if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):
                 return Decoding.SHARED
             if has_plain_cache(model) and trial.allows_padded_batches():

@@ -5,6 +5,7 @@ Each context is encoded once for all of its continuations. The decoding loop is 
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,16 +21,17 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from multiform.models.model import Counters
 from multiform.models.torch.device import device_of, run_batches
-from multiform.models.torch.forward import LoglikelihoodSums, Targets
-from multiform.models.torch.plan import BatchLimits, Pair
+from multiform.models.torch.forward import MAX_LOGITS, LoglikelihoodSums, Targets
+from multiform.models.torch.plan import BatchLimits, Cost, Pair
+from multiform.models.torch.planner import TrialRecords
 from multiform.models.torch.sampling import Generation
 from multiform.models.torch.structure import in_float32
-from multiform.models.torch.transformers_loop import generate_batch
-from multiform.models.torch.trial import FEW, attempt, generate_steps, is_close, trial_tokens
+from multiform.models.torch.transformers_loop import beam_search, generate_batch
+from multiform.models.torch.trial import FEW, attempt, generate_steps, is_close, trial_length, trial_tokens
 from multiform.requests import Completion, LLOutput, Response
 
-#: Logits that are in memory at once: 1 GiB in float32.
-MAX_LOGITS = 2**28
+logger = logging.getLogger("multiform")
+
 #: Verdicts: sequences go into one batch, each is computed alone, or each alone and without a cache; and each alone,
 #: by a plain forward pass that encodes its context again.
 TOGETHER, ALONE, UNCACHED, PLAIN = "together", "alone", "uncached", "plain"
@@ -49,31 +51,132 @@ class Seq2SeqRow:
     max_tokens: int = 0
 
 
-def score_seq2seq(
-    model: PreTrainedModel,
-    pairs: Sequence[Pair],
-    limits: BatchLimits,
-    counters: Counters,
-    *,
-    encodes_once: bool = True,
-) -> Iterator[Response[LLOutput]]:
-    """The response of each pair, batch by batch.
+class Seq2SeqEngine:
+    """Encoder-decoder models: a context is encoded as a whole, so contexts with a common prefix share nothing."""
 
-    With `encodes_once` False, a row is computed by nothing but the model's own forward pass, encoder included.
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        max_length: int,
+        limits: BatchLimits,
+        generation_limits: BatchLimits,
+        counters: Counters,
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.limits = limits
+        self.generation_limits = generation_limits
+        self.counters = counters
+        self.records = TrialRecords()
+        self._logged: set[str] = set()
+        _restore_attention(model.get_encoder())
+
+    def keep_verdicts(self, identity: str) -> None:
+        """Keep the verdicts of trials for later runs of the model with this identity."""
+        self.records = TrialRecords(f"{identity} {device_of(self.model).type}")
+
+    def keep_prefixes(self, keep: bool) -> None:
+        """A context is encoded as a whole, so there is nothing to keep."""
+
+    def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+        """The log-likelihood of each pair's continuation, batch by batch."""
+        sums = LoglikelihoodSums(pairs)
+        yield from sums.empty()
+        if not (rows := _rows(self.model, pairs)):
+            return
+        self._log("the model is an encoder-decoder")
+        length = trial_length(max(len(row.context) for row in rows), self.max_length)
+        verdict = self.records.verdict(
+            f"scoring {length}", lambda: scores_together(self.model, length), otherwise=PLAIN
+        )
+        if verdict != TOGETHER:
+            self._log("its log-likelihoods change in a batch, so that each sequence is computed alone")
+        vocabulary = int(self.model.config.get_text_config(decoder=True).vocab_size)
+        limits = replace(self.limits, tokens=min(self.limits.tokens, max(1, MAX_LOGITS // vocabulary)))
+        encoded = EncodedContexts(self.model, self.counters)
+
+        def run(batch: Sequence[Seq2SeqRow]) -> list[Response[LLOutput]]:
+            if verdict == PLAIN:
+                return _score_rows(batch, plain_row_logits(self.model, batch[0], self.counters), sums)
+            return _score_rows(batch, encoded.batch_logits(batch), sums)
+
+        for responses in run_batches(rows, lambda row: row.max_tokens, _limits(limits, verdict), run):
+            yield from responses
+
+    def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        """The completion of each sequence, batch by batch; those with several beams come last.
+
+        Sequences of one batch have the same limit, because some models force their end token there.
+        """
+        single = [generation for generation in generations if generation.num_beams == 1]
+        verdict = self._choose_decoding(single) if single else TOGETHER
+        options = {"use_cache": verdict != UNCACHED, "with_prompts": False}
+
+        def run(batch: Sequence[Generation]) -> list[Response[Completion]]:
+            ids, mask = _pad(self.model, [generation.prompt for generation in batch])
+            inputs = {"input_ids": ids, "attention_mask": mask}
+            responses = generate_batch(self.model, self.tokenizer, batch, inputs, self.counters, **options)
+            self.counters.count_prefill(ids.numel())
+            return responses
+
+        ordered = sorted(single, key=lambda each: (each.limit, -len(each.prompt), each.prompt))
+        limits = _limits(self.generation_limits, verdict)
+        for _, group in groupby(ordered, key=lambda each: each.limit):
+            for responses in run_batches(list(group), lambda each: each.max_own_tokens, limits, run):
+                yield from responses
+        with_beams = [generation for generation in generations if generation.num_beams > 1]
+        yield from beam_search(self.model, self.tokenizer, with_beams, self.counters)
+
+    def _choose_decoding(self, generations: Sequence[Generation]) -> str:
+        self._log("the model is an encoder-decoder")
+        message = "max_gen_toks limits the completion; lm-eval adds the prompt's tokens to it for encoder-decoders"
+        if message not in self._logged:
+            logger.info(message)
+            self._logged.add(message)
+        length = trial_length(max(len(generation.prompt) for generation in generations), self.max_length)
+        verdict = self.records.verdict(
+            f"decoding {length}", lambda: decodes_together(self.model, length), otherwise=ALONE
+        )
+        if verdict != TOGETHER:
+            self._log("its completions change in a batch, so that each is generated alone")
+        return verdict
+
+    def scoring_cost(self, pairs: Sequence[Pair]) -> Cost:
+        """The cost of scoring the pairs."""
+        return Cost.in_batches(len(pairs), sum(len(pair.tokens) for pair in pairs))
+
+    def prefill_cost(self, generations: Sequence[Generation]) -> Cost:
+        """The cost of encoding the prompts."""
+        return Cost.in_batches(len(generations), sum(len(generation.prompt) for generation in generations))
+
+    def _log(self, reason: str) -> None:
+        """Log once why prefixes are not shared."""
+        if reason not in self._logged:
+            logger.warning("prefixes are not shared, which takes longer: %s", reason)
+            self._logged.add(reason)
+
+
+def _limits(limits: BatchLimits, verdict: str) -> BatchLimits:
+    """The limits of a batch: one row, where rows change each other's numbers."""
+    return limits if verdict == TOGETHER else replace(limits, rows=1)
+
+
+def _restore_attention(encoder: nn.Module) -> None:
+    """Let an encoder that switches its attention for a short text, and keeps it, switch back for the next one.
+
+    BigBird-Pegasus does so: without this, the numbers of a text would depend on those that were computed before it.
     """
-    sums = LoglikelihoodSums(pairs)
-    yield from sums.empty()
-    vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
-    limits = replace(limits, tokens=min(limits.tokens, max(1, MAX_LOGITS // vocabulary)))
+    usual = getattr(encoder, "attention_type", None)
 
-    encoded = EncodedContexts(model, counters)
+    def switch_back(module: nn.Module, _: Any) -> None:
+        if module.attention_type != usual:
+            module.set_attention_type(usual)  # type: ignore[operator]
 
-    def run(batch: Sequence[Seq2SeqRow]) -> list[Response[LLOutput]]:
-        logits = encoded.batch_logits(batch) if encodes_once else plain_row_logits(model, batch[0], counters)
-        return _score_rows(batch, logits, sums)
-
-    for responses in run_batches(_rows(model, pairs), lambda row: row.max_tokens, limits, run):
-        yield from responses
+    if usual is not None and hasattr(encoder, "set_attention_type"):
+        encoder.register_forward_pre_hook(switch_back)
 
 
 def _rows(model: PreTrainedModel, pairs: Sequence[Pair]) -> list[Seq2SeqRow]:
@@ -106,34 +209,6 @@ def decoder_tokens(model: PreTrainedModel, continuation: Sequence[int]) -> list[
     starts = [getattr(each, "decoder_start_token_id", None) for each in (model.config, model.generation_config)]
     start_token = next(token for token in (*starts, config.bos_token_id, config.pad_token_id, 0) if token is not None)
     return [start_token, *continuation[:-1]]
-
-
-def restore_attention(encoder: nn.Module) -> None:
-    """Let an encoder that switches its attention for a short text, and keeps it, switch back for a longer one.
-
-    BigBird-Pegasus does so: without this, the numbers of a text would depend on those that were computed before it.
-    """
-    usual = getattr(encoder, "attention_type", None)
-    if usual is None or not hasattr(encoder, "set_attention_type"):
-        return
-    longest_switched = 0
-
-    def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if module.attention_type != usual and _width(args, kwargs) > longest_switched:
-            module.set_attention_type(usual)  # type: ignore[operator]
-
-    def after(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        nonlocal longest_switched
-        if module.attention_type != usual:
-            longest_switched = max(longest_switched, _width(args, kwargs))
-
-    encoder.register_forward_pre_hook(before, with_kwargs=True)
-    encoder.register_forward_hook(after, with_kwargs=True)
-
-
-def _width(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    ids: Tensor = args[0] if args else kwargs["input_ids"]
-    return ids.shape[1]
 
 
 class EncodedContexts:
@@ -191,10 +266,8 @@ def _score_rows(rows: Sequence[Seq2SeqRow], logits: Tensor, sums: LoglikelihoodS
     targets = Targets()
     for number, row in enumerate(rows):
         for owner, continuation in row.targets:
-            targets.add(owner, number * logits.shape[1], continuation)
-    distinct, lines = targets.distinct_lines()
-    needed = logits.flatten(0, 1)[torch.from_numpy(distinct).to(logits.device)].float()
-    return sums.add([(0, needed)], lines, targets)
+            targets.add(owner, number, 0, continuation)
+    return sums.add(logits, targets)
 
 
 def _pad(model: PreTrainedModel, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -203,33 +276,6 @@ def _pad(model: PreTrainedModel, rows: Sequence[Sequence[int]]) -> tuple[Tensor,
     tensors = ids, [torch.ones_like(row) for row in ids]
     padded, mask = (pad_sequence(tensor, batch_first=True).to(device_of(model)) for tensor in tensors)
     return padded, mask
-
-
-def generate_seq2seq(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    generations: Sequence[Generation],
-    limits: BatchLimits,
-    counters: Counters,
-    *,
-    use_cache: bool = True,
-) -> Iterator[Response[Completion]]:
-    """The completion of each sequence, batch by batch.
-
-    Sequences of one batch have the same limit, because some models force their end token there.
-    """
-
-    def run(batch: Sequence[Generation]) -> list[Response[Completion]]:
-        ids, mask = _pad(model, [generation.prompt for generation in batch])
-        inputs, options = {"input_ids": ids, "attention_mask": mask}, {"use_cache": use_cache, "with_prompts": False}
-        responses = generate_batch(model, tokenizer, batch, inputs, counters, **options)
-        counters.count_prefill(ids.numel())
-        return responses
-
-    ordered = sorted(generations, key=lambda each: (each.limit, -len(each.prompt), each.prompt))
-    for _, group in groupby(ordered, key=lambda each: each.limit):
-        for responses in run_batches(list(group), lambda each: each.max_own_tokens, limits, run):
-            yield from responses
 
 
 def scores_together(model: PreTrainedModel, length: int) -> str:

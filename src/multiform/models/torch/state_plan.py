@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from multiform.models.torch.plan import BatchLimits, Cost
-from multiform.models.torch.tree import Branch, Tokens, build_tree, count_nodes
+from multiform.models.torch.tree import Branch, Tokens, build_tree, count_nodes, separate_branches
 
 #: Tokens that a kept state has to save: fewer are computed faster than a batch of their own.
 LEAST_SAVED = 32
@@ -72,13 +72,14 @@ def plan_states(
     *,
     limits: BatchLimits,
     max_kept: int = 2**31,
+    shares: bool = True,
     stepwise: bool = False,
     least: int = LEAST_SAVED,
 ) -> StatePlan:
     """The plan for sequences whose outputs are needed from depth `needed_from` on.
 
-    The states of at most `max_kept` tokens are in memory at once. With `stepwise`, tokens after a state are computed
-    one by one: states are kept only where few tokens follow.
+    The states of at most `max_kept` tokens are in memory at once; none is kept where nothing is shared. With
+    `stepwise`, tokens after a state are computed one by one: states are kept only where few tokens follow.
 
     >>> from array import array
     >>> trunk = list(range(100))
@@ -87,8 +88,11 @@ def plan_states(
     >>> [[row.stop - row.start for row in batch.rows] for batch in planned.batches]
     [[100], [2, 1]]
     """
-    branches = build_tree(sequences, needed_from)
-    batches = list(_with_releases(_batches(_edges(branches, stepwise, least), limits, max_kept)))
+    branches = build_tree(sequences, needed_from) if shares else separate_branches(sequences, needed_from)
+    edges = _edges(branches, stepwise, least) if shares else list(_leaves(branches, range(len(branches)), 0))
+    batches = list(_batches(edges, limits, max_kept))
+    # The longest first: if memory is short, that shows at once.
+    batches = list(_with_releases(batches)) if shares else batches[::-1]
     cost = Cost(
         sequences=len(sequences),
         tokens=sum(map(len, sequences)),

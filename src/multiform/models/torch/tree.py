@@ -55,11 +55,7 @@ def build_tree(sequences: Sequence[Tokens], needed_from: Sequence[int]) -> list[
     >>> [(output.request, output.start, output.stop) for output in tree[0].needed]
     [(1, 1, 2), (0, 1, 2), (2, 1, 2)]
     """
-    distinct: list[tuple[Tokens, list[int]]] = []
-    for index in sorted(range(len(sequences)), key=sequences.__getitem__):
-        if not distinct or distinct[-1][0] != sequences[index]:
-            distinct.append((sequences[index], []))
-        distinct[-1][1].append(index)
+    distinct = _distinct(sequences)
     shared_lengths = [0, *(common_prefix_length(a, b) for (a, _), (b, _) in pairwise(distinct))]
     needed: list[list[NeededOutput]] = [[] for _ in distinct]
     path: list[tuple[int, int]] = []  # the branches on the way from the root: the depth where each begins, its number
@@ -80,6 +76,26 @@ def build_tree(sequences: Sequence[Tokens], needed_from: Sequence[int]) -> list[
         Branch(tokens, shared, tuple(requests), tuple(outputs))
         for (tokens, requests), shared, outputs in zip(distinct, shared_lengths, needed, strict=False)
     ]
+
+
+def separate_branches(sequences: Sequence[Tokens], needed_from: Sequence[int]) -> list[Branch]:
+    """The branches of sequences that share nothing: all outputs of a request are those of its own sequence."""
+    return [
+        Branch(
+            tokens, 0, tuple(requests), tuple(NeededOutput(each, needed_from[each], len(tokens)) for each in requests)
+        )
+        for tokens, requests in _distinct(sequences)
+    ]
+
+
+def _distinct(sequences: Sequence[Tokens]) -> list[tuple[Tokens, list[int]]]:
+    """The distinct sequences in order, each with the numbers of those that are equal to it."""
+    distinct: list[tuple[Tokens, list[int]]] = []
+    for index in sorted(range(len(sequences)), key=sequences.__getitem__):
+        if not distinct or distinct[-1][0] != sequences[index]:
+            distinct.append((sequences[index], []))
+        distinct[-1][1].append(index)
+    return distinct
 
 
 def shared_prefixes(sequences: Sequence[Tokens]) -> list[int]:

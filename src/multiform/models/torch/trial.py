@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -19,20 +19,19 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from multiform.models.model import Counters
-from multiform.models.torch.attention import ModelState, is_available
+from multiform.models.torch.attention import ModelState
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch
 from multiform.models.torch.device import PREFILL_TOKENS, device_of, is_out_of_memory
 from multiform.models.torch.forward import (
+    CausalLM,
     Forward,
-    LMHead,
-    Mode,
+    Scoring,
     plain_logits,
     reset_positions,
-    right_padded,
     token_logprobs,
 )
 from multiform.models.torch.plan import BatchLimits, Pair
-from multiform.models.torch.scoring import Grouping, Resume, score_by_batch, score_by_plan, score_by_state
+from multiform.models.torch.scoring import score_by_plan, score_in_batches
 from multiform.models.torch.structure import accepted_options, bytes_per_token, in_float32, is_known, judge_each
 from multiform.models.torch.transformers_loop import PrefixState, greedy_config, prompt_inputs
 from multiform.requests import LLOutput, Response
@@ -74,46 +73,32 @@ def trial_length(longest: int, max_length: int) -> int:
 
 
 def trial_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
-    """Sequences of up to `length` inputs that branch early, late and at the end, scored at their ends, and a short one.
+    """Sequences of up to `length` inputs that branch early, in the middle and late, scored at their ends, a short one,
+    and one that is the beginning of others.
 
-    In the order of a prefix tree, one branch comes before the rest of the longest sequence and the others come after
-    it: so tokens are at other positions of a forward pass than they would be alone, on either side.
+    In the order of a prefix tree, one branch comes before the rest of the longest sequence and others come after it: so
+    tokens are at other positions of a forward pass than they would be alone, on either side. The two branches from the
+    middle have one length, so that their states are computed in one batch; copies of both, and two of the first, go on
+    in another.
     """
     numbers = random.Random(length)
     lowest, *middle, highest = tokens
 
     def words(count: int) -> list[int]:
-        return numbers.choices(middle, k=count)
+        return numbers.choices(middle, k=max(0, count))
 
     suffix_length = max(1, min(SUFFIX, length // 4))
+    half, late = length // 2, length - suffix_length
     longest = words(length + 1)
-    branches = [(length // 3, lowest), (2 * length // 3, highest), (length - suffix_length, highest)]
-    sequences = [longest, *([*longest[:depth], first, *words(suffix_length)] for depth, first in branches), words(FEW)]
-    return [Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, suffix_length))) for sequence in sequences]
-
-
-def state_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
-    """Sequences of up to `length` inputs for a trial of copied states, scored at their ends, and a short one.
-
-    Two branches of one length leave a common trunk, so that their states are computed in one batch, and sequences of
-    several lengths come from them, so that copies of both, and two of the first, go on in one batch.
-    """
-    numbers = random.Random(length)
-    lowest, *middle, highest = tokens
-
-    def words(count: int) -> list[int]:
-        return numbers.choices(middle, k=max(1, count))
-
-    suffix_length = max(3, min(SUFFIX, length // 4))
-    trunk = words(length // 2)
-    branches = [[*trunk, first, *words(length - suffix_length - len(trunk))] for first in (lowest, highest)]
-    suffixes = ((0, suffix_length), (0, 2), (1, suffix_length // 2 + 1))
-    sequences = [[*branches[number], *words(count)] for number, count in suffixes]
-    short = words(FEW)
-    return [
-        Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, suffix_length)))
-        for sequence in (*sequences, trunk, short)
+    sequences = [
+        longest,
+        [*longest[: length // 3], lowest, *words(suffix_length)],
+        [*longest[:late], highest, *words(1)],
+        [*longest[:half], highest, *words(late - half - 1), *words(suffix_length // 2 + 1)],
+        longest[: half + 1],
+        words(FEW),
     ]
+    return [Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, suffix_length))) for sequence in sequences]
 
 
 def trial_prompts(length: int, tokens: Sequence[int]) -> tuple[list[list[int]], int]:
@@ -159,27 +144,19 @@ class ScoringTrial:
     the rounding of a batch changes the selection in other sequences.
     """
 
-    head: LMHead
+    lm: CausalLM
     pairs: list[Pair]
     expected: list[float]
     selects_tokens: bool
 
-    def allows_mode(self, mode: Mode, pass_size: int, passes: int = PASSES) -> bool:
-        """Whether scoring by plan in that mode gives the model's own numbers, with the longest sequence in `passes`."""
-        longest = max(len(pair.tokens) for pair in self.pairs)
-        size = max(1, min(pass_size, longest // passes))
-        forward = Forward(self.head, mode)
-        return self._agrees(score_by_plan(forward, self.pairs, size=size, budget=2**31, counters=Counters()))
-
-    def allows_grouping(self, grouping: Grouping) -> bool:
-        """Whether batches of rows that are grouped in that way give the model's own numbers."""
+    def allows(self, way: Scoring, pass_size: int, passes: int = PASSES) -> bool:
+        """Whether scoring in that way gives the model's own numbers; a plan has the longest sequence in `passes`."""
+        if way.is_planned:
+            size = max(1, min(pass_size, max(len(pair.tokens) for pair in self.pairs) // passes))
+            forward = Forward(self.lm, way)
+            return self._agrees(score_by_plan(forward, self.pairs, size=size, budget=2**31, counters=Counters()))
         limits = BatchLimits(len(self.pairs), max(PREFILL_TOKENS, sum(len(pair.tokens) for pair in self.pairs)))
-        return self._agrees(score_by_batch(self.head, self.pairs, limits, Counters(), grouping))
-
-    def allows_states(self, resume: Resume) -> bool:
-        """Whether sequences that go on from copies of a state, in that way, get the model's own numbers."""
-        limits = BatchLimits(len(self.pairs), max(PREFILL_TOKENS, sum(len(pair.tokens) for pair in self.pairs)))
-        return self._agrees(score_by_state(self.head, self.pairs, limits, Counters(), resume, least=1))
+        return self._agrees(score_in_batches(self.lm, self.pairs, limits, Counters(), way, least=1))
 
     def _agrees(self, responses: Iterable[Response[LLOutput]]) -> bool:
         outputs = None if self.selects_tokens else attempt(lambda: dict(responses))
@@ -190,56 +167,34 @@ class ScoringTrial:
     def _is_close(self, output: LLOutput, expected: float) -> bool:
         """Whether a log-likelihood is the expected one, up to what rounding changes for each token."""
         tokens = output.tokens or 1
-        scale = 1.0 if is_exact(self.head.model) else max(1.0, abs(expected) / tokens)
-        return abs(output.loglikelihood - expected) <= tolerance(self.head.model) * tokens * scale
+        scale = 1.0 if is_exact(self.lm.model) else max(1.0, abs(expected) / tokens)
+        return abs(output.loglikelihood - expected) <= tolerance(self.lm.model) * tokens * scale
 
 
-def scoring_trial(head: LMHead, length: int) -> ScoringTrial | None:
+def scoring_trial(lm: CausalLM, length: int) -> ScoringTrial | None:
     """The trial of sequences of up to `length` inputs; None where the model itself cannot compute them."""
-    return _judge_pairs(head, trial_pairs(length, trial_tokens(head.model.config.get_text_config())))
+    pairs = trial_pairs(length, trial_tokens(lm.model.config.get_text_config()))
+    judged = attempt(lambda: judge_each(lambda pair: loglikelihood_alone(lm, pair), pairs))
+    return None if judged is None else ScoringTrial(lm, pairs, *judged)
 
 
-@torch.inference_mode()
-def brief_trial(head: LMHead) -> tuple[ScoringTrial, int]:
-    """A trial of a few tokens, judged by one padded forward pass of the model, and the memory of a token in its cache.
+def brief_trial(lm: CausalLM) -> ScoringTrial:
+    """A trial of a few tokens, judged by one padded forward pass of the model.
 
     Only for models that are known to leave padding out of account.
     """
-    model, cache = head.model, DynamicCache()
-    pairs = trial_pairs(BRIEF, trial_tokens(model.config.get_text_config()))[:3]
-    ids = right_padded([pair.tokens for pair in pairs])
-    logits = model(input_ids=ids, past_key_values=cache, use_cache=True).logits.float()
-    sums = []
-    for line, pair in zip(logits, pairs, strict=True):
-        logprobs, _ = token_logprobs([(0, line)], np.arange(pair.start - 1, len(pair.tokens) - 1), pair.continuation)
-        sums.append(float(logprobs.sum()))
-    return ScoringTrial(head, pairs, sums, selects_tokens=False), bytes_per_token(cache, ids.numel())
+    pairs = trial_pairs(BRIEF, trial_tokens(lm.model.config.get_text_config()))[:3]
+    outputs = dict(score_in_batches(lm, pairs, BatchLimits(len(pairs), PREFILL_TOKENS), Counters()))
+    expected = [outputs[index].loglikelihood for index in range(len(pairs))]
+    return ScoringTrial(lm, pairs, expected, selects_tokens=False)
 
 
-def state_trial(head: LMHead, length: int) -> ScoringTrial | None:
-    """The trial of sequences of up to `length` inputs that go on from copied states."""
-    return _judge_pairs(head, state_pairs(length, trial_tokens(head.model.config.get_text_config())))
-
-
-def _judge_pairs(head: LMHead, pairs: list[Pair]) -> ScoringTrial | None:
-    judged = attempt(lambda: judge_each(lambda pair: loglikelihood_alone(head, pair), pairs))
-    return None if judged is None else ScoringTrial(head, pairs, *judged)
-
-
-def loglikelihood_alone(head: LMHead, pair: Pair) -> float:
+def loglikelihood_alone(lm: CausalLM, pair: Pair) -> float:
     """The log-likelihood of a pair by the plain forward pass of the model."""
     scored = len(pair.tokens) - pair.start
-    logits = plain_logits(head.model, pair.tokens[:-1], last=scored)
-    logprobs, _ = token_logprobs([(0, logits)], np.arange(scored), pair.tokens[pair.start :])
+    logits = plain_logits(lm.model, pair.tokens[:-1], last=scored)
+    logprobs, _ = token_logprobs(logits, np.arange(scored), pair.tokens[pair.start :])
     return float(logprobs.sum())
-
-
-def candidate_modes(head: LMHead) -> Iterator[Mode]:
-    """The modes that are worth a trial, fastest first."""
-    model = head.model
-    if model._supports_attention_backend and is_available(device_of(model)):
-        yield Mode.TREE_ATTENTION
-    yield Mode.MASKED
 
 
 def trial_precision(model: PreTrainedModel) -> AbstractContextManager[None]:
@@ -247,45 +202,23 @@ def trial_precision(model: PreTrainedModel) -> AbstractContextManager[None]:
     return nullcontext() if is_known(model) else in_float32(model)
 
 
-def first_mode(head: LMHead, length: int, modes: Iterable[Mode], pass_size: int) -> Mode | None:
-    """The first of the modes in which sequences of that length get the model's own numbers; None where none does."""
-    with trial_precision(head.model):
-        trial = scoring_trial(head, length)
-        return next((mode for mode in modes if trial and trial.allows_mode(mode, pass_size)), None)
+def first_allowed(lm: CausalLM, ways: Sequence[Scoring], length: int, pass_size: int) -> Scoring:
+    """The first of the ways in which sequences of that length get the model's own numbers.
 
-
-def first_grouping(head: LMHead, length: int) -> Grouping:
-    """The fastest grouping in which sequences of that length get the model's own numbers."""
-    with trial_precision(head.model):
-        trial = scoring_trial(head, length)
-        groupings = (grouping for grouping in Grouping if trial and trial.allows_grouping(grouping))
-        return next(groupings, Grouping.ALONE)
-
-
-def first_resume(head: LMHead, length: int) -> Resume | None:
-    """The fastest way in which sequences of that length can resume from a state; None where there is none."""
-    with trial_precision(head.model):
-        resumes = _allowed_resumes(head, Resume, SHORTEST_TRIAL) if length > SHORTEST_TRIAL else iter(Resume)
-        # Most ways are wrong at every length, so that they need no long trial.
-        return next(_allowed_resumes(head, resumes, length), None)
-
-
-def _allowed_resumes(head: LMHead, resumes: Iterable[Resume], length: int) -> Iterator[Resume]:
-    """Those of the ways in which sequences of that length can resume from a state, tried one by one."""
-    trial: ScoringTrial | None = None
-    for resume in resumes:
-        if resume.is_positioned and not head.takes("position_ids"):
-            continue  # the same as without
-        if trial is None and (trial := state_trial(head, length)) is None:
-            return
-        if trial.allows_states(resume):
-            yield resume
+    Most ways that are wrong are wrong at every length, so that long sequences come after a short trial.
+    """
+    if not ways:
+        return Scoring.ALONE
+    with trial_precision(lm.model):
+        trials = [scoring_trial(lm, size) for size in ((SHORTEST_TRIAL, length) if length > SHORT else (length,))]
+        allowed = (way for way in ways if all(trial and trial.allows(way, pass_size) for trial in trials))
+        return next(allowed, Scoring.ALONE)
 
 
 @torch.inference_mode()
-def measure_token_bytes(head: LMHead) -> int:
+def measure_token_bytes(lm: CausalLM) -> int:
     """The memory of a token's keys and values; 0 where the model does not put them into the cache."""
-    model, cache = head.model, DynamicCache()
+    model, cache = lm.model, DynamicCache()
     tokens = trial_tokens(model.config.get_text_config())[:4]
     ids = torch.tensor([tokens], device=device_of(model))
     options = accepted_options(model.forward, past_key_values=cache, use_cache=True, logits_to_keep=1)
@@ -294,10 +227,11 @@ def measure_token_bytes(head: LMHead) -> int:
 
 
 @torch.inference_mode()
-def measure_state_bytes(head: LMHead, max_length: int) -> int:
+def measure_state_bytes(lm: CausalLM, max_length: int) -> int:
     """The memory of the state after a short sequence."""
-    tokens = trial_tokens(head.model.config.get_text_config())[: min(SHORT, max_length)]
-    _, output = head.run(input_ids=torch.tensor([tokens], device=device_of(head.model)), use_cache=True)
+    tokens = trial_tokens(lm.model.config.get_text_config())[: min(SHORT, max_length)]
+    ids = torch.tensor([tokens], device=device_of(lm.model))
+    _, output = lm.run(torch.tensor([0]), input_ids=ids, use_cache=True)
     return ModelState.of(output).nbytes
 
 
@@ -324,7 +258,7 @@ class DecodingTrial:
     Where `selects_tokens` is true, logits that agree prove nothing, as in a `ScoringTrial`.
     """
 
-    head: LMHead
+    lm: CausalLM
     prompts: list[list[int]]
     shared: int
     tokens: list[list[int]]
@@ -338,17 +272,17 @@ class DecodingTrial:
 
     def allows_padded_batches(self) -> bool:
         """Whether sequences in one cache, padded at the left, get their own logits."""
-        return self._agrees(PaddedBatch(self.head.model, Counters()), [0, 0, 0])
+        return self._agrees(PaddedBatch(self.lm.model, Counters()), [0, 0, 0])
 
     def allows_copied_states(self) -> bool:
         """Whether `generate` gives the same logits after a copy of the state that sequences have in common."""
         if self.selects_tokens:
             return False
-        shared = PrefixState(self.head.model, Counters())
+        shared = PrefixState(self.lm.model, Counters())
         prefixes = [prompt[: self.shared] for prompt in self.prompts[:2]]
         lines = attempt(
             lambda: [
-                _generate_logits(self.head.model, prompt, shared.inputs(prefix))[1]
+                _generate_logits(self.lm.model, prompt, shared.inputs(prefix))[1]
                 for prompt, prefix in zip(self.prompts, prefixes, strict=False)
             ]
         )
@@ -357,7 +291,7 @@ class DecodingTrial:
     def is_plain(self) -> bool:
         """Whether the numbers of `generate` are those of the plain forward pass: custom code may misuse its cache."""
         return all(
-            self._is_close(plain_logits(self.head.model, [*prompt, *tokens[:-1]], last=STEPS), expected)
+            self._is_close(plain_logits(self.lm.model, [*prompt, *tokens[:-1]], last=STEPS), expected)
             for prompt, tokens, expected in zip(self.prompts, self.tokens, self.expected, strict=True)
         )
 
@@ -372,7 +306,7 @@ class DecodingTrial:
     def _decode_together(self, batch: DecodeBatch, prefixes: Sequence[int]) -> list[list[Tensor]]:
         """Decode all sequences together: the last joins when the others are under way, and the first leaves."""
         rows = [0, 1]
-        reset_positions(self.head.model)
+        reset_positions(self.lm.model)
         logits = [[line] for line in batch.prefill(self.prompts[:2], prefixes[:2])]
         for step in range(STEPS - 1):
             if step == 1:
@@ -387,24 +321,24 @@ class DecodingTrial:
         return logits
 
     def _is_close(self, actual: Tensor, expected: Tensor) -> bool:
-        return is_close(self.head.model, actual, expected)
+        return is_close(self.lm.model, actual, expected)
 
 
-def decoding_trial(head: LMHead, length: int, *, by_generate: bool) -> DecodingTrial | None:
+def decoding_trial(lm: CausalLM, length: int, *, by_generate: bool) -> DecodingTrial | None:
     """The trial of sequences of up to `length` tokens, judged by the model's `generate` or its plain forward pass.
 
     The two agree for most models. Where they do not, as with caches that forget, `generate` is right by definition.
     None where the judge fails.
     """
-    tokens = trial_tokens(head.model.config.get_text_config())
+    tokens = trial_tokens(lm.model.config.get_text_config())
     prompts, shared = trial_prompts(max(8, length - STEPS), tokens)
     judge = _generate_logits if by_generate else _plain_steps
-    outcome = attempt(lambda: judge_each(lambda prompt: judge(head.model, prompt), prompts))
+    outcome = attempt(lambda: judge_each(lambda prompt: judge(lm.model, prompt), prompts))
     if outcome is None:
         return None
     judged, selects_tokens = outcome
     expected = [logits for _, logits in judged]
-    return DecodingTrial(head, prompts, shared, [row for row, _ in judged], expected, selects_tokens)
+    return DecodingTrial(lm, prompts, shared, [row for row, _ in judged], expected, selects_tokens)
 
 
 def _generate_logits(

@@ -12,9 +12,9 @@ import torch
 import transformers
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.hf.backend import CausalBackend
 from multiform.models.hf.model import HFModel
 from multiform.models.tokenizer import prefix_tokens
+from multiform.models.torch.engine import CausalEngine
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.seq2seq import decoder_tokens
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
@@ -87,7 +87,7 @@ def test_the_likeliest_token_is_the_greedy_one(kind: str, seq2seq: Callable[...,
     model = HFModel(str(seq2seq(kind)))
     read = model.tokenizer.encode(QUESTION)
     pairs = [Pair(array("i", [*read, token]), len(read)) for token in range(len(model.tokenizer))]
-    greedy = [position for position, output in model.backend.score(pairs) if output.is_greedy]
+    greedy = [position for position, output in model.engine.score(pairs) if output.is_greedy]
     assert greedy == [token for token in range(len(model.tokenizer)) if by_hand(model, read, [token])[1]]
     assert len(greedy) == 1
 
@@ -266,7 +266,7 @@ def test_the_backend_is_found_or_named(seq2seq: Callable[..., Path], tmp_path: P
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
     decoder = HFModel(str(tmp_path))
-    assert isinstance(decoder.backend, CausalBackend)
+    assert isinstance(decoder.engine, CausalEngine)
     assert decoder.identity == HFModel(str(tmp_path), backend="causal").identity
 
 
