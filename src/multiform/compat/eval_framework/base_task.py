@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from multiform.compat.eval_framework.hook_fields import (
+from multiform.compat.eval_framework.hooked_task import (
     DEFAULT_MAX_TOKENS,
     HookedDataset,
     HookedPrompt,
+    HookedTask,
     calculates,
     hook,
 )
-from multiform.compat.eval_framework.hooked_task import HookedTask
 from multiform.compat.eval_framework.sample_hooks import DATA, LOADING, NO_SUBJECT, REFUSED, STYLED, SampleHooks
 from multiform.errors import ConfigError
 from multiform.formats.base import OutputType

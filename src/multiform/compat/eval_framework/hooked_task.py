@@ -1,22 +1,28 @@
-"""HookedTask: runs a Python task whose own hooks write the prompts and compute the scores."""
+"""HookedTask: runs a Python task whose own hooks write the prompts and compute the scores.
+
+Its configuration has fields that call the hooks: `hook`, `HookedPrompt` and `HookedDataset`.
+"""
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from multiform.compat.eval_framework.hook_fields import DEFAULT_MAX_TOKENS, HookedPrompt, calculates, item_of
 from multiform.compat.eval_framework.metrics import calculate
-from multiform.compat.eval_framework.sample_hooks import SampleHooks
+from multiform.compat.eval_framework.sample_hooks import LOADING, NO_SUBJECT, SampleHooks
 from multiform.compat.eval_framework.samples import Completion, Loglikelihood, Message, Role, Sample
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc, FieldSpec
 from multiform.formats.dialects.metric_classes import BaseMetric, result_keys
 from multiform.formats.dialects.metric_results import MetricResult
+from multiform.formats.dialects.styler import ResponseType
+from multiform.formats.perturbation import Perturbation
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.sample import ScoredSample
 from multiform.forms.spec import RunSettings
@@ -26,14 +32,98 @@ from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.filters import Pipeline
 from multiform.statistics.estimates import Estimate, mean_estimate
 from multiform.tasks import TaskConfig
-from multiform.tasks.datasets.documents import Docs, DocSource
+from multiform.tasks.datasets.documents import Docs
 
 logger = logging.getLogger("multiform")
 
+#: The limit of tokens of a completion, where a class does not set one.
+DEFAULT_MAX_TOKENS = 256
+
+#: The modules that form identities name for the hooks of our own classes; they stay the same when a class moves.
+_STABLE_PLACES = {"StylerHooks": "multiform.tasks.styler_hooks", "SampleHooks": "multiform.tasks.sample_hooks"}
 #: The aggregators of eval-framework that are the same as a mean.
 AGGREGATED = ("Pass@1", "IdentifierMean", "Identity")
 #: The column with the number of a document's sample.
 SAMPLE_ID = "sample_id"
+
+
+def item_of(doc: Doc, subject: Any) -> dict[str, Any]:
+    """A document as the hooks get it: a copy with the key `subject`.
+
+    Where the dataset has no subjects, a column of that name is not replaced.
+    """
+    return {"subject": subject, **doc} if subject == NO_SUBJECT else {**doc, "subject": subject}
+
+
+def hook(task: SampleHooks, name: str, subject: Any) -> Callable[[Doc], Any]:
+    """A method of the task as a field of a configuration; it gets a copy of the document with its subject."""
+    method = getattr(task, name)
+
+    def call(doc: Doc) -> Any:
+        return method(item_of(doc, subject))
+
+    call.__name__, call.__qualname__ = method.__name__, method.__qualname__
+    own = method.__module__ == SampleHooks.__module__
+    call.__module__ = _STABLE_PLACES[method.__qualname__.partition(".")[0]] if own else method.__module__
+    call.__wrapped__ = method  # type: ignore[attr-defined]
+    return call
+
+
+class HookedPrompt:
+    """The field `doc_to_text` of a task that writes its prompts itself: its instruction and its cue."""
+
+    def __init__(self, task: SampleHooks, subject: Any, noise: Perturbation | None = None) -> None:
+        self.task, self.subject, self.noise = task, subject, noise
+        self.__module__, self.__qualname__ = type(task).__module__, f"{type(task).__qualname__}._get_instruction_text"
+
+    def __call__(self, doc: Doc) -> str:
+        item, task = item_of(doc, self.subject), self.noisy_task()
+        return task._get_instruction_text(item) + task._get_cue_text(item)
+
+    def with_noise(self, noise: Perturbation) -> HookedPrompt:
+        """The same field with noise in the question, or in the instruction where the class writes that itself."""
+        return HookedPrompt(self.task, self.subject, noise)
+
+    def noisy_task(self) -> SampleHooks:
+        """A copy of the task, with the noise of this field."""
+        task = copy.copy(self.task)
+        if self.noise is None:
+            return task
+        name = "_get_instruction_text" if "_get_instruction_text" in task._own_hooks else "_get_raw_question"
+        method, noise = getattr(self.task, name), self.noise
+        setattr(task, name, lambda item: noise(method(item)))
+        return task
+
+
+class HookedDataset:
+    """The field `custom_dataset` of a class with its own `_load_dataset`."""
+
+    #: The dataset mirror is passed as an argument.
+    takes_mirror = True
+
+    def __init__(self, task: SampleHooks, subject: Any) -> None:
+        self.task, self.subject = task, subject
+        self.__module__, self.__qualname__ = type(task).__module__, f"{type(task).__qualname__}._load_dataset"
+
+    def __call__(self, *, dataset_mirror: Path | None = None, **_: Any) -> Mapping[str, Sequence[dict[str, Any]]]:
+        self.task._mirror = dataset_mirror
+        self.task.rnd = None
+        self.task._load_dataset(self.subject)
+        rows = getattr(self.task, "dataset", None)
+        if not isinstance(rows, Mapping):
+            message = f"{type(self.task).__name__}._load_dataset did not set self.dataset to the rows of each split"
+            raise DataError(message, hint='set e.g. self.dataset = {"test": [...]}')
+        return rows
+
+
+def calculates(task: SampleHooks) -> bool:
+    """Whether the metric classes are computed from responses as eval-framework has them.
+
+    Built-in classes of log-likelihoods need none of that: the registered metrics have the same values.
+    """
+    classes = [metric for metric in task.get_metrics() if isinstance(metric, type) and issubclass(metric, BaseMetric)]
+    generates = task.get_response_type() is ResponseType.COMPLETION
+    return any(metric.has_calculate() or (generates and metric.is_registered()) for metric in classes)
 
 
 class HookedTask(Task):
@@ -81,9 +171,12 @@ class HookedTask(Task):
     @cached_property
     def python_task(self) -> SampleHooks:
         """The Python task with the rows and the few-shot sampler of this run."""
-        rows = self.form.source.dataset  # a class's own _load_dataset may set more than the rows
+        source = self.form.source
+        splits = list(source.dataset)  # a class's own _load_dataset may set more than the rows
         task = self._prompt.noisy_task()
-        task.dataset = _Splits(self.form.source, rows)
+        own = not task._own_hooks.isdisjoint(LOADING)
+        used = splits if own else {task.SAMPLE_SPLIT, task.FEWSHOT_SPLIT}.intersection(splits)
+        task.dataset = {split: source.split(split) for split in used}
         task._draw = self._draw_examples
         return task
 
@@ -320,24 +413,6 @@ def _accept_shots(config: TaskConfig, num_fewshot: int) -> int:
     if number != num_fewshot:
         logger.warning("%s: %s makes num_fewshot=%d of %d", name, kind.__name__, number, num_fewshot)
     return number
-
-
-class _Splits(Mapping[str, Docs]):
-    """The rows of a task by split, processed as in the run."""
-
-    def __init__(self, source: DocSource, splits: Iterable[str]) -> None:
-        self.source, self.splits = source, list(splits)
-
-    def __getitem__(self, split: str) -> Docs:
-        if split not in self.splits:
-            raise KeyError(split)
-        return self.source.split(split)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.splits)
-
-    def __len__(self) -> int:
-        return len(self.splits)
 
 
 def prompt_turns(messages: Sequence[Message], task: str) -> list[Turn]:
