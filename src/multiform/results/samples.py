@@ -46,7 +46,7 @@ def sample_lines(form: FormResult, sidecars: Sidecars | None = None) -> Iterator
 
     `sidecars` writes what is beside it.
     """
-    for sample in _in_order(form):
+    for sample in samples_in_order(form):
         if sidecars is not None:
             sidecars.add(form.name, sample)
         yield sample_line(sample, metrics_in_order(sample.values, form.config))
@@ -62,16 +62,17 @@ def sample_line(sample: ScoredSample, metrics: Sequence[str] | None = None) -> d
 
 def task_hash(form: FormResult) -> str:
     """The hash over all documents, prompts and targets of a form."""
-    return sha256("".join("".join(_hashes(sample).values()) for sample in _in_order(form)))
+    return sha256("".join("".join(_hashes(sample).values()) for sample in samples_in_order(form)))
 
 
-def _in_order(form: FormResult) -> Iterator[ScoredSample]:
+def samples_in_order(form: FormResult) -> Iterator[ScoredSample]:
+    """All samples of the first scorer, then those of the next."""
     for scorer in dict.fromkeys(sample.scorer for sample in form.samples):
         yield from (sample for sample in form.samples if sample.scorer == scorer)
 
 
 def _request_fields(sample: ScoredSample) -> dict[str, Any]:
-    by_request = [list(repeats) for _, repeats in groupby(_pairs(sample), key=lambda pair: _once(pair[0]))]
+    by_request = outputs_by_request(sample)
     return {
         "doc_id": sample.doc_id,
         "doc": dict(sample.doc),
@@ -86,10 +87,11 @@ def _request_fields(sample: ScoredSample) -> dict[str, Any]:
     }
 
 
-def _pairs(sample: ScoredSample) -> list[tuple[Instance, Output | None]]:
-    """Every request with its output; None where there is none, as a request failed."""
+def outputs_by_request(sample: ScoredSample) -> list[list[tuple[Instance, Output | None]]]:
+    """Every request with its output, repeats together; None where there is none, as a request failed."""
     outputs = sample.outputs if sample.failure is None else [None] * len(sample.instances)
-    return list(zip(sample.instances, outputs, strict=True))
+    pairs = zip(sample.instances, outputs, strict=True)
+    return [list(repeats) for _, repeats in groupby(pairs, key=lambda pair: _once(pair[0]))]
 
 
 def _added_fields(sample: ScoredSample) -> dict[str, Any]:

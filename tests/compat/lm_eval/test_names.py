@@ -130,15 +130,6 @@ def test_a_configuration_is_read_and_set_as_a_dict(config):
     assert task.fewshot_context(task.eval_docs[0], num_fewshot=0) == "Q: What do bees make?"
 
 
-def test_a_task_says_whether_it_has_several_prompts_or_answers(config):
-    task = ConfigurableTask(config=config)
-    assert (task.multiple_input, task.multiple_target) == (0, 0)
-    listed = {**config, "output_type": "generate_until", "doc_to_choice": None, "doc_to_target": "{{choices}}"}
-    assert ConfigurableTask(config=listed).multiple_target == 3
-    several = ConfigurableTask(config={**config, "doc_to_text": "answer", "doc_to_target": "question"})
-    assert several.multiple_input == 3
-
-
 def test_a_task_takes_its_configuration_alone(config):
     for task in (ConfigurableTask(config), ConfigurableTask(TaskConfig(**config))):
         assert task.config.doc_to_text == config["doc_to_text"]

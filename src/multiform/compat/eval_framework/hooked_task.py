@@ -174,9 +174,9 @@ class HookedTask(Task):
         source = self.form.source
         splits = list(source.dataset)  # a class's own _load_dataset may set more than the rows
         task = self._prompt.noisy_task()
-        own = not task._own_hooks.isdisjoint(LOADING)
-        used = splits if own else {task.SAMPLE_SPLIT, task.FEWSHOT_SPLIT}.intersection(splits)
-        task.dataset = {split: source.split(split) for split in used}
+        if task._own_hooks.isdisjoint(LOADING):
+            splits = [split for split in splits if split in (task.SAMPLE_SPLIT, task.FEWSHOT_SPLIT)]
+        task.dataset = {split: source.split(split) for split in splits}
         task._draw = self._draw_examples
         return task
 

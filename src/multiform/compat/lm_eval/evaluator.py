@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,10 @@ from multiform.compat.lm_eval.utils import handle_non_serializable, hash_string,
 from multiform.errors import UsageError
 from multiform.forms import ScoredSample, Task
 from multiform.paths import replace_output, safe_name
-from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, LoglikelihoodRequest, Request
-from multiform.results import FormResult, Results
+from multiform.requests import Completion, LLOutput, LoglikelihoodRequest, Request
+from multiform.results import Results
 from multiform.results.export import json_line, plain_json, to_json
+from multiform.results.samples import outputs_by_request, samples_in_order
 from multiform.run.evaluate import evaluate as run
 
 
@@ -87,7 +87,8 @@ def simple_evaluate(
         predict_only=predict_only,
         write_out=write_out,
         confirm_run_unsafe_code=confirm_run_unsafe_code,
-        use_cache=_store(use_cache),
+        # Nowhere unless that is asked for, and never in a file of lm-eval.
+        use_cache=Path(f"{use_cache}.multiform.db") if use_cache else False,
         cache_requests="delete" if delete_requests_cache else _caching(cache_requests, rewrite_requests_cache),
     )
     if evaluation_tracker is not None:
@@ -182,11 +183,6 @@ def _model_args(model: Any, model_args: str | Mapping[str, Any] | None, more: Ma
     return {**parse_arguments(model_args, where="model_args"), **more}
 
 
-def _store(use_cache: str | None) -> Path | bool:
-    """Where answers are kept: nowhere unless that is asked for, and never in a file of lm-eval."""
-    return Path(f"{use_cache}.multiform.db") if use_cache else False
-
-
 def _caching(kept: bool, anew: bool) -> bool | str:
     """What becomes of the requests that are kept on disk."""
     return "refresh" if anew else bool(kept)
@@ -230,28 +226,21 @@ def scores_of(results: Results, *, samples: bool, errors: bool) -> dict[str, Any
             for scores in saved.get(key, {}).values():
                 scores.update({name: "N/A" for name in scores if "_stderr," in name})
     if samples:
-        saved["samples"] = {form.form: samples_of(form) for form in results.forms}
+        saved["samples"] = {form.form: list(map(_sample, samples_in_order(form))) for form in results.forms}
     return saved
 
 
-def samples_of(form: FormResult) -> list[dict[str, Any]]:
-    """One dict for each filter and document, with answers as tuples and texts."""
-    filters = list(dict.fromkeys(sample.scorer for sample in form.samples))
-    ordered = sorted(form.samples, key=lambda sample: filters.index(sample.scorer))
-    return [_sample(sample) for sample in ordered]
-
-
 def _sample(sample: ScoredSample) -> dict[str, Any]:
-    answers = list(zip(sample.instances, sample.outputs, strict=True))
-    asked = [list(some) for _, some in groupby(answers, key=lambda pair: _once(pair[0]))]
-    arguments = [some[0][0].request.arguments for some in asked]
+    """A document by one filter, with answers as tuples and texts."""
+    asked = outputs_by_request(sample)
+    arguments = [repeats[0][0].request.arguments for repeats in asked]
     doc = dict(sample.doc)
     return {
         "doc_id": sample.doc_id,
         "doc": doc,
         "target": sample.target,
         "arguments": arguments,
-        "resps": [[_response(output, instance.request) for instance, output in some] for some in asked],
+        "resps": [[_response(output, instance.request) for instance, output in repeats] for repeats in asked],
         "filtered_resps": list(sample.filtered),
         "filter": sample.scorer,
         "metrics": list(sample.values),
@@ -260,12 +249,6 @@ def _sample(sample: ScoredSample) -> dict[str, Any]:
         "target_hash": hash_string(str(sample.target)),
         **sample.values,
     }
-
-
-def _once(instance: Instance) -> Any:
-    """The same for all repeats of one generation, and another for any other request."""
-    request = instance.request
-    return (request.context, request.options) if isinstance(request, GenerationRequest) else (instance.idx, request)
 
 
 def _response(output: Any, request: Request) -> Any:

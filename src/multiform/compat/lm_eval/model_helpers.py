@@ -53,10 +53,9 @@ class Collator(Generic[T]):
         self._size = len(arr)
         self._sort = sort_fn
         self._group_by = group_by
-        numbered = list(enumerate(arr))
-        self._groups: dict[Any, list[tuple[int, T]]] = (
-            {None: numbered} if group_by is None else self.group(numbered, lambda pair: group_fn(pair[1]), group_by)
-        )
+        self._groups: dict[Any, list[tuple[int, T]]] = {}
+        for number, item in enumerate(arr):
+            self._groups.setdefault(group_by and _hashable(group_fn(item)), []).append((number, item))
         #: The numbers of the requests in the order in which their answers come.
         self._order: list[int] = []
 
@@ -97,19 +96,6 @@ class Collator(Generic[T]):
 
     def _sort_items(self, items: Iterable[tuple[int, T]]) -> list[tuple[int, T]]:
         return sorted(items, key=lambda pair: self._sort(pair[1]))
-
-    @staticmethod
-    def group(arr: Iterable[Any], fn: Callable[[Any], Any], group_by: GroupBy = "gen_kwargs") -> dict[Any, list[Any]]:
-        """The items by what the function gives for each: generation settings, or the tokens of a context."""
-        groups: dict[Any, list[Any]] = {}
-        for item in arr:
-            groups.setdefault(_hashable(fn(item)), []).append(item)
-        return groups
-
-    @staticmethod
-    def get_chunks(_iter: Iterable[Any], n: int = 0, fn: BatchSize | None = None) -> Iterator[list[Any]]:
-        """The same as `chunks`."""
-        return chunks(_iter, n, fn)
 
 
 def _hashable(value: Any) -> Hashable:

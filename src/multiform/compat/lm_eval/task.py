@@ -116,17 +116,6 @@ class Task(OurTask):
     def task_name(self) -> str:
         return self.name
 
-    @property
-    def multiple_input(self) -> int:
-        """How many prompts the first document has, where each choice makes one; 0 where there is one for all."""
-        return len(self.doc_to_choice(self.eval_docs[0]) or ()) if self.form.renderer.several_inputs else 0
-
-    @property
-    def multiple_target(self) -> int:
-        """How many right answers the first document has, where they are a list; else 0."""
-        target = self.doc_to_target(self.eval_docs[0])
-        return len(target) if isinstance(target, list) else 0
-
     def _hooks(self, config: OurConfig) -> dict[str, Callable[..., Any]]:
         hooks = super()._hooks(config)
         for name in FIELD_HOOKS:  # an override knows no other template for few-shot examples
