@@ -66,7 +66,10 @@ _BASE_TASK = {
 }
 
 _LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
-    "lm_eval": _LM_EVAL,
+    "lm_eval": {
+        **_names(_LM_EVAL, "__version__ __multiform__"),
+        **_names(f"{_LM_EVAL}.evaluator", "evaluate simple_evaluate"),
+    },
     "lm_eval.__main__": f"{_LM_EVAL}.__main__",
     "lm_eval.evaluator": f"{_LM_EVAL}.evaluator",
     "lm_eval.utils": f"{_LM_EVAL}.utils",

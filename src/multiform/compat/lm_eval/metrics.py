@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from multiform.scoring.aggregations import aggregations
-from multiform.scoring.metrics.text import exact_match
-from multiform.scoring.outcome import TextOutcome
 
 Aggregate = Callable[[Sequence[Any]], float]
 
@@ -51,32 +49,6 @@ def brier_score(items: Iterable[tuple[int, Sequence[float]]]) -> float:
         math.fsum((chance - (index == gold)) ** 2 for index, chance in enumerate(chances)) for gold, chances in items
     ]
     return math.fsum(errors) / len(errors)
-
-
-def exact_match_hf_evaluate(
-    predictions: Sequence[Any],
-    references: Sequence[Any],
-    regexes_to_ignore: Sequence[str] | None = None,
-    ignore_case: bool = False,
-    ignore_punctuation: bool = False,
-    ignore_numbers: bool = False,
-) -> dict[str, float]:
-    """How many predictions equal their references.
-
-    >>> exact_match_hf_evaluate(["Yes.", "no"], ["yes", "yes"], ignore_case=True, ignore_punctuation=True)
-    {'exact_match': 0.5}
-    """
-    scores = [
-        exact_match(
-            TextOutcome(prediction=str(prediction), references=(str(reference),)),
-            regexes_to_ignore=regexes_to_ignore or (),
-            ignore_case=ignore_case,
-            ignore_punctuation=ignore_punctuation,
-            ignore_numbers=ignore_numbers,
-        )
-        for prediction, reference in zip(predictions, references, strict=True)
-    ]
-    return {"exact_match": math.fsum(scores) / len(scores)}
 
 
 def metric_max_over_ground_truths(
