@@ -78,10 +78,19 @@ def page(name: str, tasks: list[TaskConfig]) -> str:
         for label, text in shown:
             fence = "```" if "```" not in text else "````"
             lines += [f"`{tasks[0].base_name}@{label}`:", "", f"{fence}text", text, fence, ""]
+    table = format_table(config.stated.get("formats"))
+    kept = [(label, error) for label, entry in table.items() for error in _known_errors(entry)]
+    if kept:
+        lines += ["## Errors and differences that a run names", ""]
+        lines += [f"* `@{label}`: {' '.join(error.split())}" for label, error in kept] + [""]
     if config.lint_ignore:
         lines += ["## Known errors of the data", ""]
         lines += [f"* {reason} (`{code}`)" for code, reason in config.lint_ignore.items()] + [""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _known_errors(entry: Any) -> list[str]:
+    return list(entry.get("known_errors") or ()) if isinstance(entry, Mapping) else []
 
 
 def about(path: Path) -> str:

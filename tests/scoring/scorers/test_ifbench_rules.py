@@ -20,7 +20,7 @@ CAPITALS = (
 )
 AFRICA = """Zimbabwe\nZambia\nUganda\nTunisia\nTogo\nTanzania\nSudan\nSouth Sudan\nSouth Africa\nSomalia\nSierra Leone
 Seychelles\nSenegal\nSão Tomé and Príncipe\nRwanda\nNigeria\nNiger\nNamibia\nMozambique\nMorocco\nMauritius\nMauritania
-Mali\nMalawi\nMadagascar\nLibya\nLiberia\nLesotho\nKenya\nGuinea-Bissau\nGuinea\nGhana\nThe Gambia\nGabon\nEthiopia
+Mali\nMalawi\nMadagascar\nLibya\nLiberia\nLesotho\nKenya\nGuinea-Bissau\nGuinea\nGhana\nGambia\nGabon\nEthiopia
 Eswatini\nEritrea\nEquatorial Guinea\nEgypt\nDjibouti\nCôte d'Ivoire\nCongo\nComoros\nChad\nCentral African Republic
 Cape Verde\nCameroon\nBurundi\nBurkina Faso\nBotswana\nBenin\nAngola\nAlgeria"""
 QUESTIONS = "\n".join(f"Question {n}: {'long ' * n}?\nA) a\nB) b\nC) c\nD) d\nE) e" for n in range(1, 5))
@@ -35,7 +35,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("count:numbers", {"N": 2}, "Of 3.14 and 100,000 alone.", "1, 2 and 3."),
     ("count:person_names", {"N": 2}, "Emma met Mia.", "Emma met Ben."),
     ("count:pronouns", {"N": 4}, "She/her and they/them.", "The dog saw it."),
-    ("count:punctuation", {}, "So: a, b; c. What?! No!", "Some. Marks, only!"),
+    ("count:punctuation", {}, "So: a, b; c. What?! No! Why?", "So: a, b; c. What?! No!"),
     ("count:unique_word_count", {"N": 3}, "One two three.", "one One two"),
     ("count:word_count_range", {"min_words": 2, "max_words": 3}, "Two words.", "These are four words."),
     ("count:words_japanese", {"N": 2}, "one 二 three 四", "one 二 three four"),
@@ -63,7 +63,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("format:quotes", {}, '"a \'b "c" d\' e"', "'a \"b\" c'"),
     ("format:sub-bullets", {}, "* a\n  - b\n* c\n  - d", "* a\n* c\n  - d"),
     ("format:thesis", {}, "<em>It is so.</em>\nMore.", "*It is so.*\nMore."),
-    ("format:title_case", {}, "The Art of War", "The art of war"),
+    ("format:title_case", {}, "The Art Of War 2", "The Art of War"),
     ("ratio:overlap", {"reference_text": "abcdef", "percentage": 100}, "bcde", "vwxyz"),
     ("ratio:sentence_balance", {}, "It is. Is it? It is!", "It is. It is. Is it?"),
     ("ratio:sentence_type", {}, "It is. It was. Is it?", "It is. Is it?"),
@@ -71,7 +71,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("ratio:stop_words", {"percentage": 50}, "The dog barks loudly.", "It is the dog."),
     ("repeat:repeat_change", {"prompt_to_repeat": "Give me a name."}, "Tell me a name.", "Give me a name."),
     ("repeat:repeat_simple", {}, "Only output this sentence here, ignore all other requests.", "All right."),
-    ("repeat:repeat_span", {"prompt_to_repeat": "a b c d e", "n_start": 1, "n_end": 3}, "b c d", "a b c"),
+    ("repeat:repeat_span", {"prompt_to_repeat": "Say one word", "n_start": 4, "n_end": 6}, "One", "word"),
     ("sentence:alliteration_increment", {}, "No start. So soon. Big bad bears.", "Big bad bears. No start."),
     ("sentence:increment", {"small_n": 1}, "One. One two. One two three.", "One. One. Two."),
     ("sentence:keyword", {"word": "eat", "N": 2}, "We sit. We eat.", "We eat. We sit."),
@@ -89,6 +89,60 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("words:vowel", {}, "The eel eked out.", "The eel is out again."),
     ("words:words_position", {"keyword": "red"}, "A red car is red too", "red A car is red"),
 ]
+
+#: Where the authors' checker and a reading of the prompt differ, the checker decides: responses, and what it says.
+DECISIONS: list[tuple[str, dict[str, Any], str, bool]] = [
+    ("count:conjunctions", {"small_n": 3}, "This and that, And so on.", True),  # "and", "And" and "so"
+    ("count:numbers", {"N": 2}, "Pages 3-4 of 10,000.", True),
+    ("count:pronouns", {"N": 3}, "Everyone knows what's what, don't they?", True),
+    ("count:unique_word_count", {"N": 4}, "well-known, well known - known", True),  # a mark alone is a word
+    ("count:words_japanese", {"N": 2}, "one, -- two 三.", True),
+    ("custom:csv_quotes", {}, GRADES.replace('"StudentID"', '" StudentID"'), False),
+    ("custom:csv_special_character", {}, PRODUCTS.replace("Brand", ' "Brand"', 1), True),
+    ("custom:date_format_list", {}, "1830-01-01", False),
+    ("custom:date_format_list", {}, "1800-06-31", False),
+    ("custom:european_capitals_sort", {}, CAPITALS.replace("Prague", "Kyiv, Prague"), False),
+    ("custom:european_capitals_sort", {}, f"{CAPITALS}.", False),
+    ("custom:mcq_count_length", {}, f"Here they are:\n{QUESTIONS}", False),
+    ("custom:reverse_newline", {}, f"Here they are:\n{AFRICA}", True),
+    ("custom:sentence_alphabet", {}, ALPHABET.replace("Ax", '"Ax"'), False),
+    ("custom:word_reverse", {}, "eagles bald are birds", True),
+    ("format:emoji", {}, "It works 🎉. It does ✅ Really ✓", False),
+    ("format:line_indent", {}, "a\n\n b\n  c", True),
+    ("format:line_indent", {}, "a\n\n\n b\n  c", False),
+    ("format:newline", {}, "one\n-\ntwo", True),
+    ("format:no_bullets_bullets", {}, "One. Two.\n\n* a\n* b", True),
+    ("format:no_bullets_bullets", {}, "One. Two.\n* a\n* b\n\nThree.", False),
+    ("format:options", {"options": "a), b), c), d)"}, "b).", False),
+    ("format:options", {"options": "yes/no/maybe"}, "*Maybe!*", True),
+    ("format:output_template", {}, "Future Outlook: c My Conclusion: b My Answer: a", True),
+    ("format:quote_unquote", {}, 'He said "yes", "no".', False),
+    ("format:quote_unquote", {}, 'He said "yes" "no", he thinks.', False),
+    ("format:quotes", {}, "It's \"Ann's or Bob's\", it's", True),  # apostrophes are quotes
+    ("format:sub-bullets", {}, "* **a**\n  - b", False),
+    ("format:thesis", {}, "So: <i> </i> it is.", False),
+    ("format:title_case", {}, "An iPhone For Bob", True),
+    ("ratio:sentence_type", {}, 'He said "so." He did. Why?', False),
+    ("ratio:sentence_words", {}, "So it is. So it is. So it is.", True),
+    ("ratio:stop_words", {"percentage": 50}, "They could see dogs.", True),  # "could" is none
+    ("repeat:repeat_change", {"prompt_to_repeat": "Give me a name."}, "Give  me a name.", True),
+    ("repeat:repeat_simple", {}, '"Only output this sentence here, ignore all other requests."', False),
+    ("sentence:alliteration_increment", {}, "So soon. Big bad cold cats.", True),
+    ("words:alphabet", {}, "1 more", False),
+    ("words:consonants", {}, "Strong - plants", False),
+    ("words:keywords_specific_position", {"keyword": "n't", "n": 1, "m": 3}, "I do n't.", True),
+    ("words:last_first", {}, "(I see it.) It is big.", True),
+    ("words:paragraph_last_first", {}, "This, I say, is this.", False),
+    ("words:start_verb", {}, "Can it work?", False),
+    ("words:words_position", {"keyword": "red"}, "A red car is red too.", True),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "response", "followed"), DECISIONS)
+def test_a_rule_decides_as_the_authors_checker(
+    name: str, arguments: dict[str, Any], response: str, followed: bool
+) -> None:
+    assert follows(name, response, arguments) is followed
 
 
 @pytest.mark.parametrize(("name", "arguments", "right", "wrong"), CASES)

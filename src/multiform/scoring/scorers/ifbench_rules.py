@@ -1,7 +1,7 @@
-"""The rules of IFBench (arXiv:2507.02833), as its prompts state them.
+"""The rules of IFBench (arXiv:2507.02833), which decide as its authors' checker does, also where its prompts say more.
 
-Parts of speech, syllables and stop words are decided by word lists and rules of thumb, where the authors use trained
-taggers and dictionaries.
+Parts of speech and syllables are found by word lists and rules of thumb, where the authors use a trained tagger and
+a dictionary.
 """
 
 from __future__ import annotations
@@ -9,41 +9,25 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
 from itertools import pairwise
-from string import ascii_lowercase
-from typing import Any
-from unicodedata import combining, normalize
+from string import ascii_lowercase, digits, punctuation
+from unicodedata import normalize
 
-from multiform.scoring.scorers.rules import count_words, register_rule, split_sentences
+from multiform.scoring.scorers.rules import STOP_WORDS, count_words, register_rule, split_sentences, tokens
 
-#: Words without a meaning of their own: articles, pronouns, prepositions, conjunctions, auxiliary verbs.
-_STOP_WORDS = frozenset(
-    """
-    a an the and or but nor if because as until while of at by for with about against between into through during
-    before after above below to from up down in out on off over under again further then once here there when where
-    why how all any both each few more most other some such no not only own same so than too very just now i me my
-    myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its
-    itself they them their theirs themselves what which who whom this that these those am is are was were be been
-    being have has had having do does did doing can could will would shall should may might must s t don d ll m o re
-    ve y ain aren couldn didn doesn hadn hasn haven isn ma mightn mustn needn shan shouldn wasn weren won wouldn
-    """.split()  # noqa: SIM905 a list of words is easier to read so
-)
 _PRONOUNS = frozenset(
     """
     i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
-    herself it its itself they them their theirs themselves
-    """.split()  # noqa: SIM905
+    herself it its itself they them their theirs themselves this that these those who whom whose which what whoever
+    whomever whatever whichever anybody anyone anything everybody everyone everything nobody nothing somebody someone
+    something each either neither both all some any none
+    """.split()  # noqa: SIM905 a list of words is easier to read so
 )
 _CONJUNCTIONS = frozenset({"and", "but", "for", "nor", "or", "so", "yet"})
-#: Words that title case may leave small.
-_MINOR_WORDS = frozenset(
-    "a an the and but for nor or so yet as at by in of off on per to up via with from into over if vs".split()  # noqa: SIM905
-)
-#: Verbs that responses begin with: auxiliaries, and the commoner ones in their plain form.
+#: Verbs that responses begin with: auxiliaries but for modal ones, and the commoner verbs in their plain form.
 _VERBS = frozenset(
     """
-    am is are was were be do does did have has had can could will would shall should may might must let
+    am is are was were be do does did have has had
     accept access achieve act adapt add address adjust adopt agree aim align allow analyze answer apply appreciate
     approach arrange ask assess assume attempt avoid balance be become begin behold believe break bring build calculate
     call carry change check choose clarify collect combine come compare complete compute conduct confirm connect
@@ -63,22 +47,18 @@ _VERBS = frozenset(
     want watch welcome witness wonder work write yield
     """.split()  # noqa: SIM905
 )
-_AFRICA = """
-    algeria angola benin botswana burkina-faso burundi cabo-verde cape-verde cameroon central-african-republic chad
-    comoros congo djibouti egypt equatorial-guinea eritrea eswatini ethiopia gabon gambia ghana guinea guinea-bissau
-    ivory-coast cote-divoire kenya lesotho liberia libya madagascar malawi mali mauritania mauritius morocco mozambique
-    namibia niger nigeria rwanda sao-tome-and-principe senegal seychelles sierra-leone somalia
-    south-africa south-sudan sudan tanzania togo tunisia uganda zambia zimbabwe
-    """.split()  # noqa: SIM905
-#: Of 54, so many make a list of the countries of Africa; sources differ in what they count and how they name it.
-_MOST_COUNTRIES = 50
-#: The capitals north of 45 degrees, from the north; Kyiv may be left out, as it is in the authors' list.
+#: The capitals north of 45 degrees, from the north, without Kyiv.
 _CAPITALS = """
     reykjavik helsinki oslo tallinn stockholm riga moscow copenhagen vilnius minsk dublin berlin amsterdam warsaw london
-    brussels kyiv prague luxembourg paris vienna bratislava budapest vaduz chisinau bern ljubljana zagreb
+    brussels prague luxembourg paris vienna bratislava budapest vaduz chisinau bern ljubljana zagreb
     """.split()  # noqa: SIM905
-_VOWELS = frozenset("aeiou")
-_EMOJI = re.compile("[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff\u200d\ufe0f\u20e3]")
+_PRIMES = frozenset(n for n in range(2, 100) if all(n % factor for factor in range(2, n)))
+#: Emoji that are one character.
+_EMOJI = re.compile(
+    "[©®‼⁉™ℹ↔-↙↩↪⌚⌛⌨⏏⏩-⏳⏸-⏺Ⓜ▪▫▶◀◻-◾☀-☄☎☑☔☕☘☝☠☢☣☦☪☮☯☸-☺♀♂♈-♓♟♠♣♥♦♨♻♾♿⚒-⚗⚙⚛⚜⚠⚡⚧⚪⚫⚰⚱⚽⚾⛄⛅⛈⛎⛏⛑⛓⛔⛩⛪⛰-⛵⛷-⛺⛽✂✅✈-✍✏✒✔✖✝✡✨"
+    "✳✴❄❇❌❎❓-❕❗❣❤➕-➗➡➰➿⤴⤵⬅-⬇⬛⬜⭐⭕〰〽㊗㊙\U0001f004\U0001f0cf\U0001f170-\U0001f1e5\U0001f200-\U0001faff]"
+)
+_WITHOUT_MARKS = str.maketrans("", "", punctuation)
 
 
 def _words(text: str) -> list[str]:
@@ -87,21 +67,16 @@ def _words(text: str) -> list[str]:
     >>> _words("It's a well-known (old) trick!")
     ['its', 'a', 'wellknown', 'old', 'trick']
     """
-    return [word for part in text.lower().split() if (word := re.sub(r"[\W_]+", "", part))]
+    return text.lower().translate(_WITHOUT_MARKS).split()
 
 
-def _plain(name: str) -> str:
-    """A name in small letters without accents.
+def _plain(text: str) -> str:
+    """A text without accents and other characters beyond ASCII.
 
     >>> _plain("Chișinău")
-    'chisinau'
+    'Chisinau'
     """
-    return "".join(letter for letter in normalize("NFD", name.lower()) if not combining(letter))
-
-
-def _sentence_words(text: str) -> list[list[str]]:
-    """The words of each sentence; a sentence of marks alone has none."""
-    return [_words(sentence) for sentence in split_sentences(text)]
+    return normalize("NFKD", text).encode("ascii", "ignore").decode()
 
 
 @register_rule("count:word_count_range")
@@ -111,24 +86,26 @@ def has_words_between(text: str, min_words: int, max_words: int) -> bool:
 
 @register_rule("count:unique_word_count")
 def has_unique_words(text: str, N: int) -> bool:
-    return len({*_words(text)}) >= N
+    return len({word.strip(punctuation) for word in text.lower().split()}) >= N
 
 
 @register_rule("count:conjunctions")
 def has_conjunctions(text: str, small_n: int) -> bool:
-    return len(_CONJUNCTIONS & {*_words(text)}) >= small_n
+    """Those that differ in case or in a mark beside them count as different."""
+    return len({word for word in text.split() if word.strip(punctuation).lower() in _CONJUNCTIONS}) >= small_n
 
 
 @register_rule("count:keywords_multiple")
 def repeats_keywords(text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str) -> bool:
     """Once, twice, three, five and seven times."""
     keywords = zip((keyword1, keyword2, keyword3, keyword4, keyword5), (1, 2, 3, 5, 7), strict=True)
-    return all(len(re.findall(re.escape(word), text, re.IGNORECASE)) == number for word, number in keywords)
+    return all(text.lower().count(word.lower()) == number for word, number in keywords)
 
 
 @register_rule("count:numbers")
 def has_numbers(text: str, N: int) -> bool:
-    return len(re.findall(r"\b\d+(?:[.,]\d+)*\b", text)) == N
+    """Numbers that only marks separate, such as 3-4, are one."""
+    return len(re.findall(r"\d+", text.translate(_WITHOUT_MARKS))) == N
 
 
 @register_rule("count:person_names")
@@ -141,24 +118,26 @@ def has_person_names(text: str, N: int, prompt: str) -> bool:
 
 @register_rule("count:pronouns")
 def has_pronouns(text: str, N: int) -> bool:
-    return sum(word.lower() in _PRONOUNS for word in re.findall(r"[^\W_]+", text)) >= N
+    return sum(token in _PRONOUNS for token in tokens(text.lower().replace("/", " "))) >= N
 
 
 @register_rule("count:punctuation")
 def has_all_punctuation(text: str) -> bool:
-    return all(mark in text for mark in ".,!?;:") and bool(re.search(r"\?!|!\?|‽", text))
+    """Beside the first ?! or !?, which do not count as a question and an exclamation mark."""
+    interrobang = next((mark for mark in ("?!", "!?", "‽") if mark in text), None)
+    return interrobang is not None and all(mark in text.replace(interrobang, "", 1) for mark in ".,!?;:")
 
 
 @register_rule("count:words_japanese")
 def has_japanese_words(text: str, N: int) -> bool:
-    japanese = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
-    return all(word.isdigit() or japanese.search(word) for word in text.split()[N - 1 :: N])
+    words = [word.strip(punctuation) for word in text.split()[N - 1 :: N]]
+    return all(not word or word.isdigit() or re.search("[\u3040-\u30ff\u4e00-\u9fff]", word) for word in words)
 
 
 @register_rule("ratio:stop_words")
 def has_few_stop_words(text: str, percentage: float) -> bool:
     words = re.findall(r"\w+", text.lower())
-    return 100 * sum(word in _STOP_WORDS for word in words) <= percentage * len(words)
+    return bool(words) and 100 * sum(word in STOP_WORDS for word in words) <= percentage * len(words)
 
 
 @register_rule("ratio:overlap")
@@ -169,8 +148,8 @@ def overlaps(text: str, reference_text: str, percentage: float) -> bool:
 
 
 def _ends(text: str) -> Counter[str]:
-    """How many sentences end in each mark."""
-    return Counter(sentence.rstrip("\"'”’)]*")[-1:] for sentence in split_sentences(text))
+    """How many sentences end in each character."""
+    return Counter(sentence[-1] for sentence in split_sentences(text))
 
 
 @register_rule("ratio:sentence_type")
@@ -187,27 +166,27 @@ def balances_sentences(text: str) -> bool:
 
 @register_rule("ratio:sentence_words")
 def has_three_equal_sentences(text: str) -> bool:
-    sentences, words = split_sentences(text), _words(text)
-    return len(sentences) == 3 and len({*map(len, sentences)}) == 1 and len({*words}) == len(words)
+    """Three sentences of the same number of characters; words may be repeated."""
+    sentences = split_sentences(text)
+    return len(sentences) == 3 and len({*map(len, sentences)}) == 1
 
 
 @register_rule("sentence:alliteration_increment")
 def increases_alliteration(text: str) -> bool:
-    runs = [_longest_run([word[0] for word in words]) for words in _sentence_words(text)]
-    return all(before < after for before, after in pairwise(runs))
+    """Each sentence has more words that begin as the word before or after them does."""
+    counts = [_count_alliterations(sentence) for sentence in split_sentences(text)]
+    return all(before < after for before, after in pairwise(counts))
 
 
-def _longest_run(letters: Sequence[str]) -> int:
-    longest = run = int(bool(letters))
-    for before, after in pairwise(letters):
-        run = run + 1 if before == after else 1
-        longest = max(longest, run)
-    return longest
+def _count_alliterations(sentence: str) -> int:
+    letters = [word[0] for part in sentence.lower().split() if (word := part.lstrip(punctuation))]
+    same = [before == after for before, after in pairwise(letters)]
+    return sum(before or after for before, after in pairwise([False, *same, False]))
 
 
 @register_rule("sentence:increment")
 def lengthens_sentences(text: str, small_n: int) -> bool:
-    lengths = [len(words) for words in _sentence_words(text)]
+    lengths = [len(_words(sentence)) for sentence in split_sentences(text)]
     return all(after - before == small_n for before, after in pairwise(lengths))
 
 
@@ -221,25 +200,34 @@ def has_keyword_in_sentence(text: str, word: str, N: int) -> bool:
 def follows_alphabet(text: str) -> bool:
     letters = [word[0] for word in _words(text)]
     following = dict(zip(ascii_lowercase, ascii_lowercase[1:] + "a", strict=True))
-    return all(following.get(before) == after for before, after in pairwise(letters))
+    return (
+        bool(letters)
+        and letters[0] in following
+        and all(following.get(before) == after for before, after in pairwise(letters))
+    )
 
 
 @register_rule("words:consonants")
 def has_consonant_clusters(text: str) -> bool:
-    return all(re.search("[bcdfghjklmnpqrstvwxyz]{2}", word) for word in _words(text))
+    return all(re.search("[bcdfghjklmnpqrstvwxyz]{2}", word) for word in text.lower().split())
 
 
 @register_rule("words:keywords_specific_position")
 def has_keyword_at(text: str, keyword: str, n: int, m: int) -> bool:
     """The `m`-th word of the `n`-th sentence."""
-    sentences = _sentence_words(text)
-    return len(sentences) >= n and len(sentences[n - 1]) >= m and [sentences[n - 1][m - 1]] == _words(keyword)
+    sentence = "".join(split_sentences(text)[n - 1 : n])
+    words = [token for token in tokens(sentence.lower()) if re.search(r"[^\W_]", token)]
+    return words[m - 1 : m] == [keyword.lower()]
 
 
 @register_rule("words:last_first")
 def chains_sentences(text: str) -> bool:
-    sentences = _sentence_words(text)
-    return all(before and after and before[-1] == after[0] for before, after in pairwise(sentences))
+    marks = punctuation + " "
+    sentences = [sentence.lower() for sentence in split_sentences(text)]
+    return all(
+        before.rstrip(marks).split()[-1:] == after.lstrip(marks).split()[:1] != []
+        for before, after in pairwise(sentences)
+    )
 
 
 @register_rule("words:no_consecutive")
@@ -253,13 +241,13 @@ def alternates_syllables(text: str) -> bool:
 
 
 def _syllables(word: str) -> int:
-    """Groups of vowels, without an e that is not spoken.
+    """Groups of vowels, without an e that is not spoken; words with digits have none.
 
-    >>> [_syllables(word) for word in ("little", "have", "regret", "children", "sunshine")]
-    [2, 1, 2, 2, 2]
+    >>> [_syllables(word) for word in ("little", "have", "regret", "children", "sunshine", "7")]
+    [2, 1, 2, 2, 2, 0]
     """
     spoken = re.sub(r"(?<=[^aeiouyl])e$|(?<=[aeiouy]l)e$|(?<=[^aeiouytd])e(?=[ds]$)|(?<=[a-z])e(?=ly$|ment$)", "", word)
-    return max(1, len(re.findall("[aeiouy]+", spoken)))
+    return 0 if re.search(r"\d", word) else max(1, len(re.findall("[aeiouy]+", spoken)))
 
 
 @register_rule("words:palindrome")
@@ -269,14 +257,13 @@ def has_palindromes(text: str) -> bool:
 
 @register_rule("words:paragraph_last_first")
 def returns_to_first_words(text: str) -> bool:
-    paragraphs = [words for line in text.split("\n") if (words := _words(line))]
-    return all(words[0] == words[-1] for words in paragraphs)
+    paragraphs = [line.strip().strip(punctuation + " ").split() for line in text.lower().split("\n")]
+    return all(words[0] == words[-1] for words in paragraphs if words)
 
 
 @register_rule("words:prime_lengths")
 def has_prime_words(text: str) -> bool:
-    lengths = {len(word) for word in _words(text)}
-    return all(length > 1 and all(length % factor for factor in range(2, length)) for length in lengths)
+    return all(len(word) in _PRIMES for word in _words(text))
 
 
 @register_rule("words:repeats")
@@ -286,51 +273,63 @@ def limits_repeats(text: str, small_n: int) -> bool:
 
 @register_rule("words:start_verb")
 def begins_with_verb(text: str) -> bool:
-    first = next(iter(_words(text)), "")
+    first = next(iter(tokens(text.lower())), "")
     return first in _VERBS or (len(first) > 5 and first.endswith(("ing", "ize", "ify")))
 
 
 @register_rule("words:vowel")
 def has_three_vowels(text: str) -> bool:
     """One paragraph, whose words have at most three different vowels."""
-    return "\n" not in text.strip() and len(_VOWELS & {*text.lower()}) <= 3
+    return "\n" not in text.strip() and len({*"aeiou"} & {*text.lower()}) <= 3
 
 
 @register_rule("words:words_position")
 def has_keyword_second(text: str, keyword: str) -> bool:
-    words = _words(text)
-    return len(words) > 2 and [words[1]] == [words[-2]] == _words(keyword)
+    words = tokens(text.lower())
+    if words and words[-1] in punctuation:
+        words.pop()
+    return len(words) > 1 and words[1] == words[-2] == keyword.lower()
 
 
 @register_rule("format:emoji")
 def ends_sentences_in_emoji(text: str) -> bool:
-    marks = r"[\s.!?\"'”’)*]"
-    closed = re.sub(rf"({marks}+)({_EMOJI.pattern}+)", r" \2\1", text)  # those after the mark end the sentence, too
-    sentences = [sentence for sentence in split_sentences(closed) if _words(sentence)]
-    return all(_EMOJI.fullmatch(re.sub(rf"{marks}+$", "", sentence)[-1:]) for sentence in sentences)
+    """An emoji that opens the next sentence closes the one before."""
+    sentences = [sentence.translate(_WITHOUT_MARKS).strip() for sentence in split_sentences(text)]
+    return all(sentences) and all(
+        _EMOJI.search(sentence[-2:]) or _EMOJI.match(after)
+        for sentence, after in zip(sentences, [*sentences[1:], ""], strict=True)
+    )
 
 
 @register_rule("format:line_indent")
 def indents_each_line(text: str) -> bool:
-    lines = [line for line in text.split("\n") if line.strip()]
-    indents = [len(line) - len(line.lstrip()) for line in lines]
+    """A single blank line is passed over; of two, one is a line without an indent."""
+    indents, skipped = [], False
+    for line in text.split("\n"):
+        skipped = not line.strip() and not skipped
+        if not skipped:
+            indents.append(len(line) - len(line.lstrip(" ")))
     return all(before < after for before, after in pairwise(indents))
 
 
 @register_rule("format:list")
 def lists_with(text: str, sep: str) -> bool:
-    return len(re.findall(re.escape(sep), text)) > 1
+    return text.count(sep) >= 2
 
 
 @register_rule("format:newline")
 def has_a_word_per_line(text: str) -> bool:
-    return all(len(_words(line)) <= 1 for line in text.split("\n"))
+    bare = text.translate(_WITHOUT_MARKS).strip()
+    return sum(line != "" for line in bare.split("\n")) == len(bare.split())
 
 
 @register_rule("format:no_bullets_bullets")
 def has_sentences_then_bullets(text: str) -> bool:
-    before, _, bullets = re.sub(r"(?m)^\s*\*\s", "\0", text).partition("\0")
-    return sum(sentence.endswith(".") for sentence in split_sentences(before)) >= 2 and "\0" in bullets
+    """Lines with two sentences or more, a blank line if any, and then only lines that begin with an asterisk."""
+    lines = [line.strip() for line in text.split("\n")]
+    kinds = "".join("*" if line.startswith("*") else "t" if line else " " for line in lines)
+    sentences = sum(len(split_sentences(line)) for line in lines if not line.startswith("*"))
+    return sentences >= 2 and bool(re.fullmatch(r"t+ ?\*{2,}", kinds))
 
 
 @register_rule("format:no_whitespace")
@@ -340,13 +339,17 @@ def avoids_whitespace(text: str) -> bool:
 
 @register_rule("format:options")
 def is_one_option(text: str, options: str) -> bool:
-    listed = next((options.split(mark) for mark in ("/", ", ", " or ") if mark in options), [options])
-    return text.strip(" \n.\"'").lower() in [option.strip().lower() for option in listed]
+    """Letters such as "a)" must be given as they are, other options may differ in case and have marks around them."""
+    separator = next((mark for mark in ("/", "or") if mark in options), ",")
+    listed = [option.strip() for option in options.split(separator)]
+    if re.match(r"(?i)\W*a\W*b\W*c\W*", options):
+        return text in listed
+    return text.strip(punctuation + " ").lower() in [option.strip(punctuation + " ").lower() for option in listed]
 
 
 @register_rule("format:output_template")
 def fills_template(text: str) -> bool:
-    return bool(re.search(r"My Answer:.*My Conclusion:.*Future Outlook:", text, re.DOTALL))
+    return all(part in text for part in ("My Answer:", "My Conclusion:", "Future Outlook:"))
 
 
 @register_rule("format:parentheses")
@@ -367,56 +370,63 @@ def nests_parentheses(text: str) -> bool:
 
 @register_rule("format:quotes")
 def nests_quotes(text: str) -> bool:
-    """At least three quotes inside each other, of which the innermost is closed."""
+    """Three quotes inside each other, closed again; apostrophes are quotes, too, and curly quotes are not."""
     opened: list[str] = []
-    plain = re.sub("[“”]", '"', re.sub("[‘’]", "'", text))
-    for mark in re.findall(r"""(?<!\w)['"]|['"](?!\w)|\"""", plain):
-        if opened[-1:] != [mark]:
-            opened.append(mark)
-        elif len(opened) >= 3:
-            return True
-        else:
+    deepest = 0
+    for mark in re.findall("[\"']", text):
+        if opened[-1:] == [mark]:
             opened.pop()
+            if deepest - len(opened) >= 3:
+                return True
+        else:
+            opened.append(mark)
+            deepest = max(deepest, len(opened))
     return False
 
 
 @register_rule("format:quote_unquote")
 def explains_quotes(text: str) -> bool:
-    parts = re.split('["“”]', text)
-    return all(_words(part) for part in parts[2::2])
+    """No quote follows another at once, and none ends the response."""
+    dense = "".join(text.replace("'\"'", "").split())
+    return '""' not in dense and not dense.rstrip(digits + punctuation.replace('"', "")).endswith('"')
 
 
 @register_rule("format:sub-bullets")
 def has_sub_bullets(text: str) -> bool:
-    _, *bullets = re.split(r"(?m)^\s*\*(?!\*)", text)
-    return bool(bullets) and all(re.search(r"(?m)^\s*-", bullet) for bullet in bullets)
+    """A hyphen after every asterisk."""
+    return all("-" in part for part in text.split("*")[1:])
 
 
 @register_rule("format:thesis")
 def begins_with_thesis(text: str) -> bool:
-    return bool(re.search(r"<(i|em)>.*?\w.*?</\1>\s*\S", text, re.DOTALL))
+    """Text in italics, in HTML, and more text after it."""
+    opening = re.search("<i>", text) or re.search("<em>", text)
+    rest = text[opening.end() :] if opening else ""
+    closing = re.search("</i>", rest) or re.search("</em>", rest)
+    return bool(closing and rest[: closing.start()].strip() and rest[closing.end() :].strip())
 
 
 @register_rule("format:title_case")
 def is_title_case(text: str) -> bool:
-    words = re.findall(r"[^\W\d_][\w'’]*", text)
-    return all(word[0].isupper() or word.lower() in _MINOR_WORDS for word in words)
+    """Every word; those with both cases inside, such as iPhone, are not looked at."""
+    small = [token[1:] for token in tokens(text) if token[0].isalpha() and token[0].islower()]
+    return not any(rest == "" or rest.islower() or rest.isupper() for rest in small)
 
 
 @register_rule("repeat:repeat_simple")
 def repeats_sentence(text: str) -> bool:
-    return text.strip(" \n\"'").lower() == "only output this sentence here, ignore all other requests."
+    return text.strip().lower() == "only output this sentence here, ignore all other requests."
 
 
 @register_rule("repeat:repeat_change")
 def repeats_with_other_word(text: str, prompt_to_repeat: str) -> bool:
-    ours, theirs = text.split(), prompt_to_repeat.split()
-    return ours[0] != theirs[0] and ours[1:] == theirs[1:]
+    return text != prompt_to_repeat and text.split()[1:] == prompt_to_repeat.split()[1:]
 
 
 @register_rule("repeat:repeat_span")
 def repeats_span(text: str, prompt_to_repeat: str, n_start: int, n_end: int) -> bool:
-    return _words(text) == _words(" ".join(prompt_to_repeat.split()[n_start : n_end + 1]))
+    """From one character of the prompt to another, although some prompts speak of words."""
+    return text.strip().lower() == prompt_to_repeat[n_start : n_end + 1].strip().lower()
 
 
 @register_rule("custom:multiples")
@@ -426,18 +436,24 @@ def has_multiples_of_seven(text: str) -> bool:
 
 @register_rule("custom:mcq_count_length")
 def has_longer_questions(text: str) -> bool:
-    """Four questions of five options, each question longer than the one before."""
-    _, *questions = re.split(r"(?m)^\W*Question\b", text)
-    parts = [re.split(r"(?m)^\W*[A-E][).:]", question) for question in questions]
-    lengths = [len(part[0].strip()) for part in parts]
-    return [len(part) for part in parts] == [6] * 4 and all(before < after for before, after in pairwise(lengths))
+    """Four questions of five options, each question longer than the one before, and nothing before them."""
+    questions = [part.strip() for part in re.split(r"\n*Question \d+[.|):;]?\s*", text) if part.strip()]
+    option = r"(?mi)^\s*[A-E][.|)]\s*\w"
+    lengths = [len(" ".join(re.split(option, question)[0].split("\n")).strip()) for question in questions]
+    return (
+        text.startswith("Question")
+        and [len(re.findall(option, question)) for question in questions] == [5] * 4
+        and all(before < after for before, after in pairwise(lengths))
+    )
 
 
 @register_rule("custom:reverse_newline")
 def lists_africa_backwards(text: str) -> bool:
-    lines = [re.sub(r"\(.*?\)|[^\w\s-]|\d", "", line).strip().replace(" ", "-") for line in text.split("\n")]
-    names = [name for line in lines if (name := _plain(line).removeprefix("the-")) in _AFRICA]
-    return len(names) >= _MOST_COUNTRIES and names == sorted(names, reverse=True)
+    """From Zimbabwe on, at least 52 lines in reverse order."""
+    lines = [_plain(bare) for line in text.split("\n") if (bare := line.strip(punctuation + " "))]
+    start = next((index for index, line in enumerate(lines) if "Zimbabwe" in line), len(lines))
+    listed = lines[start:]
+    return len(listed) >= 52 and listed == sorted(listed, reverse=True)
 
 
 @register_rule("custom:character_reverse")
@@ -447,56 +463,58 @@ def is_reversed(text: str) -> bool:
 
 @register_rule("custom:word_reverse")
 def has_reversed_words(text: str) -> bool:
-    return ("eagle", "bald") in pairwise(_words(text))
+    return "bald eagle" in " ".join(reversed(_words(text)))
 
 
 @register_rule("custom:sentence_alphabet")
 def has_alphabetical_sentences(text: str) -> bool:
-    return [words[0][0] if words else "" for words in _sentence_words(text)] == [*ascii_lowercase]
+    return [sentence[0].lower() for sentence in split_sentences(text)] == [*ascii_lowercase]
 
 
 @register_rule("custom:european_capitals_sort")
 def sorts_capitals(text: str) -> bool:
-    cities = [_plain(city.strip(" \n.")) for city in text.split(",")]
-    return cities in (_CAPITALS, [city for city in _CAPITALS if city != "kyiv"])
-
-
-def _table(text: str) -> list[list[str]]:
-    """The rows of comma-separated text; none if it is not such text."""
-    try:
-        return list(csv.reader(text.strip().split("\n")))
-    except csv.Error:
-        return []
-
-
-def _has_shape(table: Sequence[Sequence[Any]], header: str, rows: int) -> bool:
-    """Whether a table has this header, and so many rows of as many fields."""
-    names = header.split()
-    return len(table) == rows + 1 and list(table[0]) == names and all(len(row) == len(names) for row in table)
+    return [city.strip() for city in _plain(text).split(",") if city.strip()] == [city.title() for city in _CAPITALS]
 
 
 @register_rule("custom:csv_city")
 def is_city_table(text: str) -> bool:
-    return _has_shape(_table(text), "ID Country City Year Count", 7)
+    try:
+        table = [*csv.reader(text.splitlines())]
+    except csv.Error:
+        return False
+    names = ["ID", "Country", "City", "Year", "Count"]
+    return len(table) == 8 and table[0] == names and all(len(row) == 5 for row in table)
+
+
+def _quoted_table(text: str, delimiter: str) -> list[list[str]]:
+    """The fields of each line, with their quotes; a delimiter in quotes is part of a field."""
+    return [re.split(rf'{delimiter}(?=(?:[^"]*"[^"]*")*[^"]*$)', line) for line in text.splitlines()]
 
 
 @register_rule("custom:csv_special_character")
 def is_product_table(text: str) -> bool:
     """One field in double quotes has a special character: a comma, a mark or a quote."""
-    quoted = re.findall(r'"((?:[^"]|"")*)"', text)
-    special = any(re.search(r"[^\w\s.]", field) for field in quoted)
-    return special and _has_shape(_table(text), "ProductID Category Brand Price Stock", 14)
+    header, *rows = _quoted_table(text, ",")
+    if [name.strip(' \t"') for name in header] != ["ProductID", "Category", "Brand", "Price", "Stock"]:
+        return False
+    special = [any(re.match(r'\s*".*[^\w\s].*"', field) for field in row) for row in rows]
+    return len(rows) == 14 and any(special) and all(len(row) == 5 for row in rows[: special.index(True) + 1])
 
 
 @register_rule("custom:csv_quotes")
 def is_quoted_table(text: str) -> bool:
-    table = [[field.strip() for field in line.split("\t")] for line in text.strip().split("\n")]
-    quoted = all(len(field) > 1 and field[0] == field[-1] == '"' for row in table for field in row)
-    header = "StudentID Subject Grade Semester Score"
-    return quoted and _has_shape([[field.strip('"') for field in row] for row in table], header, 3)
+    table = [[field.strip() for field in row] for row in _quoted_table(text, "\t")]
+    quoted = all(len(row) == 5 and all(field[:1] == field[-1:] == '"' for field in row) for row in table)
+    names = [name.strip('"') for name in table[0]]
+    return len(table) == 4 and quoted and names == ["StudentID", "Subject", "Grade", "Semester", "Score"]
 
 
 @register_rule("custom:date_format_list")
 def lists_dates(text: str) -> bool:
-    date = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
-    return bool(re.fullmatch(rf"{date}(?:,\s*{date})*", text.strip(" \n.")))
+    """Dates from 1769 to 1821: the prompt asks for Napoleon's battles."""
+    dates = [re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", date.strip()) for date in text.split(",")]
+    last_days = (31, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+    return all(
+        date and 1769 <= int(date[1]) <= 1821 and int(date[2]) <= 12 and int(date[3]) <= last_days[int(date[2])]
+        for date in dates
+    )
