@@ -10,7 +10,8 @@ import pytest
 from multiform import ConfigError, FormatConfig, MCQAFormat, TaskConfig, TaskManager, register_format
 from multiform.formats.base import formats
 from multiform.formats.compile import FieldMapping
-from multiform.formats.select import Selected, format_table, select_format, supported_formats
+from multiform.formats.select import format_table, select_format, supported_formats
+from multiform.formats.variation import Selected
 from multiform.labels import LabelSpec
 
 FULL = FieldMapping("question", "choices", "answer")

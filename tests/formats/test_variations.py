@@ -14,8 +14,8 @@ from multiform import ConfigError, FormatConfig, Task, TaskConfig, TaskManager, 
 from multiform.cli.main import main
 from multiform.formats.axes import BUILTIN
 from multiform.formats.base import formats
-from multiform.formats.select import Selected, select_format
-from multiform.formats.variation import Grammar, Variation
+from multiform.formats.select import select_format
+from multiform.formats.variation import Grammar, Selected, Variation
 from multiform.forms import RunSettings
 from multiform.tasks import Design, Group
 
@@ -36,7 +36,7 @@ def label_of(text: str) -> str:
 def draw(label: str, number: int, *, seed: int | None = 0, shots: bool = True) -> list[str]:
     base = Variation.parse(label)
     format = FormatConfig.by_name(base.label)
-    return [str(variation) for variation in Grammar().draw([format], base, number, seed=seed, shots=shots)]
+    return Grammar().draw([format], base, number, seed=seed, shots=shots)
 
 
 def one_by_one() -> list[str]:

@@ -19,7 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from multiform.errors import ConfigError
-from multiform.formats.infer import Recovered, TaskFields, infer
+from multiform.formats.infer import TaskFields, infer
+from multiform.formats.infer.layout import UnclearPromptError
 from multiform.tasks import read_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -59,20 +60,18 @@ def findings(folder: Path) -> Iterator[Finding]:
             continue
         if not isinstance(data.get("task"), str) or "group" in data:
             continue
-        found = infer(
-            TaskFields(
-                text=data.get("doc_to_text"),
-                choices=data.get("doc_to_choice"),
-                target=data.get("doc_to_target"),
-                ranks=data.get("output_type") == "multiple_choice",
-                processed=data.get("process_docs") is not None,
-            )
-        )
         name, output_type = data["task"], str(data.get("output_type", "generate_until"))
-        if isinstance(found, Recovered):
-            yield Finding(name, output_type, found.how)
-        else:
-            yield Finding(name, output_type, "refused", found.reason)
+        fields = TaskFields(
+            text=data.get("doc_to_text"),
+            choices=data.get("doc_to_choice"),
+            target=data.get("doc_to_target"),
+            ranks=output_type == "multiple_choice",
+            processed=data.get("process_docs") is not None,
+        )
+        try:
+            yield Finding(name, output_type, infer(fields).how)
+        except UnclearPromptError as error:
+            yield Finding(name, output_type, "refused", error.reason)
 
 
 def report(found: list[Finding]) -> str:

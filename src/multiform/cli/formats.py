@@ -176,8 +176,9 @@ def _infer(options: argparse.Namespace) -> None:
 
 def _raw_fields(config: TaskConfig) -> dict[str, Any]:
     """The raw question, choices and answer of a task, and the formats that it supports; or why there are none."""
-    from multiform.formats.infer import Refused, TaskFields, infer
+    from multiform.formats.infer import TaskFields, infer
     from multiform.formats.infer.document import shown
+    from multiform.formats.infer.layout import UnclearPromptError
     from multiform.formats.select import supported_formats
 
     stated = config.stated_mapping
@@ -188,10 +189,11 @@ def _raw_fields(config: TaskConfig) -> dict[str, Any]:
         ranks=config.output_type == "multiple_choice",
         processed=config.process_docs is not None,
     )
-    result = None if config.formats is not None else infer(fields)
-    if isinstance(result, Refused):
-        where = config.where(result.key)
-        return {"how": "refused", "reason": result.reason, "what": result.what, "hint": result.hint, "where": where}
+    try:
+        result = None if config.formats is not None else infer(fields)
+    except UnclearPromptError as error:
+        where = config.where(error.key)
+        return {"how": "refused", "reason": error.reason, "what": error.what, "hint": error.hint, "where": where}
     raw = stated if result is None else result.mapping
     specs = {"question": raw.question, "choices": raw.choices, "answer": raw.answer}
     return {

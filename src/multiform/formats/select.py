@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.base import FormatConfig, dialect_names, formats
 from multiform.formats.compile import FieldMapping
 from multiform.formats.localization import label_language, localize
-from multiform.formats.variation import ChoiceOrder, Grammar, Variation, draw_number
+from multiform.formats.variation import Grammar, Selected, Variation, draw_number
 
 #: The type of an entry that has a finished prompt in place of a format.
 PROMPT = "prompt"
@@ -32,19 +31,6 @@ FormatSpec = str | Mapping[str, Any] | FormatConfig | None
 
 class UnknownFormatError(ConfigError):
     """There is no format of the selected name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """A format with the label by which it was selected, and what its variation says beside the format."""
-
-    label: str
-    format: FormatConfig
-    #: The canonical values of the variation, by axis.
-    axes: Mapping[str, str] = field(default_factory=dict)
-    order: ChoiceOrder | None = None
-    #: Which draw of few-shot examples; 0 is the one of the run's seed.
-    draw: int = 0
 
 
 def select_format(
@@ -81,16 +67,15 @@ def select_format(
         base = select_format(spec, variation.label or None, metadata=metadata)
         if base is None:
             raise _no_format(variation)
-        named = Variation(base.label, variation.choices)
-        varied = grammar_of(base.format, variations).vary(base.format, named)
-        return Selected(str(varied.name), varied.format, varied.name.choices, varied.order, varied.draw)
+        grammar = Grammar.of(variations, base.format.variations)
+        return grammar.vary(base.format, Variation(base.label, variation.choices))
+    if selection in formats or selection in dialect_names:
+        return Selected(selection, FormatConfig.by_name(selection))
     name, colon, code = selection.rpartition(":")
-    if colon and selection not in formats and selection not in dialect_names:
+    if colon:
         return _in_language(spec, selection, name, code, metadata)
-    if selection not in formats and selection not in dialect_names:
-        known = [*table, *formats, *dialect_names]
-        raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
-    return Selected(selection, FormatConfig.by_name(selection))
+    known = [*table, *formats, *dialect_names]
+    raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
 
 
 def _in_language(
@@ -174,16 +159,6 @@ def fewshot_draw(selection: str) -> int:
 def _no_format(variation: Variation) -> ConfigError:
     hint = f"name a format before the brackets, e.g. mcqa{variation}"
     return ConfigError("the task has no format that could be varied", hint=hint)
-
-
-def grammar_of(format: FormatConfig, variations: Mapping[str, Any] | None) -> Grammar:
-    """The axes of a format in a task with these `variations`."""
-    if not variations and not format.variations:
-        return Grammar()
-    try:
-        return Grammar.of(variations, format.variations)
-    except ConfigError as error:
-        raise error.relocate(f"variations.{error.where}") from error
 
 
 def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:

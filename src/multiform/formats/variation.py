@@ -148,12 +148,15 @@ _PATIENCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class VariedFormat:
-    """A format under a variation, whose name is canonical: values that change nothing are not in it."""
+class Selected:
+    """A format with the label by which it was selected, and what its variation says beside the format."""
 
-    name: Variation
+    label: str
     format: FormatConfig
+    #: The values of the variation, by axis, without those that change nothing.
+    axes: Mapping[str, str] = field(default_factory=dict)
     order: ChoiceOrder | None = None
+    #: Which draw of few-shot examples; 0 is the one of the run's seed.
     draw: int = 0
 
 
@@ -179,14 +182,16 @@ class Grammar:
         """
         axes = {axis.name: axis for axis in BUILTIN}
         orders: tuple[str, ...] = _ORDERS
-        for declared in declarations:
-            for name, values in (declared or {}).items():
+        try:
+            for name, values in (axis for declared in declarations for axis in (declared or {}).items()):
                 if name == "order":
                     orders = _declared_orders(values)
                 elif values is None or values is False:
                     axes[name] = Axis(_checked_name(name), {})
                 else:
                     axes[name] = _declared_axis(_checked_name(name), values, axes.get(name))
+        except ConfigError as error:
+            raise error.relocate(f"variations.{error.where}") from error
         builtin = [axis.name for axis in BUILTIN]
         return cls(tuple(sorted(axes.values(), key=lambda axis: axis.name in builtin)), orders)
 
@@ -202,7 +207,7 @@ class Grammar:
         orders = [order for order in first.orders if all(order in other.orders for other in others)]
         return cls(tuple(axes), tuple(orders))
 
-    def vary(self, format: FormatConfig, variation: Variation) -> VariedFormat:
+    def vary(self, format: FormatConfig, variation: Variation) -> Selected:
         """The format under a variation; an unknown axis or value, or one that does not fit the format, is an error."""
         known = [*(axis.name for axis in self.axes), *RUN_AXES]
         for name in variation.choices:
@@ -214,8 +219,7 @@ class Grammar:
                 continue
             value = variation.choices[axis.name]
             if value not in axis.values:
-                names = list(axis.values)
-                hint = nearest(value, names, listed="values") if names else "the task does not vary it"
+                hint = nearest(value, axis.values, listed="values") if axis.values else "the task does not vary it"
                 raise ConfigError(f"unknown value '{value}' of {axis.name} in '{variation}'", hint=hint)
             changed = axis.values[value](format)
             if changed is None:
@@ -230,19 +234,19 @@ class Grammar:
         draw = draw_number(variation)
         chosen |= {} if order is None else {"order": order.name}
         chosen |= {"draw": str(draw)} if draw else {}
-        return VariedFormat(Variation(variation.label, chosen), format, order, draw)
+        return Selected(str(Variation(variation.label, chosen)), format, chosen, order, draw)
 
     def draw(
         self, formats: Sequence[FormatConfig], base: Variation, number: int, *, seed: int | None, shots: bool
-    ) -> list[Variation]:
-        """Draw distinct variations that fit all of the formats, each different from `base`, whose values they keep.
+    ) -> list[str]:
+        """The labels of distinct variations, drawn at random, that fit all of the formats and differ from `base`.
 
-        The first n of a larger number with the same seed are those of n. Without `shots`, nothing that changes only
-        few-shot examples is varied.
+        They keep the values of `base`. The first n of a larger number with the same seed are those of n. Without
+        `shots`, nothing that changes only few-shot examples is varied.
         """
         rng = random.Random(seed)
         known = {_content([self.vary(format, base) for format in formats])}
-        drawn: list[Variation] = []
+        drawn: list[str] = []
         tries = 0
         while len(drawn) < number:
             candidate = self._candidate(formats, base, rng, shots=shots)
@@ -250,7 +254,7 @@ class Grammar:
             tries += 1
             if _content(varied) not in known:
                 known.add(_content(varied))
-                drawn.append(varied[0].name)
+                drawn.append(varied[0].label)
                 tries = 0
             if tries == _PATIENCE:
                 message = f"'{base}' has only {len(drawn)} variations, and {number} were requested"
@@ -263,22 +267,17 @@ class Grammar:
         """One value at random on every axis that fits all formats, in the order of the axes."""
         chosen: dict[str, str] = {}
         for axis in self.axes:
-            if axis.name == "shots" and not shots and axis.name not in base.choices:
-                continue
-            if axis.name in base.choices:
-                value = base.choices[axis.name]
-            else:
+            value = base.choices.get(axis.name)
+            if value is None and (axis.name != "shots" or shots):
                 fitting = [name for name, change in axis.values.items() if all(change(f) is not None for f in formats)]
-                if not fitting:
-                    continue
-                value = rng.choice(fitting)
-            chosen[axis.name] = value
-            formats = [replace(format, **(axis.values[value](format) or {})) for format in formats]
-        if "order" in base.choices:
-            chosen["order"] = base.choices["order"]
-        elif self.orders and all(format.shows_choices for format in formats):
+                value = rng.choice(fitting) if fitting else None
+            if value is not None:
+                chosen[axis.name] = value
+                formats = [replace(format, **(axis.values[value](format) or {})) for format in formats]
+        if "order" not in base.choices and self.orders and all(format.shows_choices for format in formats):
             chosen["order"] = rng.choice(self.orders)
-        return Variation(base.label, {**chosen, **{k: v for k, v in base.choices.items() if k in ("draw", "budget")}})
+        kept = {axis: base.choices[axis] for axis in RUN_AXES if axis in base.choices}
+        return Variation(base.label, {**chosen, **kept})
 
     def _order(self, format: FormatConfig, variation: Variation) -> ChoiceOrder | None:
         order = ChoiceOrder.parse(variation.choices.get("order", "original"))
@@ -293,7 +292,7 @@ class Grammar:
         return order
 
 
-def _content(varied: Sequence[VariedFormat]) -> str:
+def _content(varied: Sequence[Selected]) -> str:
     """Everything that prompts depend on, regardless of names."""
     return repr([(variant.format, variant.order) for variant in varied])
 
@@ -310,9 +309,8 @@ def _with_budget(format: FormatConfig, variation: Variation) -> FormatConfig:
     """The format with the thinking budget of a variation, in tokens."""
     text = variation.choices["budget"]
     if not text.isdecimal():
-        raise ConfigError(
-            f"budget={text} is not a number of tokens", where="budget", hint="write e.g. think[budget=1024]"
-        )
+        hint = "write e.g. think[budget=1024]"
+        raise ConfigError(f"budget={text} is not a number of tokens", where="budget", hint=hint)
     if not format.generates:
         message = f"under format '{variation.label}' the model does not think"
         raise ConfigError(message, where="budget", hint="choose a format in which it does, such as think or mcq_cot")

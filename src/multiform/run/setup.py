@@ -15,8 +15,7 @@ from typing import Any
 
 from multiform.errors import UsageError, shorten
 from multiform.formats.localization import language_names
-from multiform.formats.select import grammar_of
-from multiform.formats.variation import Variation
+from multiform.formats.variation import Grammar, Variation
 from multiform.forms import Form, FormSpec, RunSettings, Task
 from multiform.labels import label_list
 from multiform.paths import mirror_path
@@ -155,7 +154,7 @@ def format_notes(configs: Iterable[TaskConfig]) -> list[str]:
 def _mapping_notes(configs: Iterable[TaskConfig]) -> list[str]:
     """Notes on field mappings that were recovered from finished prompts; none for a mapping that was raw already."""
     recovered = [(config.form_name, config.recovered) for config in configs if config.recovered is not None]
-    return _by_note((name, each.description()) for name, each in recovered if each.how != "raw" or each.spread)
+    return _by_note((name, each.description()) for name, each in recovered if each.how != "raw" or each.in_order)
 
 
 def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
@@ -308,7 +307,7 @@ def _most_choices(config: TaskConfig, settings: RunSettings, mirror: Path | None
 
 def _shows_choices(config: TaskConfig) -> bool:
     format = config.format
-    return format is not None and format.shows_choices and bool(grammar_of(format, config.variations).orders)
+    return format is not None and format.shows_choices and bool(Grammar.of(config.variations, format.variations).orders)
 
 
 def _draws_shots(config: TaskConfig, settings: RunSettings) -> bool:

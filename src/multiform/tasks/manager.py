@@ -14,7 +14,7 @@ from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.formats.base import formats
 from multiform.formats.compile import FieldMapping
 from multiform.formats.localization import language_names
-from multiform.formats.select import format_table, grammar_of, supported_formats
+from multiform.formats.select import format_table, supported_formats
 from multiform.formats.variation import Grammar, Variation
 from multiform.imports.finder import lm_eval_finder
 from multiform.paths import is_dir, mirror_path
@@ -243,11 +243,9 @@ class TaskManager:
         if self.design.choice_order is not None:  # the run decides about the order of the choices
             base = base.replace(order="original")
         shots = any(config.shots(self.design.num_fewshot) for config in configs)
-        grammar = Grammar.common(
-            [grammar_of(format, config.variations) for format, config in zip(formats_drawn, configs, strict=True)]
-        )
-        drawn = grammar.draw(formats_drawn, base, number, seed=self.design.seed, shots=shots)
-        return [str(variation) for variation in drawn]
+        pairs = zip(configs, formats_drawn, strict=True)
+        grammar = Grammar.common([Grammar.of(config.variations, format.variations) for config, format in pairs])
+        return grammar.draw(formats_drawn, base, number, seed=self.design.seed, shots=shots)
 
     def node(
         self, target: Target, label: str | None, overrides: Mapping[str, Any] | None = None, chain: tuple[str, ...] = ()

@@ -16,17 +16,12 @@ from multiform.fields import Field, FieldSpec
 from multiform.formats.base import FormatConfig
 from multiform.formats.compile import FieldMapping, check_raw, compile_format
 from multiform.formats.dialects.template_factory import wrap_mapping
-from multiform.formats.infer import Recovered, Refused, TaskFields, infer
+from multiform.formats.infer import Recovered, TaskFields, infer
+from multiform.formats.infer.layout import UnclearPromptError
 from multiform.formats.infer.words import DescriptionWithoutChoices, without_choices
 from multiform.formats.perturbation import Perturbation, perturb_field
-from multiform.formats.select import (
-    Selected,
-    UnknownFormatError,
-    fewshot_draw,
-    grammar_of,
-    select_format,
-    task_overrides,
-)
+from multiform.formats.select import UnknownFormatError, fewshot_draw, select_format, task_overrides
+from multiform.formats.variation import Grammar
 from multiform.prompts.template import compile_template
 from multiform.tasks.keys import FewshotConfig, TaskKeys, default_keys, generation_defaults
 from multiform.tasks.source import StatedKeys, check_values
@@ -140,7 +135,8 @@ def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
         return _draw(selection, values, where)
     try:
         selected = select_format(values["formats"], selection, values["variations"], values["metadata"])
-        _check_variations(values["variations"], selected)
+        # Axes that are declared wrongly are refused even if the format is not varied.
+        Grammar.of(values["variations"], None if selected is None else selected.format.variations)
     except UnknownFormatError as error:
         if selection is None:
             raise _at_key(error, "formats", where) from error
@@ -178,11 +174,6 @@ def _answer_base(values: Values, recovered: Recovered | None) -> int | None:
     is_stated = recovered is None or recovered.mapping.answer is values["stated_mapping"].answer
     base: int | None = values["answer_base"]
     return base if is_stated else None
-
-
-def _check_variations(declared: Mapping[str, Any] | None, selected: Selected | None) -> None:
-    """Refuse axes that are declared wrongly, even if the format is not varied."""
-    grammar_of(FormatConfig() if selected is None else selected.format, declared)
 
 
 def _draw(selection: str, values: Values, where: Where) -> Values:
@@ -266,19 +257,19 @@ def _recover_mapping(
 ) -> Recovered:
     """The raw mapping behind the fields of a task that was not written for formats."""
     ranks = stated.get("output_type") == "multiple_choice"
-    result = infer(
-        TaskFields(
-            text=prompt.question,
-            choices=prompt.choices,
-            target=prompt.answer,
-            ranks=ranks,
-            processed=values["process_docs"] is not None,
-            needs_choices=format.needs_choices,
-            answer_base=values["answer_base"],
-        )
+    fields = TaskFields(
+        text=prompt.question,
+        choices=prompt.choices,
+        target=prompt.answer,
+        ranks=ranks,
+        processed=values["process_docs"] is not None,
+        needs_choices=format.needs_choices,
+        answer_base=values["answer_base"],
     )
-    if isinstance(result, Refused):
-        raise result.error(where(result.key))
+    try:
+        result = infer(fields)
+    except UnclearPromptError as error:
+        raise error.relocate(where(error.key)) from error
     return result.spread_out() if format.shows_choices and ranks and values["process_results"] is None else result
 
 

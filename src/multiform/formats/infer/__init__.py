@@ -5,18 +5,20 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
-from multiform.errors import ConfigError, DataError
+from multiform.errors import DataError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.compile import FieldMapping
 from multiform.formats.dialects.styler import shuffle_correct_with_distractors
-from multiform.formats.infer.document import ADD, ADD_CHOICES, PromptAnswer, PromptChoices, PromptQuestion, shown
+from multiform.formats.infer.document import ComputedField, answer_field, prompt_fields, shown
 from multiform.formats.infer.layout import (
-    NoQuestionError,
+    ADD_CHOICES,
     Options,
-    UnclearLayoutError,
+    UnclearPromptError,
     indexed_list,
+    no_question,
     read_layout,
 )
 from multiform.formats.infer.skeleton import MARK, Value, read_skeleton
@@ -35,22 +37,21 @@ class Recovered:
     how: How
     #: Texts of the prompt that are not part of the mapping.
     left_out: tuple[str, ...] = ()
-    #: Whether the choices are shuffled in each document.
-    spread: bool = False
+    #: The mapping before its choices are shuffled in each document, if they are.
+    in_order: FieldMapping | None = None
 
     def description(self) -> str:
         """A sentence for the log."""
         if self.how == "documents":
             return "question and choices are read back out of each document's prompt"
-        raw = self.mapping
-        choices = raw.choices.choices if isinstance(raw.choices, SpreadChoices) else raw.choices
-        answer = raw.answer.index if isinstance(raw.answer, SpreadAnswer) else raw.answer
-        fields = {"question": raw.question, "choices": choices, "answer": answer}
+        raw = self.in_order or self.mapping
+        fields = {"question": raw.question, "choices": raw.choices, "answer": raw.answer}
         written = {name: shown(spec).replace("\n", "\\n") for name, spec in fields.items() if spec is not None}
         recovered = ", ".join(f"{name} {text}" for name, text in written.items())
         note = f"; left out {', '.join(map(repr, self.left_out))}" if self.left_out else ""
-        spread = "; the right choice always had the same place, so each document has an order of its own"
-        return f"doc_to_text is a prompt; recovered {recovered}{note}{spread if self.spread else ''}"
+        if self.in_order is not None:
+            note += "; the right choice always had the same place, so each document has an order of its own"
+        return f"doc_to_text is a prompt; recovered {recovered}{note}"
 
     def spread_out(self) -> Recovered:
         """The same mapping with choices shuffled in each document, where the gold choice always has the same index.
@@ -60,68 +61,21 @@ class Recovered:
         index, choices, question = self.mapping.answer, self.mapping.choices, self.mapping.question
         if not isinstance(index, int) or choices is None:
             return self
-        spread = FieldMapping(question, SpreadChoices(question, choices, index), SpreadAnswer(question, choices, index))
-        return replace(self, mapping=spread, spread=True)
+        shuffled, answer = (
+            ComputedField(partial(_spread, index=index, part=part), (question, choices), f"{name}({choices}, {index})")
+            for part, name in enumerate(("SpreadChoices", "SpreadAnswer"))
+        )
+        return replace(self, mapping=FieldMapping(question, shuffled, answer), in_order=self.mapping)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """Why no raw mapping can be recovered."""
-
-    #: The field that stands in the way.
-    key: Literal["doc_to_text", "doc_to_choice", "doc_to_target"]
-    #: The reason in a few words, the same for all tasks that have it.
-    reason: str
-    what: str
-    hint: str
-
-    def error(self, where: str | None) -> ConfigError:
-        """The refusal as an error at the place of the field."""
-        return ConfigError(self.what, where=where, hint=self.hint)
-
-
-@dataclass(frozen=True, slots=True)
-class _Spread:
-    """A question and its choices, of which the gold one has the same index in all documents."""
-
-    question: FieldSpec
-    choices: FieldSpec
-    index: int
-
-    def _order(self, doc: Doc) -> tuple[list[str], int]:
-        choices = [str(choice) for choice in choice_list(Field.of(self.choices).value(doc))]
-        if not 0 <= self.index < len(choices):
-            message = f"doc_to_target is {self.index}, and there are {len(choices)} choices"
-            raise DataError(message, hint="check doc_to_target")
-        others = [choice for place, choice in enumerate(choices) if place != self.index]
-        seed = str(Field.of(self.question).value(doc))
-        return shuffle_correct_with_distractors(choices[self.index], others, seed)
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__}({self.choices}, {self.index})"
-
-
-class SpreadChoices(_Spread):
-    """The choices in an order that depends on the question."""
-
-    def __call__(self, doc: Doc) -> list[str]:
-        return self._order(doc)[0]
-
-
-class SpreadAnswer(_Spread):
-    """The index of the gold choice in that order."""
-
-    def __call__(self, doc: Doc) -> int:
-        return self._order(doc)[1]
-
-
-_WITHOUT = "run it without a format"
-_NO_QUESTION = Refused(
-    key="doc_to_text",
-    reason="no question",
-    what="there is no question: the task compares whole texts",
-    hint=f"{_WITHOUT}, or {ADD}",
-)
+def _spread(doc: Doc, question: Any, choices: Any, *, index: int, part: int) -> Any:
+    """The choices in an order that depends on the question, or the index that the gold choice has in it."""
+    texts = [str(choice) for choice in choice_list(choices)]
+    if not 0 <= index < len(texts):
+        message = f"doc_to_target is {index}, and there are {len(texts)} choices"
+        raise DataError(message, hint="check doc_to_target")
+    others = [text for place, text in enumerate(texts) if place != index]
+    return shuffle_correct_with_distractors(texts[index], others, str(question))[part]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +95,8 @@ class TaskFields:
     answer_base: int | None = None
 
 
-def infer(prompt: TaskFields) -> Recovered | Refused:
-    r"""The raw mapping behind a prompt, or why there is none.
+def infer(prompt: TaskFields) -> Recovered:
+    r"""The raw mapping behind a prompt; an UnclearPromptError says why there is none.
 
     >>> text = "{{q}}\nA. {{a}}\nB. {{b}}\nAnswer:"
     >>> found = infer(TaskFields(text=text, choices=["A", "B"], target="key", ranks=True))
@@ -150,26 +104,29 @@ def infer(prompt: TaskFields) -> Recovered | Refused:
     ('{{q}}', ['{{a}}', '{{b}}'], "{{ (key)|index_among(['A', 'B']) }}")
     >>> found.left_out
     ('A. B.', 'Answer:')
-    >>> infer(TaskFields(text="", choices="{{[good, bad]}}", target=0)).reason
-    'no question'
+    >>> infer(TaskFields(text="", choices="{{[good, bad]}}", target=0))
+    Traceback (most recent call last):
+    multiform.formats.infer.layout.UnclearPromptError: there is no question: the task compares whole texts; run it ...
     """
     text = "question" if prompt.text is None else prompt.text
     if isinstance(text, int | float | list | dict):
         message = "doc_to_text gives several inputs or an index, not a question"
-        return Refused(key="doc_to_text", reason="several inputs", what=message, hint=f"{_WITHOUT}, or {ADD_CHOICES}")
+        raise UnclearPromptError(message, reason="several inputs", hint=f"run it without a format, or {ADD_CHOICES}")
     if not isinstance(text, str):
         return _from_documents(replace(prompt, text=text))
     if not has_markup(text):
         # A sentence is the same for all documents; anything else is the name of a column.
         is_sentence = "\n" in text or text.strip().endswith((":", "?", ".")) or len(text.split()) > 3
-        return _NO_QUESTION if is_sentence or not text.strip() else _bare(replace(prompt, text=text))
+        if is_sentence or not text.strip():
+            raise no_question()
+        return _bare(replace(prompt, text=text))
     skeleton = read_skeleton(text)
     if MARK.fullmatch(skeleton.text.strip()) and isinstance(skeleton.parts[0], Value):
         return _bare(replace(prompt, text=text))
     return _from_template(text, prompt)
 
 
-def _bare(prompt: TaskFields) -> Recovered | Refused:
+def _bare(prompt: TaskFields) -> Recovered:
     """The mapping of a task whose question is a single column."""
     if (prompt.processed and prompt.choices is not None) or names_labels(prompt.choices) is not None:
         return _from_documents(prompt)
@@ -179,39 +136,31 @@ def _bare(prompt: TaskFields) -> Recovered | Refused:
     return Recovered(mapping=FieldMapping(prompt.text, prompt.choices, answer), how="raw")
 
 
-def _from_documents(prompt: TaskFields) -> Recovered | Refused:
+def _from_documents(prompt: TaskFields) -> Recovered:
     """The mapping of a task whose prompt is written by code: fields that take each document's prompt apart.
 
     Without choices the whole prompt is the question.
     """
     if prompt.choices is None and not prompt.needs_choices:
         return Recovered(mapping=FieldMapping(prompt.text, None, prompt.target), how="documents")
-    question = PromptQuestion(prompt.text, prompt.choices)
-    choices = PromptChoices(prompt.text, prompt.choices)
+    question, choices = prompt_fields(prompt.text, prompt.choices)
     digits = has_markup(str(prompt.target)) if prompt.ranks else None
-    answer = PromptAnswer(prompt.target, prompt.choices, digits, prompt.answer_base)
+    answer = answer_field(prompt.target, prompt.choices, digits, prompt.answer_base)
     return Recovered(mapping=FieldMapping(question, choices, answer), how="documents")
 
 
-def _from_template(text: str, prompt: TaskFields) -> Recovered | Refused:
+def _from_template(text: str, prompt: TaskFields) -> Recovered:
     labels = names_labels(prompt.choices)
-    try:
-        layout = read_layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
-    except NoQuestionError:
-        return _NO_QUESTION
-    except UnclearLayoutError as error:
-        return Refused(key="doc_to_text", reason=error.reason, what=f"doc_to_text is a prompt, and {error}", hint=ADD)
+    layout = read_layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
     if layout.options is None and labels is not None:
         return _from_documents(prompt)  # a column may hold the choices beside the question
     choices = _choices(prompt, layout.options, labels)
-    if isinstance(choices, Refused):
-        return choices
     answer = _answer(prompt, layout.options, labels)
     mapping = FieldMapping(layout.question, choices, answer)
     return Recovered(mapping=mapping, how="template" if layout.left_out else "raw", left_out=layout.left_out)
 
 
-def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec | Refused:
+def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec:
     """The field of the choices' texts: those that the prompt shows, or those that the task scores."""
     scored = prompt.choices
     if options is None:
@@ -225,7 +174,7 @@ def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | No
     if labels is not None:
         if number is not None and len(labels) not in (0, number):
             message = f"the prompt shows {number} choices, and doc_to_choice holds {len(labels)} labels"
-            return Refused(key="doc_to_choice", reason="choices and labels differ", what=message, hint=ADD_CHOICES)
+            raise UnclearPromptError(message, reason="choices and labels differ", key="doc_to_choice", hint=ADD_CHOICES)
         if labels and isinstance(shown, list) and labels != label_list(len(labels)):
             order = label_list(len(labels))
             if sorted(labels) == order:  # the labels are scored in an order of their own
@@ -234,7 +183,8 @@ def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | No
     if _same(scored, shown) or _same(scored, f"{{{{ {indexed_list(options.items) or 'none'} }}}}"):
         return scored
     message = "the prompt shows choices, and doc_to_choice gives others"
-    return Refused(key="doc_to_choice", reason="choices and doc_to_choice differ", what=message, hint=ADD_CHOICES)
+    reason = "choices and doc_to_choice differ"
+    raise UnclearPromptError(message, reason=reason, key="doc_to_choice", hint=ADD_CHOICES)
 
 
 def _same(scored: FieldSpec, shown: FieldSpec) -> bool:
@@ -268,7 +218,7 @@ def _index(target: FieldSpec, names: FieldSpec, *, digits: bool | None, base: in
     among = repr(names) if is_literal else Field.of(names).expression()
     expression = Field.of(target.strip() if isinstance(target, str) else target).expression()
     if among is None or expression is None:
-        return PromptAnswer(target, names, digits, base)
+        return answer_field(target, names, digits, base)
     counted = "" if base is None else f", base={base}"
     return f"{{{{ ({expression})|index_among({among}{_DIGITS[digits]}{counted}) }}}}"
 

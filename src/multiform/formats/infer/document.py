@@ -7,7 +7,7 @@ task's choices, or a value of the document. Everything else stays in the questio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from multiform.errors import DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.infer import words
+from multiform.formats.infer.layout import ADD_CHOICES
 from multiform.labels import choice_list, index_among, label_list, parse_literal_list
 
 _LABELLED = re.compile(
@@ -23,9 +24,6 @@ _LABELLED = re.compile(
 
 _LINE = re.compile(r"[ \t]*[\[(]?(?P<label>[A-Za-z])(?:[\])][.:]?|[.:)])[ \t]+(?P<text>\S.*)")
 
-#: Hints where nothing can be recovered.
-ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"
-ADD_CHOICES = f"{ADD}, doc_to_choice: the choices' texts"
 #: The most choices that a prompt can show.
 _MOST = 26
 
@@ -199,59 +197,56 @@ def _values(value: Any) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _FromPrompt:
-    """The prompt of a task and the choices that it scores, as fields."""
+class ComputedField:
+    """A field that a function computes from a document and its values of other fields."""
 
-    text: FieldSpec
-    choices: FieldSpec
+    compute: Callable[..., Any]
+    fields: tuple[FieldSpec, ...]
+    #: What it is, the same in every run.
+    name: str
 
-    def _read_prompt(self, doc: Doc) -> ReadPrompt:
-        text = Field.of(self.text).value(doc)
-        if not isinstance(text, str):
-            message = f"doc_to_text gives {shorten(text, 40)}, not a question"
-            raise DataError(message, hint=f"run the task without a format, or {ADD_CHOICES}")
-        if self.choices is None:
-            return read_shown(text, doc)
-        return read_prompt(text, choice_list(Field.of(self.choices).value(doc)), doc)
-
-
-class PromptQuestion(_FromPrompt):
-    """The question in the prompt of a document."""
-
-    def __call__(self, doc: Doc) -> str:
-        return self._read_prompt(doc).question
+    def __call__(self, doc: Doc) -> Any:
+        return self.compute(doc, *(None if spec is None else Field.of(spec).value(doc) for spec in self.fields))
 
     def __str__(self) -> str:
-        return f"the question in {shown(self.text)}"
+        return self.name
 
 
-class PromptChoices(_FromPrompt):
-    """The choices in the prompt of a document."""
+def prompt_fields(text: FieldSpec, choices: FieldSpec) -> tuple[ComputedField, ComputedField]:
+    """The question and the choices in the prompts of a task that scores these choices."""
+    or_scored = f", or {shown(choices)}" if choices else ""
+    return (
+        ComputedField(_read_question, (text, choices), f"the question in {shown(text)}"),
+        ComputedField(_read_choices, (text, choices), f"the choices in {shown(text)}{or_scored}"),
+    )
 
-    def __call__(self, doc: Doc) -> list[str]:
-        return list(self._read_prompt(doc).choices)
 
-    def __str__(self) -> str:
-        return f"the choices in {shown(self.text)}" + (f", or {shown(self.choices)}" if self.choices else "")
-
-
-@dataclass(frozen=True, slots=True)
-class PromptAnswer:
+def answer_field(target: FieldSpec, choices: FieldSpec, digits: bool | None, base: int | None) -> ComputedField:
     """The index of the answer among the choices that a task scores without a format."""
+    among = f" among {shown(choices)}" if choices else ""
+    compute = partial(_answer_index, digits=digits, base=base)
+    return ComputedField(compute, (target, choices), f"the index of {shown(target)}{among}")
 
-    target: FieldSpec
-    choices: FieldSpec
-    digits: bool | None
-    base: int | None = None
 
-    def __call__(self, doc: Doc) -> int | list[int]:
-        value = Field.of(self.target).value(doc)
-        listed = parse_literal_list(value) if isinstance(value, str) else None
-        names = label_list(_MOST) if self.choices is None else choice_list(Field.of(self.choices).value(doc))
-        return index_among(value if listed is None else listed, names, digits=self.digits, base=self.base)
+def _read_question(doc: Doc, text: Any, choices: Any) -> str:
+    return _read_fields(doc, text, choices).question
 
-    def __str__(self) -> str:
-        return f"the index of {shown(self.target)}" + (f" among {shown(self.choices)}" if self.choices else "")
+
+def _read_choices(doc: Doc, text: Any, choices: Any) -> list[str]:
+    return list(_read_fields(doc, text, choices).choices)
+
+
+def _read_fields(doc: Doc, text: Any, choices: Any) -> ReadPrompt:
+    if not isinstance(text, str):
+        message = f"doc_to_text gives {shorten(text, 40)}, not a question"
+        raise DataError(message, hint=f"run the task without a format, or {ADD_CHOICES}")
+    return read_shown(text, doc) if choices is None else read_prompt(text, choice_list(choices), doc)
+
+
+def _answer_index(doc: Doc, value: Any, choices: Any, *, digits: bool | None, base: int | None) -> int | list[int]:
+    listed = parse_literal_list(value) if isinstance(value, str) else None
+    names = label_list(_MOST) if choices is None else choice_list(choices)
+    return index_among(value if listed is None else listed, names, digits=digits, base=base)
 
 
 def shown(spec: FieldSpec) -> str:

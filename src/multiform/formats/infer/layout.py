@@ -7,10 +7,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from multiform.errors import ConfigError
 from multiform.formats.infer import words
 from multiform.formats.infer.skeleton import MARK, Condition, Loop, Part, Skeleton, Value, plain_source, read_skeleton
 from multiform.formats.infer.words import BULLET, follows, option_mark
 from multiform.formats.localization import recognised_words
+
+#: Hints where nothing can be recovered.
+ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"
+ADD_CHOICES = f"{ADD}, doc_to_choice: the choices' texts"
+
+
+class UnclearPromptError(ConfigError):
+    """The question and choices behind a prompt cannot be recovered with certainty.
+
+    `key` is the field that stands in the way, and `reason` is the same for all tasks that are refused for it.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        reason: str = "",
+        key: str = "doc_to_text",
+        where: str | None = None,
+        hint: str | None = ADD,
+    ) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.reason, self.key = reason, key
+
+
+def no_question() -> UnclearPromptError:
+    """The refusal of a prompt that is the same text for all documents."""
+    what = "there is no question: the task compares whole texts"
+    return UnclearPromptError(what, reason="no question", hint=f"run it without a format, or {ADD}")
+
+
+def _unclear(why: str, reason: str | None = None) -> UnclearPromptError:
+    return UnclearPromptError(f"doc_to_text is a prompt, and {why}", reason=reason or why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,21 +186,6 @@ class PromptLayout:
 _SENTENCE = 6
 
 
-class UnclearLayoutError(Exception):
-    """A prompt that cannot be taken apart with certainty.
-
-    `reason` says why in words that are the same for all such prompts, so that they can be counted.
-    """
-
-    def __init__(self, what: str, *, reason: str | None = None) -> None:
-        super().__init__(what)
-        self.reason = reason or what
-
-
-class NoQuestionError(UnclearLayoutError):
-    """A prompt that is the same text for all documents."""
-
-
 _UNCLEAR_END = "a text at its end is neither clearly question nor answer cue"
 
 
@@ -218,10 +237,10 @@ def _request_after(options: Options) -> str:
     """What follows the choices; it has to be a request for the answer."""
     text = options.after.strip()
     if MARK.search(text):
-        raise UnclearLayoutError("after the choices there is more than a request for the answer")
+        raise _unclear("after the choices there is more than a request for the answer")
     asks = words.ANSWER_CUE.search(options.after) or words.ASKS_TO_CHOOSE.search(text)
     if text and not (asks or words.ANSWER_LINE.match("\n" + text)):
-        raise UnclearLayoutError(f"it is not clear what {text!r} after the choices is", reason=_UNCLEAR_END)
+        raise _unclear(f"it is not clear what {text!r} after the choices is", _UNCLEAR_END)
     return text
 
 
@@ -241,7 +260,7 @@ def _split_cue(text: str) -> tuple[str, str]:
     plain = MARK.sub("…", text)
     if last and (ending is not None or words.OPEN_SENTENCE.search(plain.rstrip().rpartition("\n")[2])):
         message = f"it is not clear whether {last.strip()!r} at its end belongs to the question"
-        raise UnclearLayoutError(message, reason=_UNCLEAR_END)
+        raise _unclear(message, _UNCLEAR_END)
     return text, ""
 
 
@@ -257,7 +276,7 @@ def _take_labels(text: str, cue: str, *, shows_choices: bool) -> tuple[str, list
     index, match = labels[-1]
     head = match.string[: match.start()]
     if len(labels) > 1 and not (index == 0 and _is_examples(head, cue)):
-        raise UnclearLayoutError("several questions are marked in it")
+        raise _unclear("several questions are marked in it")
     taken = [match[0]]
     if index == 0 and head and _is_examples(head, cue):
         head, taken = "", ["the examples in it", *taken]
@@ -293,10 +312,10 @@ def _is_examples(text: str, cue: str) -> bool:
 def _check(question: Sequence[Part]) -> None:
     """Refuse a question without a value, or with anything but values."""
     if not question:
-        raise NoQuestionError("there is no question in it")
+        raise no_question()
     values = [part for part in question if isinstance(part, Value)]
     if len(values) < len(question):
-        raise UnclearLayoutError("a statement in it may write anything")
+        raise _unclear("a statement in it may write anything")
     for value in values:
         if re.search(r"shots?\b|_shot|preprompt", value.expression):
-            raise UnclearLayoutError(f"{value.source} puts examples into it", reason="a column puts examples into it")
+            raise _unclear(f"{value.source} puts examples into it", "a column puts examples into it")
