@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import multiform.tasks.functions  # noqa: F401 - it sets how finders load the files of tasks
 from multiform.errors import UsageError, nearest
 from multiform.imports.finder import PackageFinder, eval_framework_finder, lm_eval_finder
-from multiform.tasks.functions import load_module
 
 _FINDERS: dict[str, PackageFinder] = {finder.packages[0]: finder for finder in (lm_eval_finder, eval_framework_finder)}
 
@@ -20,7 +20,7 @@ def install(package: str, *, instead: bool = False) -> bool:
     >>> ClozeStyle().get_cue_text()
     'Answer:'
     """
-    return _finder(package, "install").install(load=load_module, instead=instead)
+    return _finder(package, "install").install(instead=instead)
 
 
 def uninstall(package: str) -> None:

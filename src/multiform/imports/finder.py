@@ -18,9 +18,6 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-#: Loads a file as a module.
-Load = Callable[[Path], ModuleType]
-
 #: The module that has the table.
 _tables: list[str] = []
 
@@ -48,16 +45,16 @@ def import_provided(name: str) -> ModuleType:
     place = _table()[name]
     if isinstance(place, str):
         return importlib.import_module(place)
-    return _modules.setdefault(name, _NamesModule(name, place))
+    return _names_module(name)
 
 
 class _NamesModule(ModuleType):
     """A module of names that are defined elsewhere, and imported when they are used."""
 
-    def __init__(self, name: str, names: dict[str, str]) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name, "Names of Multiform under the import path of another harness.")
-        self.__all__ = list(names)
-        self._names = names
+        self._names: dict[str, str] = dict(_table()[name])  # type: ignore[arg-type]
+        self.__all__ = list(self._names)
 
     def __getattr__(self, name: str) -> object:
         if is_provided(f"{self.__name__}.{name}"):  # a module below it, which other code need not have imported
@@ -73,8 +70,7 @@ class _NamesModule(ModuleType):
         return import_provided, (self.__name__,)
 
 
-#: The modules of names that were imported, by import path.
-_modules: dict[str, _NamesModule] = {}
+_names_module = cache(_NamesModule)
 
 
 def original_name(name: str) -> str:
@@ -90,14 +86,15 @@ class PackageFinder(MetaPathFinder, Loader):
     that are not provided come from the files of the real package: of an install, or of a clone that a task is in.
     """
 
+    #: Loads a file as a module; `tasks.functions` sets it.
+    load: Callable[[Path], ModuleType]
+
     def __init__(self, packages: tuple[str, ...], tasks: str, *, borrows: bool = False) -> None:
         self.packages = packages
         self._tasks = tasks
         self._borrows = borrows
         #: Whether the packages are provided for good, and not only while a task's file is loaded.
         self.installed = False
-        #: Loads files of task folders.
-        self.load: Load | None = None
         #: The files that are being loaded, the innermost last.
         self._loading: list[Path] = []
         #: Files that were loaded before, for what a function imports when it is called.
@@ -138,7 +135,7 @@ class PackageFinder(MetaPathFinder, Loader):
     def real_module(self, fullname: str) -> ModuleType | None:
         """The module of the real package that has what a provided one lacks; None if nothing is borrowed."""
         file = self.task_file(fullname) if self._borrows and self._has(fullname) else None
-        return self.load(file) if file is not None and file.is_file() and self.load is not None else None
+        return self.load(file) if file is not None and file.is_file() else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module = self._module(spec.name)
@@ -158,13 +155,12 @@ class PackageFinder(MetaPathFinder, Loader):
         file = self.task_file(name)
         assert file is not None
         file = file / "__init__.py" if file.is_dir() else file
-        assert self.load is not None
         return self.load(file) if file.is_file() else None
 
-    def install(self, *, load: Load, instead: bool = False) -> bool:
+    def install(self, *, instead: bool = False) -> bool:
         """Provide the packages for good; False, and nothing is done, where the real one is installed.
 
-        `load` loads the files of task folders. With `instead`, the real package is replaced.
+        With `instead`, the real package is replaced.
         """
         if not self.installed:
             if not instead and self.real_folder() is not None:
@@ -172,7 +168,6 @@ class PackageFinder(MetaPathFinder, Loader):
             self._hook_into_imports()
             self._forget()
             self.installed = True
-            self.load = load
         return True
 
     def uninstall(self) -> None:
@@ -182,13 +177,12 @@ class PackageFinder(MetaPathFinder, Loader):
             self.installed = False
 
     @contextmanager
-    def during(self, file: Path, load: Load) -> Iterator[None]:
+    def during(self, file: Path) -> Iterator[None]:
         """Provide the packages while a task's file is loaded; what was imported by their names before is restored."""
         self._hook_into_imports()
         before = self._forget()
         if self.installed or self._loading:  # our modules stay the same ones
             sys.modules.update({name: module for name, module in before.items() if is_provided(name)})
-        self.load = load
         self._loading.append(file)
         try:
             yield
@@ -225,14 +219,11 @@ def _above(file: Path, named: set[Path]) -> list[Path]:
     Where none is named, all of them from the outside in: a folder of tasks may hold copies of some. A folder that
     everybody may write to is none of them, as nobody else's code is to be run.
     """
-    above = [folder for folder in file.parents if folder in named or folder == file.parent or not _open_to_all(folder)]
+    open_to_all = {folder for folder in file.parents if folder.stat().st_mode & stat.S_IWOTH} - {file.parent, *named}
+    above = [folder for folder in file.parents if folder not in open_to_all]
     roots = [folder for folder in above if folder in named]
     inside = above.index(roots[-1]) + 1 if roots else len(above)
     return [*reversed(above[:inside]), *above[inside:]]
-
-
-def _open_to_all(folder: Path) -> bool:
-    return bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
 lm_eval_finder = PackageFinder(("lm_eval",), "lm_eval.tasks")

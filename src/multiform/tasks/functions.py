@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
-from multiform.imports.finder import lm_eval_finder, original_name
+from multiform.imports.finder import PackageFinder, lm_eval_finder, original_name
 from multiform.imports.libraries import with_removed_modules, with_sandboxed_code_eval
 from multiform.paths import read_file
 from multiform.tasks.source import FilePosition, Source
@@ -138,7 +138,7 @@ def load_module(file: Path) -> ModuleType:
     if not _IMPORTS_LM_EVAL.search(source):
         return _run(file, name)
     try:
-        with lm_eval_finder.during(file, load_module):
+        with lm_eval_finder.during(file):
             return _run(file, name)
     except ImportError as error:
         if not _not_provided(error) or lm_eval_finder.real_folder() is None:
@@ -146,12 +146,15 @@ def load_module(file: Path) -> ModuleType:
         return _run(file, name)
 
 
+PackageFinder.load = staticmethod(load_module)
+
+
 def _import_module(name: str, folder: Path) -> ModuleType:
     """Import an installed module; it gets the same `lm_eval` as a file beside the task."""
     if name in sys.modules:
         return sys.modules[name]
     try:
-        with with_removed_modules(), lm_eval_finder.during(folder / "task.yaml", load_module):
+        with with_removed_modules(), lm_eval_finder.during(folder / "task.yaml"):
             return importlib.import_module(name)
     except ImportError as error:
         if not _not_provided(error) or lm_eval_finder.real_folder() is None:

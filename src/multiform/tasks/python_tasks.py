@@ -20,7 +20,7 @@ from multiform.paths import is_file
 from multiform.prompts.template import has_markup
 from multiform.registry import Registry
 from multiform.tasks.config import TaskConfig
-from multiform.tasks.functions import FunctionRef, load_module, resolve_functions
+from multiform.tasks.functions import FunctionRef, resolve_functions
 from multiform.tasks.group import Node
 from multiform.tasks.keys import default_keys, plain
 from multiform.tasks.source import FilePosition, StatedKeys, display
@@ -70,8 +70,8 @@ class TaskClass:
         foreign = "eval_framework" in read_text(self.file)
         if foreign:  # files of one folder import each other, and methods may import the package when they are called
             eval_framework_finder.folders.add(self.file.parent)
-            eval_framework_finder.install(load=load_module)
-        with eval_framework_finder.during(self.file, load_module) if foreign else nullcontext():
+            eval_framework_finder.install()
+        with eval_framework_finder.during(self.file) if foreign else nullcontext():
             cls: Any = named.resolve()
         if not isinstance(cls, type) or not issubclass(cls, PythonTask):
             place = f"{display(self.file)}:{self.line}"
