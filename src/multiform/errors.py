@@ -189,7 +189,7 @@ class locating:  # noqa: N801  (it reads as a verb: with locating("doc 3"))
 
     __slots__ = ("place",)
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str | None) -> None:
         self.place = place
 
     def __enter__(self) -> None:
@@ -197,4 +197,17 @@ class locating:  # noqa: N801  (it reads as a verb: with locating("doc 3"))
 
     def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> None:
         if isinstance(error, DataError | ConfigError):
-            raise error.relocate(f"{error.where}: {self.place}" if error.where else self.place) from error
+            raise self.relocate(error) from error
+
+    def relocate(self, error: MultiformError) -> MultiformError:
+        """The error with the place after the one that it has."""
+        return error.relocate(f"{error.where}: {self.place}" if error.where else self.place)
+
+
+class placing(locating):  # noqa: N801
+    """Give a place to those input errors of a block that have none."""
+
+    __slots__ = ()
+
+    def relocate(self, error: MultiformError) -> MultiformError:
+        return error.or_at(self.place)

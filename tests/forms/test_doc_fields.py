@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multiform import DataError, TaskConfig
-from multiform.forms.doc_fields import DocFields, FieldReader
+from multiform.forms.doc_fields import DocFields, FieldReader, FieldSet
 from multiform.forms.form import Form
 
 CHOICES = ["1", "2", "3"]
@@ -15,7 +15,7 @@ CHOICES = ["1", "2", "3"]
 
 def target(spec: Any, doc: dict[str, Any], choices: Any = None) -> Any:
     config = TaskConfig(task="t", output_type="multiple_choice", doc_to_target=spec, doc_to_choice=choices)
-    return DocFields(doc, FieldReader(config), Form(config).fields).target
+    return DocFields(doc, FieldReader(config), FieldSet.of_docs(Form(config))).target
 
 
 def given(doc: dict[str, Any]) -> Any:
@@ -47,7 +47,7 @@ def test_digits_that_are_no_number_are_text(spec, value):
 @pytest.mark.parametrize("value", ["\u00b2", "9" * 5000])
 def test_a_question_of_digits_that_are_no_number_is_text(value):
     config = TaskConfig(task="t", output_type="multiple_choice", doc_to_text="{{x}}", doc_to_choice=CHOICES)
-    assert DocFields({"x": value}, FieldReader(config), Form(config).fields).question == value
+    assert DocFields({"x": value}, FieldReader(config), FieldSet.of_docs(Form(config))).question == value
 
 
 @pytest.mark.parametrize("spec", ["x", given])
@@ -65,4 +65,4 @@ def test_a_word_that_is_no_column_is_an_answer_where_it_is_a_choice():
 
 def test_a_word_that_is_no_column_is_an_answer_where_code_scores():
     config = TaskConfig(task="t", doc_to_target="all", process_results=lambda doc, results: {})
-    assert DocFields({"x": 1}, FieldReader(config), Form(config).fields).target == "all"
+    assert DocFields({"x": 1}, FieldReader(config), FieldSet.of_docs(Form(config))).target == "all"

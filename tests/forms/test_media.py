@@ -382,10 +382,11 @@ def test_images_of_few_shot_examples_stay_with_a_prompt_that_a_task_passes_on():
     assert images(request) == [picture("green"), picture("blue")]
 
 
-def test_the_request_cache_is_not_used_for_images(tmp_path):
+def test_the_request_cache_is_not_used_for_images(tmp_path, monkeypatch):
+    monkeypatch.setenv("MULTIFORM_CACHE", str(tmp_path))
     task = task_of([{"q": "?", "a": picture("red")}], doc_to_image="a")
     for _ in range(2):
-        assert images(task.build_all_requests(cache_requests=True, cache_folder=tmp_path)[0].request)
+        assert images(task.build_all_requests(cache_requests=True)[0].request)
     assert not list(tmp_path.iterdir())
 
 

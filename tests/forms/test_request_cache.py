@@ -20,14 +20,15 @@ ROWS = [{"q": f"Question {number}?", "a": "yes"} for number in range(5)]
 
 
 @pytest.fixture
-def task(tmp_path):
+def task(tmp_path, monkeypatch):
+    monkeypatch.setenv("MULTIFORM_CACHE", str(tmp_path / "cache"))
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     fields = {"task": "t", "dataset_path": str(tmp_path / "rows.jsonl"), "test_split": "test"}
     return lambda **more: Task.from_config({**fields, "doc_to_text": "q", "doc_to_target": "a", **more})
 
 
-def built(task, folder):
-    return task.build_all_requests(cache_requests=True, cache_folder=folder)
+def built(task):
+    return task.build_all_requests(cache_requests=True)
 
 
 DAMAGED = {
@@ -45,17 +46,17 @@ DAMAGED = {
 
 @pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED.keys())
 def test_a_damaged_file_is_made_anew_with_one_warning(damage, task, tmp_path, caplog):
-    fresh = built(task(), tmp_path / "cache")
+    fresh = built(task())
     assert len(fresh) == 5
-    [file] = (tmp_path / "cache").iterdir()
+    [file] = (tmp_path / "cache" / "requests").iterdir()
     whole = file.read_text()
     file.write_bytes(damage(whole).encode("utf-8", "surrogatepass"))
     with caplog.at_level(logging.WARNING, "multiform"):
-        assert built(task(), tmp_path / "cache") == fresh
+        assert built(task()) == fresh
     assert len(caplog.records) == 1
     assert file.read_text() == whole
     caplog.clear()
-    assert built(task(), tmp_path / "cache") == fresh
+    assert built(task()) == fresh
     assert not caplog.records
 
 
@@ -70,7 +71,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning(obstacle, task, tmp_path, 
         if os.access(folder, os.W_OK):
             pytest.skip("this user may write anywhere")
     with caplog.at_level(logging.WARNING, "multiform"):
-        assert len(built(task(), folder)) == 5
+        assert len(built(task())) == 5
     assert any("the prompts are not cached" in record.message for record in caplog.records)
 
 
@@ -82,8 +83,8 @@ NESTED = {
 
 
 def test_nested_arguments_of_generation_come_back_from_the_cache(task, tmp_path):
-    fresh = built(task(generation_kwargs={"max_gen_toks": 4, **NESTED}), tmp_path / "cache")
-    again = built(task(generation_kwargs={"max_gen_toks": 4, **NESTED}), tmp_path / "cache")
+    fresh = built(task(generation_kwargs={"max_gen_toks": 4, **NESTED}))
+    again = built(task(generation_kwargs={"max_gen_toks": 4, **NESTED}))
     assert fresh == again
     assert isinstance(again[0].request, GenerationRequest)
     assert {key: again[0].request.gen_kwargs[key] for key in NESTED} == NESTED
@@ -132,7 +133,7 @@ def test_prompts_of_code_are_rendered_each_time_and_that_is_said(change, task, t
             monkeypatch.delitem(sys.modules, module)  # as in another process
         question = load_module(tmp_path / "utils.py").question
         with caplog.at_level(logging.WARNING, "multiform"):
-            return built(task(doc_to_text=question), tmp_path / "cache")[0].request.context
+            return built(task(doc_to_text=question))[0].request.context
 
     before = first_prompt()
     assert [record.getMessage() for record in caplog.records] == [
@@ -143,8 +144,8 @@ def test_prompts_of_code_are_rendered_each_time_and_that_is_said(change, task, t
 
 
 def test_code_that_only_scores_or_gives_documents_does_not_keep_prompts_from_the_cache(task, tmp_path):
-    built(task(process_docs=lambda docs: docs, process_results=lambda doc, results: {"acc": 1}), tmp_path / "cache")
-    assert len(list((tmp_path / "cache").iterdir())) == 1
+    built(task(process_docs=lambda docs: docs, process_results=lambda doc, results: {"acc": 1}))
+    assert len(list((tmp_path / "cache" / "requests").iterdir())) == 1
 
 
 def test_prompts_of_a_sampler_that_a_user_wrote_are_not_cached(task, tmp_path, monkeypatch):
@@ -152,8 +153,8 @@ def test_prompts_of_a_sampler_that_a_user_wrote_are_not_cached(task, tmp_path, m
         pass
 
     monkeypatch.setitem(samplers._entries, "mine", Mine)
-    built(task(num_fewshot=1, fewshot_split="test", fewshot_config={"sampler": "mine"}), tmp_path / "cache")
-    assert not (tmp_path / "cache").exists()
+    built(task(num_fewshot=1, fewshot_split="test", fewshot_config={"sampler": "mine"}))
+    assert not (tmp_path / "cache" / "requests").exists()
 
 
 class Chatting(DummyModel):

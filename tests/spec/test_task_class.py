@@ -34,6 +34,14 @@ def scored(task: Task, *lls: float) -> list[ScoredSample]:
     return task.process_instances()
 
 
+@pytest.fixture
+def request_folder(tmp_path, monkeypatch):
+    """The folder of cached requests, which is empty."""
+    monkeypatch.setenv("MULTIFORM_CACHE", str(tmp_path))
+    (tmp_path / "requests").mkdir()
+    return tmp_path / "requests"
+
+
 # Making one
 
 
@@ -468,13 +476,13 @@ def test_metadata_goes_along_with_the_instances(choosing):
 
 
 @pytest.mark.covers("Task.construct_requests", "Task.build_all_requests")
-def test_metadata_is_there_each_time_the_requests_are_made(fields, tmp_path):
+def test_metadata_is_there_each_time_the_requests_are_made(fields, request_folder):
     class Noting(MultipleChoiceTask):
         def construct_requests(self, doc, ctx, **kwargs):
             return super().construct_requests(doc, ctx, **{**kwargs, "metadata": {"length": len(doc["question"])}})
 
     for _ in range(2):
-        [first, *_] = Noting(fields).build_all_requests(cache_requests=True, cache_folder=tmp_path)
+        [first, *_] = Noting(fields).build_all_requests(cache_requests=True)
         assert first.metadata == {"length": 13}
 
 
@@ -501,25 +509,23 @@ def test_requests_of_a_rank_and_of_samples(choosing):
 
 
 @pytest.mark.covers("Task.build_all_requests")
-def test_requests_are_read_from_the_cache_the_second_time(choosing, tmp_path, rendered):
-    first = choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
+def test_requests_are_read_from_the_cache_the_second_time(choosing, request_folder, rendered):
+    first = choosing().build_all_requests(cache_requests=True)
     rendered.clear()
     again = choosing()
-    assert again.build_all_requests(cache_requests=True, cache_folder=tmp_path) == first
+    assert again.build_all_requests(cache_requests=True) == first
     assert again.instances == first
     assert not rendered
-    assert (
-        choosing().build_all_requests(cache_requests=True, rewrite_requests_cache=True, cache_folder=tmp_path) == first
-    )
+    assert choosing().build_all_requests(cache_requests=True, rewrite_requests_cache=True) == first
     assert rendered
 
 
 @pytest.mark.covers("Task.build_all_requests")
 @pytest.mark.parametrize("kind", ["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"])
-def test_cached_requests_are_the_same_requests(fields, tmp_path, kind):
+def test_cached_requests_are_the_same_requests(fields, request_folder, kind):
     def build():
         task = Task.from_config({**fields, "output_type": kind, "doc_to_target": "{{choices[answer]}}", "repeats": 2})
-        return task.build_all_requests(cache_requests=True, cache_folder=tmp_path)
+        return task.build_all_requests(cache_requests=True)
 
     assert build() == build()
 
@@ -536,30 +542,30 @@ CHANGES = {
 
 @pytest.mark.covers("Task.build_all_requests")
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
-def test_a_change_of_the_task_or_its_documents_is_not_answered_from_the_cache(choosing, tmp_path, changes):
+def test_a_change_of_the_task_or_its_documents_is_not_answered_from_the_cache(choosing, request_folder, changes):
     fresh = choosing(**changes).build_all_requests()
-    choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
-    assert choosing(**changes).build_all_requests(cache_requests=True, cache_folder=tmp_path) == fresh
-    assert len(list(tmp_path.iterdir())) == (1 if "doc_to_text" in changes else 2)  # prompts of code are not cached
+    choosing().build_all_requests(cache_requests=True)
+    assert choosing(**changes).build_all_requests(cache_requests=True) == fresh
+    assert len(list(request_folder.iterdir())) == (1 if "doc_to_text" in changes else 2)  # code is not cached
 
 
 @pytest.mark.covers("Task.build_all_requests")
-def test_prompts_of_functions_are_not_cached(choosing, tmp_path):
+def test_prompts_of_functions_are_not_cached(choosing, request_folder):
     def asking(word):
-        return contexts(choosing(doc_to_text=lambda doc: word), limit=1, cache_requests=True, cache_folder=tmp_path)
+        return contexts(choosing(doc_to_text=lambda doc: word), limit=1, cache_requests=True)
 
     assert (asking("Yes?"), asking("No?"), asking("Yes?")) == (["Yes?"], ["No?"], ["Yes?"])
-    assert not list(tmp_path.iterdir())
+    assert not list(request_folder.iterdir())
 
 
 @pytest.mark.covers("Task.build_all_requests")
-def test_a_subclass_does_not_read_the_requests_of_another_class(fields, tmp_path):
+def test_a_subclass_does_not_read_the_requests_of_another_class(fields, request_folder):
     class Loud(MultipleChoiceTask):
         def doc_to_text(self, doc, doc_to_text=None):
             return super().doc_to_text(doc, doc_to_text).upper()
 
     for kind, question in [(MultipleChoiceTask, "Can fish fly?"), (Loud, "CAN FISH FLY?")]:
-        assert contexts(kind(fields), limit=1, cache_requests=True, cache_folder=tmp_path) == [question]
+        assert contexts(kind(fields), limit=1, cache_requests=True) == [question]
 
 
 @pytest.mark.covers("Task.build_all_requests")
@@ -574,19 +580,19 @@ def test_a_subclass_does_not_read_the_requests_of_another_class(fields, tmp_path
     ],
     ids=lambda options: "-".join(options),
 )
-def test_other_options_have_a_cache_of_their_own(choosing, tmp_path, options):
-    choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
+def test_other_options_have_a_cache_of_their_own(choosing, request_folder, options):
+    choosing().build_all_requests(cache_requests=True)
     fresh = choosing().build_all_requests(**options)
-    assert choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path, **options) == fresh
-    assert len(list(tmp_path.iterdir())) == 2
+    assert choosing().build_all_requests(cache_requests=True, **options) == fresh
+    assert len(list(request_folder.iterdir())) == 2
 
 
 @pytest.mark.covers("Task.build_all_requests")
-def test_a_damaged_cache_file_is_made_anew(choosing, tmp_path):
-    fresh = choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
-    [file] = tmp_path.iterdir()
+def test_a_damaged_cache_file_is_made_anew(choosing, request_folder):
+    fresh = choosing().build_all_requests(cache_requests=True)
+    [file] = request_folder.iterdir()
     file.write_text(file.read_text()[:-20])
-    assert choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path) == fresh
+    assert choosing().build_all_requests(cache_requests=True) == fresh
     assert all(json.loads(line) for line in file.read_text().splitlines())
 
 
@@ -841,15 +847,15 @@ def test_shots_follow_a_fewshot_config_that_is_set(choosing):
 @pytest.mark.parametrize(
     ("key", "value"), [("fewshot_config", {"sampler": "first_n", "gen_prefix": "So"}), ("description", "Facts. ")]
 )
-def test_what_is_set_is_dumped_and_changes_the_cache(choosing, tmp_path, formats, key, value):
+def test_what_is_set_is_dumped_and_changes_the_cache(choosing, request_folder, formats, key, value):
     task = choosing(formats=formats, num_fewshot=1)
-    task.build_all_requests(cache_requests=True, cache_folder=tmp_path)
+    task.build_all_requests(cache_requests=True)
     task.set_config(key, value)
     assert task.dump_config()[key] == value
-    task.build_all_requests(cache_requests=True, cache_folder=tmp_path)
+    task.build_all_requests(cache_requests=True)
     again = Task.from_config(task.config.to_dict(keep_callable=True))
     assert again.build_all_requests() == task.instances
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(request_folder.iterdir())) == 2
 
 
 @pytest.mark.covers("Task.set_config")

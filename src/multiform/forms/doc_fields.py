@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.base import FormatConfig
 from multiform.formats.compile import CompiledFormat, FieldMapping
 from multiform.formats.infer.document import problem
-from multiform.formats.variation import move_gold
-from multiform.forms.spec import FieldSet
+from multiform.formats.variation import ChoiceOrder, move_gold
+from multiform.forms.spec import FIELD_HOOKS, FormSpec, Hooks
 from multiform.labels import (
     choice_list,
     digit_answers,
@@ -23,18 +24,15 @@ from multiform.labels import (
     whole_number,
 )
 from multiform.prompts.template import has_markup
-from multiform.tasks import TaskConfig
-
-T = TypeVar("T")
+from multiform.tasks import FewshotConfig, TaskConfig
 
 #: The number of documents that are checked for prompts among the questions that were recovered from a task.
 _CHECKED = 16
 #: The texts of a format that may be templates, in the order in which a prompt has them.
 _FORMAT_TEXTS = ("instruction", "question_prefix", "question_suffix", "choices_prefix", "answer_instruction",
                  "answer_prompt")  # fmt: skip
-
-#: Methods of a task that users overrode, by name; each gives a field of a document.
-Overrides = Mapping[str, Callable[[Doc], Any]]
+#: The fields that hooks may give; `gold` has the indexes of the right choices.
+_OVERRIDDEN = (*FIELD_HOOKS, "gold")
 
 
 class FieldReader:
@@ -230,53 +228,62 @@ def _read_labels(field: Field | None, doc: Doc) -> list[Any]:
     return list(labels) if isinstance(labels, list | tuple) else []
 
 
-class _once(Generic[T]):  # noqa: N801  (it reads as a decorator)
-    """A lazily computed attribute: `cached_property` without its lock."""
+@dataclass(frozen=True, eq=False)
+class FieldSet:
+    """Where the prompt, the choices and the target of documents come from."""
 
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self.compute = compute
-        self.__doc__ = compute.__doc__
+    #: What has doc_to_text, doc_to_choice, doc_to_target and gen_prefix.
+    specs: TaskConfig | FewshotConfig
+    #: The format that lays them out, if there is one.
+    format: CompiledFormat | None
+    #: The order in which it shows the choices; None for their own.
+    order: ChoiceOrder | None
+    #: Methods of a task that users wrote to give a field themselves.
+    overrides: Hooks
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+    @classmethod
+    def of_docs(cls, form: FormSpec) -> FieldSet:
+        """The fields of evaluated documents."""
+        config, overrides = form.config, {name: form.hooks[name] for name in _OVERRIDDEN if name in form.hooks}
+        compiled = None if config.format is None else CompiledFormat.of(config.format, config.mapping)
+        return cls(config, compiled, config.choice_order, overrides)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> T:
-        value = instance.__dict__[self.name] = self.compute(instance)
-        return value
+    @classmethod
+    def of_shots(cls, form: FormSpec, docs: FieldSet) -> FieldSet:
+        """The fields of few-shot examples: those of evaluated documents, unless `fewshot_config` has its own."""
+        config, shots = form.config, form.fewshot
+        hooks = {name: form.hooks.get(f"fewshot_{name}") for name in _OVERRIDDEN}
+        overrides = {name: hook for name, hook in hooks.items() if hook is not None}
+        if all(getattr(shots, name) is getattr(config, name) for name in (*FIELD_HOOKS, "gen_prefix")):
+            return replace(docs, overrides=overrides)
+        if config.format is None:
+            return cls(shots, None, None, overrides)
+        compiled = CompiledFormat.of(config.format.of_shots(), config.fewshot_mapping or config.mapping)
+        return cls(shots, compiled, config.choice_order, overrides)
 
 
 class DocFields:
-    """The fields of one document. Each is evaluated when it is first needed, and only once.
+    """The fields of one document. Each is evaluated when it is first needed, and only once."""
 
-    `overrides` are methods of a task that users wrote to give a field themselves.
-    """
-
-    def __init__(
-        self,
-        doc: Doc,
-        reader: FieldReader,
-        fields: FieldSet,
-        *,
-        overrides: Overrides | None = None,
-        several_inputs: bool = False,
-    ) -> None:
+    def __init__(self, doc: Doc, reader: FieldReader, fields: FieldSet, *, several_inputs: bool = False) -> None:
         self.doc = doc
         self.reader = reader
         #: Whether the document has several prompts that share one continuation.
         self.several_inputs = several_inputs
         self._fields = fields
-        self._overrides = overrides or {}
+        self._specs = fields.specs
+        self._overrides = fields.overrides
 
-    @_once
+    @cached_property
     def question(self) -> Any:
         """The question as the prompt has it, laid out by the format; or several inputs, or the index of one."""
         if "doc_to_text" in self._overrides:
             return self._overrides["doc_to_text"](self.doc)
         compiled = self._fields.format
-        if self._fields.doc_to_text is None:
+        if self._specs.doc_to_text is None:
             return None
         if compiled is None:
-            return self.reader.question(self._fields.doc_to_text, self.doc)
+            return self.reader.question(self._specs.doc_to_text, self.doc)
         question = self.raw_question if compiled.needs_question else None
         choices = self.shown_choices or ()
         self.reader.check_recovered(lambda: self.raw_question, list(choices))
@@ -285,7 +292,7 @@ class DocFields:
         except MultiformError as error:
             raise self.reader.locate_error(error, self.doc, "doc_to_text") from error
 
-    @_once
+    @cached_property
     def instruction(self) -> str:
         """The instruction with which the question begins, if the prompt has it only once, before the examples."""
         compiled = self._fields.format
@@ -293,13 +300,13 @@ class DocFields:
             return ""
         return compiled.instruction(self.doc, choices=self.shown_choices or ())
 
-    @_once
+    @cached_property
     def choices(self) -> list[str] | None:
         """What is ranked, or None if the task has no choices."""
         if "doc_to_choice" in self._overrides:
             choices: list[str] | None = self._overrides["doc_to_choice"](self.doc)
             return choices
-        compiled, spec = self._fields.format, self._fields.doc_to_choice
+        compiled, spec = self._fields.format, self._specs.doc_to_choice
         if spec is None:
             return None
         if compiled is None:
@@ -309,12 +316,12 @@ class DocFields:
         except MultiformError as error:
             raise self.reader.locate_error(error, self.doc, "doc_to_choice") from error
 
-    @_once
+    @cached_property
     def target(self) -> Any:
         """The answer as the task gives it, or as the format wants it; None if the task has none."""
         if "doc_to_target" in self._overrides:
             return self._overrides["doc_to_target"](self.doc)
-        compiled, spec = self._fields.format, self._fields.doc_to_target
+        compiled, spec = self._fields.format, self._specs.doc_to_target
         if spec is None:
             return None
         if compiled is None:
@@ -338,7 +345,7 @@ class DocFields:
         except MultiformError as error:
             raise self.reader.locate_error(error, self.doc, "doc_to_target") from error
 
-    @_once
+    @cached_property
     def _raw_gold(self) -> Any:
         """The index of the right choice, or several, in the order of the document; the answer if there are none."""
         compiled = self._fields.format
@@ -357,26 +364,26 @@ class DocFields:
         """The indexes of the right choices in the order of the document, under a format; None if it cannot tell."""
         if self._fields.format is None or self.raw_choices is None or "doc_to_target" in self._overrides:
             return None
-        if self._fields.doc_to_target is None:
+        if self._specs.doc_to_target is None:
             return None
         return tuple(self._raw_gold) if isinstance(self._raw_gold, list) else (self._raw_gold,)
 
     @property
     def has_target(self) -> bool:
         """Whether the task says what is right at all."""
-        return self._fields.doc_to_target is not None or "doc_to_target" in self._overrides
+        return self._specs.doc_to_target is not None or "doc_to_target" in self._overrides
 
-    @_once
+    @cached_property
     def gold(self) -> tuple[int, ...] | None:
         """The indexes of the right choices if a method of the task gives them."""
         return tuple(self._overrides["gold"](self.doc)) if "gold" in self._overrides else None
 
-    @_once
+    @cached_property
     def gen_prefix(self) -> str:
         """The beginning of the answer that the prompt gives."""
-        return self.reader.text(self._fields.gen_prefix, self.doc, "gen_prefix")
+        return self.reader.text(self._specs.gen_prefix, self.doc, "gen_prefix")
 
-    @_once
+    @cached_property
     def raw_question(self) -> Any:
         """The question as the task's own field gives it, before a format lays it out."""
         question = self.reader.value(self._mapping.question, self.doc, "doc_to_text")
@@ -384,13 +391,13 @@ class DocFields:
             raise self.reader.null_question()
         return question
 
-    @_once
+    @cached_property
     def raw_choices(self) -> list[str] | None:
         """The choices as the task's own field gives them, before a format orders and labels them."""
         spec = self._mapping.choices
         return None if spec is None else self.reader.choices(spec, self.doc)
 
-    @_once
+    @cached_property
     def permutation(self) -> tuple[int, ...] | None:
         """For each choice that is shown, its index in the document; None if the form leaves them in their order."""
         order = self._fields.order
@@ -398,7 +405,7 @@ class DocFields:
             return None
         return order.permutation(len(self.raw_choices), f"{self.raw_question} {self.raw_choices}")
 
-    @_once
+    @cached_property
     def shown_choices(self) -> list[str] | None:
         """The choices in the order in which the format shows them."""
         permutation, choices = self.permutation, self.raw_choices

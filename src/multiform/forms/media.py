@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from multiform.errors import ConfigError, DataError, MultiformError, nearest
 from multiform.fields import Doc
 from multiform.forms.doc_fields import FieldReader
+from multiform.forms.spec import FormSpec
 from multiform.labels import parse_literal_list
 from multiform.prompts.media import MARKS, Kind, Media
 from multiform.prompts.prompt import Prompt, Turn, plain_text
@@ -30,17 +30,11 @@ _MARK = re.compile(r"<(image|audio)(?: (\d+))?>")
 class MediaReader:
     """Reads what `doc_to_image` and `doc_to_audio` name, and puts it into texts.
 
-    `overrides` are methods of a task that users wrote to give the images or sounds of a document.
+    A hook of the form, a method of the same name, gives the images or sounds of a document instead.
     """
 
-    def __init__(
-        self,
-        config: TaskConfig,
-        reader: FieldReader,
-        *,
-        mirror: Path | None = None,
-        overrides: Mapping[str, Callable[[Doc], Any]] | None = None,
-    ) -> None:
+    def __init__(self, form: FormSpec, reader: FieldReader) -> None:
+        config = form.config
         for field in FIELDS.values():
             if getattr(config, field) is not None and config.output_type == "loglikelihood_rolling":
                 message = f"{field} does not go with loglikelihood_rolling, which scores a text without a prompt"
@@ -48,13 +42,12 @@ class MediaReader:
                 raise ConfigError(message, where=config.where(field), hint=hint)
         self.config = config
         self.reader = reader
-        self.mirror = mirror
-        self._overrides = overrides or {}
+        self._mirror, self._hooks = form.mirror, form.hooks
 
     @cached_property
     def kinds(self) -> list[Kind]:
         """The kinds of media in the task's prompts."""
-        return [kind for kind, field in FIELDS.items() if getattr(self.config, field) or field in self._overrides]
+        return [kind for kind, field in FIELDS.items() if getattr(self.config, field) or field in self._hooks]
 
     def value(self, field: MediaField, spec: Any, doc: Doc) -> Any:
         """The images or sounds as the document has them: a value, or a list without empty ones."""
@@ -85,9 +78,8 @@ class MediaReader:
 
     def _of(self, doc: Doc, kind: Kind) -> list[Media | None]:
         field = FIELDS[kind]
-        if field in self._overrides:
-            return self.read_media(self._overrides[field](doc), kind)
-        return self.read_media(self._field_value(getattr(self.config, field), doc, field), kind)
+        has_hook, spec = field in self._hooks, getattr(self.config, field)
+        return self.read_media(self._hooks[field](doc) if has_hook else self._field_value(spec, doc, field), kind)
 
     def _field_value(self, spec: Any, doc: Doc, field: MediaField) -> Any:
         """What a document has for a media field: the values of columns, None for empty or missing ones of a list."""
@@ -105,7 +97,7 @@ class MediaReader:
 
     @cached_property
     def _find(self) -> Finder:
-        return file_finder(self.config, self.mirror)
+        return file_finder(self.config, self._mirror)
 
 
 def place(text: str, media: Numbered, config: TaskConfig) -> Prompt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from multiform.errors import ConfigError, DataError, shorten
@@ -166,9 +167,11 @@ class ChoiceKind(OutputKind):
         for number, (_, text) in enumerate(pairs, start=1):
             if not text:
                 raise self._empty_choice(number, "is empty")
-        unconditional = self._unconditional_prompt(several_inputs=fields.several_inputs)
-        if unconditional is not None:
-            pairs += [(Prompt(unconditional), continuation) for _, continuation in pairs]
+        if self._unconditional is not None:
+            if fields.several_inputs:
+                message = "acc_mutual_info is not defined for several inputs"
+                raise ConfigError(message, where=self.form.where("metric_list"), hint="use acc")
+            pairs += [(self._unconditional, continuation) for _, continuation in pairs]
         return [LoglikelihoodRequest(prompt, text) for prompt, text in pairs]
 
     def _empty_choice(self, number: int, what: str) -> DataError:
@@ -177,17 +180,15 @@ class ChoiceKind(OutputKind):
         message = f"the text of choice {number} {what}, so its log-likelihood would be 0 and it would always win"
         return DataError(message, where=self.form.where("doc_to_choice"), hint=hint)
 
-    def _unconditional_prompt(self, *, several_inputs: bool) -> str | None:
+    @cached_property
+    def _unconditional(self) -> Prompt | None:
         """The prompt that `acc_mutual_info` compares with; None where that metric is not asked for."""
         metrics = [metric for scorer in self.form.scoring.scorers for metric in scorer.metrics]
         prompts = {str(m.kwargs.get("unconditional", "")) for m in metrics if m.name == "acc_mutual_info"}
-        if prompts and several_inputs:
-            message = "acc_mutual_info is not defined for several inputs"
-            raise ConfigError(message, where=self.form.where("metric_list"), hint="use acc")
         if len(prompts) > 1:
             message = "acc_mutual_info is asked for with two different prompts"
             raise ConfigError(message, where=self.form.where("metric_list"), hint="give 'unconditional' once")
-        return next(iter(prompts), None)
+        return next(map(Prompt, prompts), None)
 
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         number = len(filtered.sample.choices)

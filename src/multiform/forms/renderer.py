@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from multiform.calls import accepted_arguments
@@ -14,7 +13,7 @@ from multiform.errors import ConfigError, DataError, UsageError, locating, runni
 from multiform.fields import Doc
 from multiform.formats.base import after_prefix, written_answer
 from multiform.forms.conversations import ConversationKind, read_turns
-from multiform.forms.doc_fields import DocFields, FieldReader
+from multiform.forms.doc_fields import DocFields, FieldReader, FieldSet
 from multiform.forms.media import MediaReader
 from multiform.forms.output_kinds import ChoiceKind, OutputKind
 from multiform.forms.sample import Context, Conversation, Sample
@@ -37,7 +36,6 @@ from multiform.prompts.prompt import (
     system_turns,
 )
 from multiform.requests import Instance, Request
-from multiform.tasks.datasets.documents import Docs
 
 #: How many prompts are remembered that hooks got as texts.
 _REMEMBERED = 64
@@ -120,38 +118,23 @@ def read_requests(returned: Any, doc_id: int, *, where: str | None) -> list[Inst
 
 logger = logging.getLogger("multiform")
 
-_FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target", "gold")
-
 
 class Renderer:
     """Renders the documents of a form, each field evaluated once.
 
-    `eval_docs` and `fewshot_docs` give the documents. The form's hooks are called in the place of what it says.
+    The form's hooks are called in the place of what it says.
     """
 
-    def __init__(
-        self,
-        form: FormSpec,
-        output_kind: OutputKind,
-        *,
-        eval_docs: Callable[[], Docs],
-        fewshot_docs: Callable[[], Docs],
-        mirror: Path | None = None,
-    ) -> None:
+    def __init__(self, form: FormSpec, output_kind: OutputKind) -> None:
         self.form = form
         #: How requests are built and responses scored, by output type.
         self.output_kind = output_kind
         self.hooks = form.hooks
-        self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
-        self._fewshot_overrides = {
-            name: self.hooks[f"fewshot_{name}"] for name in _FIELDS if f"fewshot_{name}" in self.hooks
-        }
-        self.reader = FieldReader(form.config, eval_docs)
-        self._mirror = mirror
-        self._fewshot_docs = fewshot_docs
+        self._fields = FieldSet.of_docs(form)
+        self._shot_fields = FieldSet.of_shots(form, self._fields)
+        self.reader = FieldReader(form.config, lambda: form.eval_docs)
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.problems: list[DataError] = []
-        self._eval_docs = eval_docs
         if form.has_media:
             _ = self.media  # which refuses a task that has no prompts for them
         self._delimiters = Delimiters(form.config.target_delimiter, form.config.fewshot_delimiter)
@@ -160,14 +143,12 @@ class Renderer:
     @cached_property
     def media(self) -> MediaReader:
         """Reads the images and audio clips of documents."""
-        return MediaReader(self.form.config, self.reader, mirror=self._mirror, overrides=self.hooks)
+        return MediaReader(self.form, self.reader)
 
     @cached_property
     def examples(self) -> FewshotExamples:
         """Draws and renders few-shot examples."""
-        return FewshotExamples(
-            self.form, pool=self._fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).answer
-        )
+        return FewshotExamples(self.form, render=self._shot, label_of=lambda doc: self._fields_of_shot(doc).answer)
 
     @cached_property
     def hook_prompts(self) -> HookPrompts:
@@ -233,13 +214,11 @@ class Renderer:
     def fields(self, doc: Doc, *, hooks: bool = True) -> DocFields:
         """The fields of a document; without `hooks`, as the configuration has them."""
         if not hooks:
-            return DocFields(doc, self.reader, self.form.fields)
-        fields, several_inputs = self.form.fields, self.several_inputs
-        return DocFields(doc, self.reader, fields, overrides=self._overrides, several_inputs=several_inputs)
+            return DocFields(doc, self.reader, replace(self._fields, overrides={}))
+        return DocFields(doc, self.reader, self._fields, several_inputs=self.several_inputs)
 
-    def _shot_fields(self, doc: Doc) -> DocFields:
-        fields, several_inputs = self.form.fewshot_fields, self.several_inputs
-        return DocFields(doc, self.reader, fields, overrides=self._fewshot_overrides, several_inputs=several_inputs)
+    def _fields_of_shot(self, doc: Doc) -> DocFields:
+        return DocFields(doc, self.reader, self._shot_fields, several_inputs=self.several_inputs)
 
     @cached_property
     def several_inputs(self) -> bool:
@@ -259,7 +238,7 @@ class Renderer:
             return config.multiple_inputs
         if config.doc_to_text is None and "doc_to_text" not in self.hooks:
             return False
-        first = DocFields(self._eval_docs()[0], self.reader, self.form.fields, overrides=self._overrides)
+        first = DocFields(self.form.eval_docs[0], self.reader, self._fields)
         return isinstance(first.question, int)
 
     def gold(self, doc: Doc) -> tuple[int, ...]:
@@ -305,7 +284,7 @@ class Renderer:
 
     def _shot(self, doc: Doc) -> list[Turn]:
         """A few-shot example: a document with its answer."""
-        config, fields = self.form.fewshot, self._shot_fields(doc)
+        config, fields = self.form.fewshot, self._fields_of_shot(doc)
         delimiters = Delimiters(config.target_delimiter or "", config.fewshot_delimiter or "")
         question, answer = self.output_kind.solved_example(fields)
         answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)

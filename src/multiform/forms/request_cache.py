@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import reason
-from multiform.forms.spec import FormSpec
+from multiform.fields import Doc
+from multiform.forms.form import Form
 from multiform.hashing import full_hash, sha256, source_hash
 from multiform.paths import cache_root, replace_file
+from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
 
 logger = logging.getLogger("multiform")
@@ -24,74 +26,86 @@ _SCORING = frozenset(
 )
 
 
-class RequestCache:
-    """Requests of one form with one setting; the key covers configuration, documents, shots and prompt options."""
+def cached_requests(
+    form: Form,
+    docs: Sequence[tuple[int, Doc]],
+    chat_template: ChatTemplate | None,
+    *,
+    refresh: bool,
+    template_name: str,
+) -> list[Instance]:
+    """The requests of documents, from the cache if it has them, or rendered and written there.
 
-    def __init__(self, folder: Path, key: Any) -> None:
-        self.key = full_hash(key)
-        self.path = folder / f"requests-{self.key[:8]}.jsonl"
+    `template_name` tells the chat template that prompts are written with from others.
+    """
+    key = _key(form, docs, template_name)
+    if key is None:
+        return form.requests(docs, chat_template)
+    path = requests_folder() / f"requests-{key[:8]}.jsonl"
+    cached = None if refresh else _load(path, key)
+    if cached is None:
+        cached = form.requests(docs, chat_template)
+        _write(path, key, cached)
+    return cached
 
-    @classmethod
-    def of(
-        cls,
-        form: FormSpec,
-        docs: Sequence[Any],
-        shots: Sequence[Any],
-        *,
-        classes: Sequence[type],
-        folder: Path,
-        template: str = "",
-    ) -> RequestCache | None:
-        """The cache of a form's requests for these documents, with examples drawn from `shots`.
 
-        `classes` are those of the user's task and of its sampler, and `template` names the chat template that prompts
-        are written with. None, with a warning, if code of a user takes part: nobody knows what else the
-        prompts then depend on.
-        """
-        config, settings = form.config, form.settings
-        bases = [base for each in classes for base in each.__mro__ if base is not object]
-        foreign = [base.__name__ for base in bases if not base.__module__.startswith(("multiform.", "abc", "typing"))]
-        if code := [*foreign, *code_keys(config.to_dict(keep_callable=True))]:
-            message = "the prompts are not cached, as they depend on code that may read anything"
-            logger.warning("%s: %s (%s)", config.form_name, message, ", ".join(dict.fromkeys(code)))
-            return None
-        stated: list[Any] = [form.output_type, config.to_dict(keep_callable=True), settings.gen_kwargs]
-        stated += [True] if settings.stop_at_answer else []
-        drawn = [form.num_fewshot, form.fewshot_seed, [*map(dict, shots)]] if form.num_fewshot else []
-        prompts = [settings.system_instruction, bool(settings.apply_chat_template), settings.multiturn, template]
-        order = [] if config.choice_order is None else [config.choice_order.name]
-        return cls(folder, [[stated, config.templates(), drawn, docs], prompts, *order, source_hash(_PACKAGE)])
+def _key(form: Form, docs: Sequence[tuple[int, Doc]], template_name: str) -> str | None:
+    """A hash of configuration, documents, few-shot examples and prompt options; None if requests are not cached.
 
-    def load(self) -> list[Instance] | None:
-        """The requests, or None if there are none; if the file is damaged, a warning says so."""
-        try:
-            header, _, body = self.path.read_text(encoding="utf-8").partition("\n")
-            if header == self._header(body):
-                return [_instance(*record) for record in json.loads(body)]
-            logger.warning("%s is incomplete, or of another task: the prompts are rendered again", self.path)
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            logger.warning("%s cannot be read: %s; the prompts are rendered again", self.path, reason(error))
+    A warning says so if code of a user takes part: nobody knows what else the prompts then depend on.
+    """
+    if form.has_media:  # images and sounds are not for a file of text
         return None
+    config, settings = form.config, form.settings
+    objects = ([] if form.task is None else [form.task]) + (
+        [form.renderer.examples.sampler] if form.num_fewshot else []
+    )
+    bases = [base for each in objects for base in type(each).__mro__ if base is not object]
+    foreign = [base.__name__ for base in bases if not base.__module__.startswith(("multiform.", "abc", "typing"))]
+    if code := [*foreign, *code_keys(config.to_dict(keep_callable=True))]:
+        message = "the prompts are not cached, as they depend on code that may read anything"
+        logger.warning("%s: %s (%s)", config.form_name, message, ", ".join(dict.fromkeys(code)))
+        return None
+    stated: list[Any] = [form.output_type, config.to_dict(keep_callable=True), settings.gen_kwargs]
+    stated += [True] if settings.stop_at_answer else []
+    drawn = [form.num_fewshot, form.fewshot_seed, [*map(dict, form.fewshot_docs())]] if form.num_fewshot else []
+    prompts = [settings.system_instruction, bool(settings.apply_chat_template), settings.multiturn, template_name]
+    order = [] if config.choice_order is None else [config.choice_order.name]
+    return full_hash([[stated, config.templates(), drawn, docs], prompts, *order, source_hash(_PACKAGE)])
 
-    def write(self, instances: Sequence[Instance]) -> None:
-        """Write the file; a failure is a warning."""
-        try:
-            body = json.dumps(list(map(_record, instances)))
-        except TypeError:  # metadata that a file of text cannot hold
-            return
-        if [_instance(*record).request for record in json.loads(body)] != [one.request for one in instances]:
-            return  # arguments that such a file changes, such as the numbers of logit_bias
-        try:
-            with replace_file(self.path) as file:
-                file.write_text(f"{self._header(body)}\n{body}", encoding="utf-8")
-        except OSError as error:
-            logger.warning("the prompts are not cached: %s: %s", self.path.parent, error.strerror or error)
 
-    def _header(self, body: str) -> str:
-        """The first line of the file: all that it depends on, and a checksum of the requests."""
-        return json.dumps([self.key, sha256(body)])
+def _load(path: Path, key: str) -> list[Instance] | None:
+    """The requests in a file, or None if there are none; if the file is damaged, a warning says so."""
+    try:
+        header, _, body = path.read_text(encoding="utf-8").partition("\n")
+        if header == _header(key, body):
+            return [_instance(*record) for record in json.loads(body)]
+        logger.warning("%s is incomplete, or of another task: the prompts are rendered again", path)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        logger.warning("%s cannot be read: %s; the prompts are rendered again", path, reason(error))
+    return None
+
+
+def _write(path: Path, key: str, instances: Sequence[Instance]) -> None:
+    """Write the file; a failure is a warning."""
+    try:
+        body = json.dumps(list(map(_record, instances)))
+    except TypeError:  # metadata that a file of text cannot hold
+        return
+    if [_instance(*record).request for record in json.loads(body)] != [one.request for one in instances]:
+        return  # arguments that such a file changes, such as the numbers of logit_bias
+    try:
+        with replace_file(path) as file:
+            file.write_text(f"{_header(key, body)}\n{body}", encoding="utf-8")
+    except OSError as error:
+        logger.warning("the prompts are not cached: %s: %s", path.parent, error.strerror or error)
+
+
+def _header(key: str, body: str) -> str:
+    """The first line of a file: all that it depends on, and a checksum of the requests."""
+    return json.dumps([key, sha256(body)])
 
 
 def delete_requests() -> int:

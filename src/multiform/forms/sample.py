@@ -139,7 +139,7 @@ class FilteredSample:
     @property
     def scored_turns(self) -> list[int]:
         """The turns of a conversation whose replies are compared with something, and any other sample's only one."""
-        return [turn for turn, outcomes in enumerate(self.turns) if outcomes or len(self.turns) == 1]
+        return [0] if len(self.turns) == 1 else [turn for turn, outcomes in enumerate(self.turns) if outcomes]
 
     def turn_doc(self, turn: int) -> Doc:
         """The document as scorers get it: in a conversation with the number of the turn, from 1."""

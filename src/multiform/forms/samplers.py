@@ -16,7 +16,7 @@ from numbers import Integral
 from typing import Any
 
 from multiform.calls import check_call, name_of
-from multiform.errors import ConfigError, DataError, locating, running, shorten
+from multiform.errors import ConfigError, DataError, locating, placing, running, shorten
 from multiform.fields import Doc
 from multiform.forms.spec import DEFAULT_SEED, FormSpec
 from multiform.prompts.media import binary_summary
@@ -157,23 +157,17 @@ def _plain_values(doc: Any) -> Any:
 class FewshotExamples:
     """Draws few-shot examples and renders them.
 
-    `pool` gives the documents to draw from, `render` the messages of one of them, `label_of` its answer.
+    `render` gives the messages of a document, `label_of` its answer.
     """
 
-    def __init__(
-        self,
-        form: FormSpec,
-        *,
-        pool: Callable[[], Sequence[Doc]],
-        render: Callable[[Doc], list[Turn]],
-        label_of: Callable[[Doc], Any],
-    ) -> None:
+    def __init__(self, form: FormSpec, *, render: Callable[[Doc], list[Turn]], label_of: Callable[[Doc], Any]) -> None:
         self.form = form
-        self._pool = pool
         self._render = render
         self._label_of = label_of
         self._rendered: dict[int, list[Turn]] = {}
         self._has_noted_replacement = False
+        is_requested = form.settings.num_fewshot is not None
+        self._placing = placing(f"--num_fewshot: {form.name}" if is_requested else form.where("num_fewshot"))
 
     @cached_property
     def sampler(self) -> Sampler:
@@ -195,7 +189,7 @@ class FewshotExamples:
         # Documents that are named are taken in order; everything else is up to the sampler.
         named = config.fewshot_indices is not None or config.fewshot_rows is not None
         name = "first_n" if named else config.sampler
-        pool = self._pool()
+        pool = self.form.fewshot_docs()
         with self._running_sampler:
             return samplers.get(name)(pool, seed=self.form.fewshot_seed, label_of=self._label_of)
 
@@ -229,25 +223,17 @@ class FewshotExamples:
 
     def draw(self, doc: Doc, number: int) -> list[int]:
         """The indexes of examples for a document; each call goes on with the sampler's random numbers."""
-        config, seed = self.form.config, self.form.fewshot_seed
-        try:
-            excluded = doc if self._excludes else None
-            with self._running_sampler:
-                drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)
-                replacements = self.sampler.replace(drawn, doc, seed=seed)
-                if replacements == drawn:
-                    return drawn
-                if excluded is None and not self._has_noted_replacement:
-                    self._has_noted_replacement = True
-                    note = (
-                        "few-shot examples that equal the document are replaced; lm-eval keeps those of another split"
-                    )
-                    logger.info("%s: %s", self.form.name, note)
-                return checked_draw(replacements, number, self.sampler)
-        except DataError as error:
-            is_requested = self.form.settings.num_fewshot is not None
-            place = f"--num_fewshot: {self.form.name}" if is_requested else config.where("num_fewshot")
-            raise error.or_at(place) from error
+        excluded = doc if self._excludes else None
+        with self._placing, self._running_sampler:
+            drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)
+            replacements = self.sampler.replace(drawn, doc, seed=self.form.fewshot_seed)
+            if replacements == drawn:
+                return drawn
+            if excluded is None and not self._has_noted_replacement:
+                self._has_noted_replacement = True
+                note = "few-shot examples that equal the document are replaced; lm-eval keeps those of another split"
+                logger.info("%s: %s", self.form.name, note)
+            return checked_draw(replacements, number, self.sampler)
 
     def shot(self, index: int) -> list[Turn]:
         """The turns of the example that has this index."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 from multiform.calls import check_call, name_of
-from multiform.errors import ConfigError, DataError, MultiformError, locating, running, shorten
+from multiform.errors import ConfigError, DataError, MultiformError, locating, placing, running, shorten
 from multiform.forms.conversations import merge_turns
 from multiform.forms.output_kinds import OutputKind
 from multiform.forms.sample import FilteredSample, Sample, ScoredSample, Step, Values
@@ -50,6 +49,8 @@ class FormScorer:
         #: The scorers of documents for which `process_results` returns None, by name; there are none before.
         self._fallback: dict[str, Scorer] = {}
         self._warned: set[str] = set()
+        #: Says where filters, metrics and scorers were written, which they do not know themselves.
+        self._placing = placing(form.where_stated("filter_list", "metric_list", "scorer"))
         self._check_process_results()
 
     def check(self) -> list[ConfigError]:
@@ -67,7 +68,7 @@ class FormScorer:
     def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
         """Filter and score a sample, once for each scorer that does not wait for all samples."""
         results: list[ScoredSample] = []
-        with locating(f"doc {sample.doc_id}"), locating_scores(self.form):
+        with locating(f"doc {sample.doc_id}"), self._placing:
             for scorer in self.scorers:
                 if not scorer.deferred:
                     filtered = self._read(scorer, sample, outputs)
@@ -83,9 +84,9 @@ class FormScorer:
                 continue
             filtered = []
             for sample, outputs in samples:
-                with locating(f"doc {sample.doc_id}"), locating_scores(self.form):
+                with locating(f"doc {sample.doc_id}"), self._placing:
                     filtered.append(self._read(scorer, sample, outputs))
-            with locating_scores(self.form):
+            with self._placing:
                 self._compute(scorer, filtered)
                 results += [self._scored_sample(scorer, each) for each in filtered]
         return results
@@ -294,7 +295,7 @@ class FormScorer:
                     self._warned.add(key)
                     message = "%s: '%s' is over %d of %d documents, as the others have no value of that name"
                     logger.warning(message, self.form.name, key, len(items), len(docs))
-                with locating_scores(self.form):
+                with self._placing:
                     aggregation = self.aggregation(scorer, key)
                     estimates[f"{key},{scorer.name}"] = aggregate_values(aggregation, items, bootstrap_iters, key)
             if docs and self.form.scores_itself:
@@ -398,12 +399,3 @@ def scores_with_errors(estimates: Mapping[str, Estimate]) -> dict[str, float]:
         if estimate.stderr is not None:
             scores[f"{metric}_stderr,{scorer}"] = estimate.stderr
     return scores
-
-
-@contextmanager
-def locating_scores(form: FormSpec) -> Iterator[None]:
-    """Say where filters, metrics and scorers were written, which they do not know themselves."""
-    try:
-        yield
-    except (DataError, ConfigError) as error:
-        raise error.or_at(form.where_stated("filter_list", "metric_list", "scorer")) from error

@@ -1,4 +1,4 @@
-"""FormSpec: the values of a form, all that follows from configuration, run settings and hooks without a document.
+"""FormSpec: all that follows from configuration, run settings and hooks before a document is rendered.
 
 Hooks are the methods that the class of a task overrides, collected once when the task is built. A run calls each of
 them at the place where the data passes anyway. A method that a run has no place for is refused by its name, as a class
@@ -7,19 +7,22 @@ that overrides it would otherwise be ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
-from multiform.calls import overridden_methods
-from multiform.errors import ConfigError
+from multiform.calls import accepted_arguments, overridden_methods
+from multiform.errors import ConfigError, DataError, UsageError, nearest, placing, running
 from multiform.formats.base import FormatConfig, OutputType
-from multiform.formats.compile import CompiledFormat
-from multiform.formats.variation import ChoiceOrder
 from multiform.forms.scoring import Scoring, build_scoring
 from multiform.hashing import short_hash
+from multiform.statistics.sampling import draw_documents
 from multiform.tasks import FewshotConfig, TaskConfig
+from multiform.tasks.datasets.documents import Docs, DocSource, select_docs, select_ids
+from multiform.tasks.datasets.files import Dataset
 from multiform.tasks.keys import plain
 
 #: The seed of few-shot examples.
@@ -35,6 +38,7 @@ _SELDOM = {"instruction_at": "examples", "variations": None, "language": None}
 
 #: Overridden methods by name. `fewshot_doc_to_text` and so on read few-shot examples.
 Hooks: TypeAlias = Mapping[str, Callable[..., Any]]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 #: The methods that give the fields of a document.
 FIELD_HOOKS = ("doc_to_text", "doc_to_choice", "doc_to_target")
@@ -111,24 +115,20 @@ class RunSettings:
         return bool(self.apply_chat_template) if self.fewshot_as_multiturn is None else self.fewshot_as_multiturn
 
 
-@dataclass(frozen=True, eq=False)
-class FieldSet:
-    """Where the prompt, the choices and the target of a document come from."""
+class TaskObject(Protocol):
+    """The object of a task class, whose methods are the hooks of its form."""
 
-    doc_to_text: Any
-    doc_to_choice: Any
-    doc_to_target: Any
-    #: The beginning of the answer.
-    gen_prefix: Any = None
-    #: The format that lays them out, if there is one.
-    format: CompiledFormat | None = None
-    #: The order in which it shows the choices; None for their own.
-    order: ChoiceOrder | None = None
+    @property
+    def form(self) -> FormSpec:
+        """The form of this object."""
+
+    def copy_with(self, config: TaskConfig, settings: RunSettings) -> TaskObject:
+        """A copy of the object with another form."""
 
 
 @dataclass(frozen=True, eq=False)
 class FormSpec:
-    """A task's configuration under its format, with the settings of a run and the hooks of its class. Immutable.
+    """A task's configuration under its format, with the settings of a run, the hooks of its class, and its documents.
 
     >>> config = TaskConfig(task="t", doc_to_text="q", doc_to_choice="options", doc_to_target="key", formats="mcqa")
     >>> spec = FormSpec(config, RunSettings(num_fewshot=3))
@@ -140,6 +140,16 @@ class FormSpec:
     settings: RunSettings = field(default_factory=RunSettings)
     #: The methods that the class of the task overrides.
     hooks: Hooks = field(default_factory=dict)
+    #: Folder in which datasets are looked up before the hub.
+    mirror: Path | None = None
+    #: The object whose methods are the hooks; None for a task without a class of its own.
+    task: TaskObject | None = None
+    #: Documents that are loaded already, which are used again if they are the same.
+    loaded: DocSource | None = None
+
+    def hook(self, name: str, default: Method) -> Method:
+        """The method that the class of the task overrides, or else the default."""
+        return cast(Method, self.hooks.get(name, default))
 
     @property
     def name(self) -> str:
@@ -225,7 +235,7 @@ class FormSpec:
         """The scorers of the form, and what the task names that does not fit it."""
         return build_scoring(self.config, own_results=self.scores_itself, metric=self.settings.metric)
 
-    @property
+    @cached_property
     def has_media(self) -> bool:
         """Whether its prompts have images or audio clips."""
         fields = ("doc_to_image", "doc_to_audio")
@@ -262,23 +272,96 @@ class FormSpec:
         """Whether completions are compared with references, which every document must have then."""
         return self.compares and any(scorer.needs_references for scorer in self.scoring.scorers)
 
-    @cached_property
-    def fields(self) -> FieldSet:
-        """The fields of evaluated documents."""
-        config = self.config
-        compiled = None if config.format is None else CompiledFormat.of(config.format, config.mapping)
-        return FieldSet(*_specs(config), compiled, config.choice_order)
+    # Documents.
 
     @cached_property
-    def fewshot_fields(self) -> FieldSet:
-        """The fields of few-shot examples: those of evaluated documents, unless `fewshot_config` has its own."""
-        config, shots = self.config, _specs(self.fewshot)
-        if all(shot is spec for shot, spec in zip(shots, _specs(config), strict=True)):
-            return self.fields
-        if config.format is None:
-            return FieldSet(*shots)
-        compiled = CompiledFormat.of(config.format.of_shots(), config.fewshot_mapping or config.mapping)
-        return FieldSet(*shots, compiled, config.choice_order)
+    def source(self) -> DocSource:
+        """Reads the splits of the dataset, when they are first needed."""
+        source = DocSource(
+            self.config,
+            self.mirror,
+            hooks=self.hooks,
+            download=self._download if "download" in self.hooks else None,
+            arguments=self.settings.model_args,
+            metadata=self.metadata,
+        )
+        return source.reusing(self.loaded)
+
+    def _download(self) -> Dataset:
+        """The dataset that the `download` of a task's class opens, or sets as `dataset`."""
+        download, place = self.hooks["download"], self.where("class")
+        hint = "it runs the task's own code: install what that imports, and allow what it downloads"
+        with running("download", where=place, hint=hint):
+            download(**accepted_arguments(download, {"dataset_kwargs": dict(self.config.dataset_kwargs)}))
+        # `download` may change the configuration of its object, which has another form then.
+        source = self.source if self.task is None else self.task.form.source
+        if not source.is_open:
+            hint = 'set e.g. self.dataset = {"test": [...]}, or call super().download()'
+            raise DataError("download set no dataset", where=place, hint=hint)
+        return source.dataset
+
+    @property
+    def eval_docs(self) -> Docs:
+        """All documents of the evaluated split."""
+        return self.hook("eval_docs", self.source.eval_docs)()
+
+    def fewshot_docs(self) -> Docs:
+        """The documents that few-shot examples are drawn from."""
+        return self.hook("fewshot_docs", self.source.fewshot)()
+
+    def docs(self, *, limit: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The documents that the run selects, with their index in the split; with `limit`, the first of all."""
+        select = self.hook("doc_iterator", self.select_docs)
+        if limit is not None:
+            return select(limit=limit, samples=None)
+        return select(limit=self.settings.limit, samples=self._selected_samples)
+
+    def doc_ids(self) -> Sequence[int]:
+        """The indexes of the documents that the run selects; none of them is read, unless code of the task does."""
+        if "doc_iterator" in self.hooks:
+            return [doc_id for doc_id, _ in self.docs()]
+        with placing(self.name):
+            return select_ids(len(self.eval_docs), limit=self.settings.limit, samples=self._selected_samples)
+
+    @property
+    def _selected_samples(self) -> Sequence[int] | None:
+        """The indexes that the run names or draws; None where it takes the first documents, or all."""
+        named = self.settings.samples
+        samples = None if named is None else named.get(self.name, named.get(self.task_name))
+        return self._drawn_samples if samples is None else samples
+
+    @cached_property
+    def _drawn_samples(self) -> list[int] | None:
+        """The indexes of a random sample of documents; None if the run takes the first ones, or all."""
+        limit, (method, _, column) = self.settings.limit, self.settings.sample.partition(":")
+        if limit is None or method == "first":
+            return None
+        docs = self.eval_docs
+        number = min(len(docs), math.ceil(len(docs) * limit) if limit < 1 else int(limit))
+        strata = self._strata(column, docs) if method == "stratified" else None
+        return draw_documents(range(len(docs)), number, strata=strata, seed=self.settings.sample_seed)
+
+    def _strata(self, column: str, docs: Docs) -> list[str]:
+        """The value of each document in a column, by default in that of the task's clusters."""
+        column = column or str(self.metadata.get("cluster") or "")
+        if not column:
+            hint = "name a column, e.g. --sample stratified:subject, or draw with --sample random"
+            raise UsageError("the task names no clusters to stratify by", where=f"--sample: {self.name}", hint=hint)
+        missing = next((number for number, doc in enumerate(docs) if column not in doc), None)
+        if missing is not None:
+            message = f"document {missing} has no column '{column}'"
+            hint = nearest(column, list(docs[missing]), listed="columns")
+            raise UsageError(message, where=f"--sample: {self.name}", hint=hint)
+        return [str(doc[column]) for doc in docs]
+
+    def select_docs(
+        self, *, rank: int = 0, limit: float | None = None, world_size: int = 1, samples: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The first documents or those that `samples` names, with their index; of several ranks, the share of one."""
+        with placing(self.name):
+            yield from select_docs(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
+
+    # Identity.
 
     def to_dict(self) -> dict[str, Any]:
         """The configuration as the run uses it, as plain data."""
@@ -317,10 +400,6 @@ class FormSpec:
                 **({} if self.config.choice_order is None else {"choice_order": self.config.choice_order.name}),
             }
         )
-
-
-def _specs(config: TaskConfig | FewshotConfig) -> tuple[Any, Any, Any, Any]:
-    return config.doc_to_text, config.doc_to_choice, config.doc_to_target, config.gen_prefix
 
 
 def collect_hooks(task: object, base: type, *, where: str | None) -> dict[str, Callable[..., Any]]:

@@ -18,7 +18,7 @@ from multiform.fields import Doc, FieldSpec
 from multiform.formats.base import OutputType
 from multiform.forms import output_kinds as lengths
 from multiform.forms.form import Form
-from multiform.forms.request_cache import requests_folder
+from multiform.forms.request_cache import cached_requests
 from multiform.forms.sample import Sample, ScoredSample, read_response
 from multiform.forms.samplers import Sampler
 from multiform.forms.scorer import scores_with_errors
@@ -379,7 +379,6 @@ class Task:
         fewshot_as_multiturn: bool = False,
         chat_template: ChatTemplate | None = None,
         tokenizer_name: str = "",
-        cache_folder: Path | None = None,
     ) -> list[Instance]:
         """Make and keep the requests of all documents to evaluate, or read them from the request cache."""
         settings = replace(
@@ -390,13 +389,12 @@ class Task:
         )
         self.form.scorer.check()
         task = self.under(settings)
-        self._instances = task.form.requests(
-            list(task.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size)),
-            chat_template,
-            cache_folder=(cache_folder or requests_folder()) if cache_requests else None,
-            rewrite_cache=rewrite_requests_cache,
-            tokenizer_name=tokenizer_name,
-        )
+        docs = list(task.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size))
+        if cache_requests:
+            caching: dict[str, Any] = {"refresh": rewrite_requests_cache, "template_name": tokenizer_name}
+            self._instances = cached_requests(task.form, docs, chat_template, **caching)
+        else:
+            self._instances = task.form.requests(docs, chat_template)
         return self._instances
 
     # Scores: of one document, or of all `instances`, whose values the scorers keep.

@@ -195,9 +195,8 @@ class ThoughtKind(ChoiceKind):
         """The requests for the log-likelihoods of all choices after each prompt."""
         continuations = [self._continuation_of(choice) for choice in choices]
         pairs = [(prompt, continuation) for prompt in prompts for continuation in continuations]
-        unconditional = self._unconditional_prompt(several_inputs=False)
-        if unconditional is not None:
-            pairs += [(Prompt(unconditional), continuation) for continuation in continuations]
+        if self._unconditional is not None:
+            pairs += [(self._unconditional, continuation) for continuation in continuations]
         return [LoglikelihoodRequest(prompt, continuation) for prompt, continuation in pairs]
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:

@@ -191,7 +191,7 @@ def _scores_labels(form: Form) -> bool:
     """Whether a form scores labels, such as letters, and nothing else."""
     if form.format is not None:
         return form.format.scored == "labels"
-    choices = form.fields.doc_to_choice
+    choices = form.config.doc_to_choice
     return isinstance(choices, list) and all(len(str(choice).strip()) == 1 for choice in choices)
 
 

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from multiform.forms import Form, Sample
-from multiform.forms.request_cache import delete_requests, requests_folder
+from multiform.forms.request_cache import cached_requests, delete_requests
 from multiform.models import Model
 from multiform.models.model import Workload
 from multiform.prompts.prompt import ChatTemplate
@@ -449,12 +449,8 @@ def _cached_requests(
     form: Form, chat_template: ChatTemplate | None, caching: RequestCaching
 ) -> dict[int, list[Instance]]:
     """The requests of each document, from the request cache where they are in it."""
-    instances = form.requests(
-        list(form.docs()),
-        chat_template,
-        cache_folder=requests_folder(),
-        rewrite_cache=caching.refresh,
-        tokenizer_name=caching.template,
+    instances = cached_requests(
+        form, list(form.docs()), chat_template, refresh=caching.refresh, template_name=caching.template
     )
     by_doc: dict[int, list[Instance]] = {}
     for instance in instances:

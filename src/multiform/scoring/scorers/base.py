@@ -19,6 +19,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from multiform.errors import ConfigError, DataError, running, shorten
@@ -164,8 +165,12 @@ class Scorer:
         """The metric of a key: of that name, of the name in brackets as in ``pass@2(exact_match)``, or the one that
         gave a value that name.
         """
-        names = (key, key.rpartition("(")[2].removesuffix(")"))
-        return next((metric for metric in self.metrics if metric.name in names), self.value_metrics.get(key))
+        named = self._metrics_by_name
+        return named.get(key) or named.get(key.rpartition("(")[2].removesuffix(")")) or self.value_metrics.get(key)
+
+    @cached_property
+    def _metrics_by_name(self) -> dict[str, Metric]:
+        return {metric.name: metric for metric in reversed(self.metrics)}
 
 
 def _reduce_values(key: str, repeats: Sequence[Any], reduction: Reduction | None) -> dict[str, Any]:
