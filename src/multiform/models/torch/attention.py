@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from transformers import AttentionInterface, Cache, DynamicCache, PreTrainedModel
+from transformers.cache_utils import CacheLayerMixin
 
 from multiform.models.torch.device import device_of
 from multiform.models.torch.plan import Pass, Span
@@ -353,6 +354,5 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, dict | list | tuple):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _tensors(part)
-    elif isinstance(value, Cache):
-        for layer in value.layers:
-            yield from _tensors(vars(layer))
+    elif isinstance(value, Cache | CacheLayerMixin):
+        yield from _tensors(vars(value))

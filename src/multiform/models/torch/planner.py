@@ -39,12 +39,12 @@ from multiform.models.torch.structure import (
 from multiform.models.torch.trial import (
     BRIEF,
     BRIEF_PASSES,
+    FEW,
     PASSES,
     SHORT,
     brief_trial,
     decoding_trial,
     first_allowed,
-    measure_state_bytes,
     measure_token_bytes,
     trial_length,
     trial_precision,
@@ -131,8 +131,8 @@ class Planner:
 
     @cached_property
     def token_bytes(self) -> int:
-        """The memory of a token's keys and values; 0 where the model does not put them into its cache."""
-        return measure_token_bytes(self.lm)
+        """The memory of a token's keys and values; 0 where the model returns none."""
+        return measure_token_bytes(self.lm, FEW)
 
     @cached_property
     def shared_length(self) -> tuple[int, str]:
@@ -165,8 +165,8 @@ class Planner:
     @cached_property
     def state_budget(self) -> int:
         """The tokens whose states may be kept, in memory: a state takes as much as that of a short sequence does."""
-        state_bytes = max(1, measure_state_bytes(self.lm, self.max_length) // SHORT)
-        return prefix_budget(self.prefix_budget, state_bytes, device_of(self.lm.model))
+        state_bytes = measure_token_bytes(self.lm, min(SHORT, self.max_length))
+        return prefix_budget(self.prefix_budget, max(1, state_bytes), device_of(self.lm.model))
 
     @cached_property
     def decode_tokens(self) -> int:

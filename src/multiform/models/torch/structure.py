@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import transformers
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
 from multiform.models.torch.device import HALF, device_of, free_memory
 
@@ -257,12 +257,6 @@ def rope_kinds(config: Any) -> list[tuple[str, int]]:
         for part in settings
         if part.get("rope_type") and (part.get("original_max_position_embeddings") or hasattr(config, POSITIONS))
     ]
-
-
-def bytes_per_token(cache: DynamicCache, tokens: int) -> int:
-    """The memory of a token's keys and values in a cache of that many tokens; 0 where a model did not use it."""
-    tensors = [getattr(layer, name, None) for layer in cache.layers for name in ("keys", "values")]
-    return sum(int(tensor.nbytes) for tensor in tensors if tensor is not None) // tokens
 
 
 @contextmanager

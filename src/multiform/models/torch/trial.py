@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
 from multiform.models.model import Counters
 from multiform.models.torch.attention import ModelState
@@ -32,7 +32,7 @@ from multiform.models.torch.forward import (
 )
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.scoring import score_by_plan, score_in_batches
-from multiform.models.torch.structure import accepted_options, bytes_per_token, in_float32, is_known, judge_each
+from multiform.models.torch.structure import in_float32, is_known, judge_each
 from multiform.models.torch.transformers_loop import PrefixState, greedy_config, prompt_inputs
 from multiform.requests import LLOutput, Response
 
@@ -138,16 +138,11 @@ def attempt(run: Callable[[], Result]) -> Result | None:
 
 @dataclass(frozen=True, slots=True)
 class ScoringTrial:
-    """Pairs and the log-likelihoods that the model itself gives each of them alone.
-
-    `selects_tokens` says that it selects tokens in sequences of these lengths. Numbers that agree prove nothing then:
-    the rounding of a batch changes the selection in other sequences.
-    """
+    """Pairs and the log-likelihoods that the model itself gives each of them alone."""
 
     lm: CausalLM
     pairs: list[Pair]
     expected: list[float]
-    selects_tokens: bool
 
     def allows(self, way: Scoring, pass_size: int, passes: int = PASSES) -> bool:
         """Whether scoring in that way gives the model's own numbers; a plan has the longest sequence in `passes`."""
@@ -159,7 +154,7 @@ class ScoringTrial:
         return self._agrees(score_in_batches(self.lm, self.pairs, limits, Counters(), way, least=1))
 
     def _agrees(self, responses: Iterable[Response[LLOutput]]) -> bool:
-        outputs = None if self.selects_tokens else attempt(lambda: dict(responses))
+        outputs = attempt(lambda: dict(responses))
         return outputs is not None and all(
             self._is_close(outputs[index], expected) for index, expected in enumerate(self.expected)
         )
@@ -172,10 +167,17 @@ class ScoringTrial:
 
 
 def scoring_trial(lm: CausalLM, length: int) -> ScoringTrial | None:
-    """The trial of sequences of up to `length` inputs; None where the model itself cannot compute them."""
+    """The trial of sequences of up to `length` inputs; None where the model itself cannot compute them.
+
+    None also where it selects tokens in sequences of these lengths. Numbers that agree prove nothing then: the rounding
+    of a batch changes the selection in other sequences.
+    """
     pairs = trial_pairs(length, trial_tokens(lm.model.config.get_text_config()))
     judged = attempt(lambda: judge_each(lambda pair: loglikelihood_alone(lm, pair), pairs))
-    return None if judged is None else ScoringTrial(lm, pairs, *judged)
+    if judged is None:
+        return None
+    expected, selects_tokens = judged
+    return None if selects_tokens else ScoringTrial(lm, pairs, expected)
 
 
 def brief_trial(lm: CausalLM) -> ScoringTrial:
@@ -185,8 +187,7 @@ def brief_trial(lm: CausalLM) -> ScoringTrial:
     """
     pairs = trial_pairs(BRIEF, trial_tokens(lm.model.config.get_text_config()))[:3]
     outputs = dict(score_in_batches(lm, pairs, BatchLimits(len(pairs), PREFILL_TOKENS), Counters()))
-    expected = [outputs[index].loglikelihood for index in range(len(pairs))]
-    return ScoringTrial(lm, pairs, expected, selects_tokens=False)
+    return ScoringTrial(lm, pairs, [outputs[index].loglikelihood for index in range(len(pairs))])
 
 
 def loglikelihood_alone(lm: CausalLM, pair: Pair) -> float:
@@ -216,23 +217,13 @@ def first_allowed(lm: CausalLM, ways: Sequence[Scoring], length: int, pass_size:
 
 
 @torch.inference_mode()
-def measure_token_bytes(lm: CausalLM) -> int:
-    """The memory of a token's keys and values; 0 where the model does not put them into the cache."""
-    model, cache = lm.model, DynamicCache()
-    tokens = trial_tokens(model.config.get_text_config())[:4]
-    ids = torch.tensor([tokens], device=device_of(model))
-    options = accepted_options(model.forward, past_key_values=cache, use_cache=True, logits_to_keep=1)
-    attempt(lambda: model(input_ids=ids, **options))
-    return bytes_per_token(cache, len(tokens))
-
-
-@torch.inference_mode()
-def measure_state_bytes(lm: CausalLM, max_length: int) -> int:
-    """The memory of the state after a short sequence."""
-    tokens = trial_tokens(lm.model.config.get_text_config())[: min(SHORT, max_length)]
+def measure_token_bytes(lm: CausalLM, length: int) -> int:
+    """The memory of each token in the state after a sequence of that length; 0 where the model returns no state."""
+    tokens = trial_tokens(lm.model.config.get_text_config())[:length]
     ids = torch.tensor([tokens], device=device_of(lm.model))
-    _, output = lm.run(torch.tensor([0]), input_ids=ids, use_cache=True)
-    return ModelState.of(output).nbytes
+    output = attempt(lambda: lm.run(torch.tensor([0]), input_ids=ids, use_cache=True)[1])
+    state = attempt(lambda: ModelState.of(output))
+    return 0 if state is None else state.nbytes // length
 
 
 def tolerance(model: PreTrainedModel) -> float:
@@ -255,7 +246,7 @@ def is_exact(model: PreTrainedModel) -> bool:
 class DecodingTrial:
     """Prompts, the tokens that follow each, and the logits (step, vocabulary) that the model itself gives there.
 
-    Where `selects_tokens` is true, logits that agree prove nothing, as in a `ScoringTrial`.
+    Where `selects_tokens` is true, logits that agree prove nothing, as in scoring.
     """
 
     lm: CausalLM
