@@ -140,6 +140,18 @@ def check_types(hints: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         raise UsageError(f"'{name}' must be {words}, not {shorten(value)}", hint=hint)
 
 
+def take_fields(cls: type[T], arguments: dict[str, Any]) -> T:
+    """A dataclass of those of the arguments that are its fields, which are removed from them; None is the default.
+
+    Raises a UsageError for a value of another type.
+    """
+    hints = get_type_hints(cls)
+    taken = {name: arguments.pop(name) for name in hints if name in arguments}
+    check_types(hints, taken)
+    texts = [name for name, hint in hints.items() if hint in (str, str | None)]
+    return cls(**{name: str(v) if name in texts else v for name, v in taken.items() if v is not None})
+
+
 def _is_a(value: Any, kind: type) -> bool:
     if kind is bool:
         return isinstance(value, bool) or value in (0, 1)

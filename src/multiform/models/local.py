@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from multiform.errors import UsageError
@@ -44,6 +44,37 @@ T = TypeVar("T")
 Tokenized = TypeVar("Tokenized")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextOptions:
+    """Arguments of local models about tokens, chat templates and thoughts.
+
+    `prefix_token_id` takes the place of an empty context. With `truncation`, the tokenizer cuts prompts for generation
+    that are longer than its own limit. `chat_template` names one of the tokenizer's templates; `chat_template_args`,
+    `enable_thinking`, `reasoning_effort` and `thinking_budget` are variables of it. What a completion has up to
+    `think_end_token`, a string or a token id, is removed.
+    """
+
+    prefix_token_id: int | None = None
+    truncation: bool = False
+    chat_template: str | None = None
+    chat_template_args: Mapping[str, Any] | None = None
+    enable_thinking: bool | None = None
+    reasoning_effort: str | None = None
+    thinking_budget: int | None = None
+    think_end_token: str | int | None = None
+
+    @property
+    def template_variables(self) -> dict[str, Any]:
+        """The variables of the chat template.
+
+        >>> TextOptions(chat_template_args={"date": "today"}, reasoning_effort="low").template_variables
+        {'date': 'today', 'reasoning_effort': 'low'}
+        """
+        names = ("enable_thinking", "reasoning_effort", "thinking_budget")
+        thinking = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return {**(self.chat_template_args or {}), **thinking}
+
+
 class LocalModel(Model):
     """A model of transformers' files, with its tokenizer: requests become tokens here, and an engine computes them."""
 
@@ -66,12 +97,8 @@ class LocalModel(Model):
     def _use_tokenizer(
         self,
         tokenizer: PreTrainedTokenizerBase,
-        *,
+        texts: TextOptions,
         add_bos_token: bool | None,
-        prefix_token_id: int | None,
-        think_end_token: str | int | None,
-        chat_template: str | None,
-        template_variables: Mapping[str, Any],
         encoder_class: type[Encoder] = Encoder,
     ) -> None:
         """Set the tokenizer of the model, which has a name already, with its chat template and encoder."""
@@ -80,15 +107,16 @@ class LocalModel(Model):
             tokenizer=tokenizer,
             model=self.name,
             apply=self._apply_template,
-            template=chat_template,
-            variables=template_variables,
+            template=texts.chat_template,
+            variables=texts.template_variables,
         )
-        if chat_template is not None:
+        if texts.chat_template is not None:
             self.chat.check_name()
         self.chat.check_thinking()
-        prefix = first_token(tokenizer, prefix_token_id)
+        prefix = first_token(tokenizer, texts.prefix_token_id)
         self.encoder = encoder_class(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
-        self.think_end = think_end(tokenizer, think_end_token)
+        self.think_end = think_end(tokenizer, texts.think_end_token)
+        self.truncation = texts.truncation
         self.counters = Counters()
         #: Tokens that were computed to plan a run, by kind, with their texts: the run needs them once more.
         self._planned_tokens: dict[str, tuple[Any, Any]] = {}

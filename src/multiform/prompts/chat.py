@@ -148,25 +148,6 @@ def _install_meter(template: jinja2.Template, source: str) -> jinja2.Template:
     return template
 
 
-def template_variables(
-    variables: Mapping[str, Any] | None,
-    enable_thinking: bool | None,
-    reasoning_effort: str | None = None,
-    thinking_budget: int | None = None,
-) -> dict[str, Any]:
-    """The variables of a template for the model arguments about it and about thinking.
-
-    >>> template_variables({"date": "today"}, None, "low")
-    {'date': 'today', 'reasoning_effort': 'low'}
-    """
-    thinking: dict[str, Any] = {
-        "enable_thinking": enable_thinking,
-        "reasoning_effort": reasoning_effort,
-        "thinking_budget": thinking_budget,
-    }
-    return {**(variables or {}), **{name: value for name, value in thinking.items() if value is not None}}
-
-
 def select_template(templates: str | Mapping[str, str] | None, name: str | None) -> str | None:
     """The template of that name among a tokenizer's, or its default or only one; None if it has none.
 

@@ -22,7 +22,7 @@ from transformers.integrations.bitnet import pack_weights
 from multiform.errors import ModelError, UsageError
 from multiform.models.hf import source as loading
 from multiform.models.hf.model import HFModel
-from multiform.models.hf.source import WeightOptions, placement, quantization_config
+from multiform.models.hf.source import ModelSource, placement, quantization_config
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 REQUESTS = [LoglikelihoodRequest("The dog and the cat", text) for text in (" sat", " is it", " A")]
@@ -95,7 +95,7 @@ def test_a_missing_package_is_named(name: str, tiny: Callable[..., Path], monkey
 )
 def test_settings_that_do_not_fit_are_an_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        quantization_config(WeightOptions(**options))
+        quantization_config(ModelSource(pretrained="a", **options))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_memory_is_said_for_each_device(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (1000 + gpu, 2000))
 
     def memory(**options: Any) -> Any:
-        return placement(WeightOptions(**options), "auto").get("max_memory")
+        return placement(ModelSource(pretrained="a", **options), "auto").get("max_memory")
 
     assert memory() is None
     assert memory(max_memory_per_gpu="20GB") == {0: "20GB", 1: "20GB"}

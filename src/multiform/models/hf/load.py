@@ -15,6 +15,7 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, UsageError
+from multiform.models.arguments import take_fields
 from multiform.models.hf.source import (
     ModelSource,
     check_gguf_file,
@@ -31,8 +32,9 @@ from multiform.models.hf.source import (
 )
 from multiform.models.identity import converted_folder, fingerprint, foreign_code
 from multiform.models.instruction_set import check_half_precision, limit_instruction_set
+from multiform.models.local import TextOptions
 from multiform.models.torch.device import HALF, device_of
-from multiform.prompts.chat import ChatTemplate, template_variables
+from multiform.prompts.chat import ChatTemplate
 
 logger = logging.getLogger("multiform")
 
@@ -86,7 +88,7 @@ def load(source: ModelSource, auto_class: Any = None) -> Loaded:
         sha = source_sha(source, folder)
     if device_of(model).type == "cpu":
         limit_instruction_set()  # for float32, too: oneDNN reads the limit once, and the next model may be in bfloat16
-        if quantized_by or source.weights.quantization or any(tensor.dtype in HALF for tensor in model.parameters()):
+        if quantized_by or source.quantization or any(tensor.dtype in HALF for tensor in model.parameters()):
             check_half_precision(where=source.pretrained)
     model.eval()
     return Loaded(
@@ -150,12 +152,9 @@ def load_tokenizer(source: ModelSource, folder: Path | None) -> PreTrainedTokeni
 
 def load_chat(arguments: Mapping[str, Any]) -> ChatTemplate:
     """The chat template of an `hf` model with these arguments, without its weights."""
-    names = ("subfolder", "gguf_file", "tokenizer", "trust_remote_code")
-    source = ModelSource(
-        pretrained=str(arguments["pretrained"]),
-        revision=str(arguments.get("revision") or "main"),
-        **{name: arguments[name] for name in names if arguments.get(name)},
-    )
+    names = ("pretrained", "revision", "subfolder", "gguf_file", "tokenizer", "trust_remote_code")
+    source = take_fields(ModelSource, {name: arguments[name] for name in names if name in arguments})
+    texts = take_fields(TextOptions, dict(arguments))
     folder = local_folder(source.pretrained)
     with without_progress_bars(), model_errors(source, folder):
         tokenizer = load_tokenizer(source, folder)
@@ -163,13 +162,8 @@ def load_chat(arguments: Mapping[str, Any]) -> ChatTemplate:
         tokenizer=tokenizer,
         model=source.pretrained,
         apply=tokenizer.apply_chat_template,
-        template=arguments.get("chat_template"),
-        variables=template_variables(
-            arguments.get("chat_template_args"),
-            arguments.get("enable_thinking"),
-            arguments.get("reasoning_effort"),
-            arguments.get("thinking_budget"),
-        ),
+        template=texts.chat_template,
+        variables=texts.template_variables,
     )
 
 
@@ -188,12 +182,12 @@ def _load_weights(
 ) -> PreTrainedModel:
     options = file_options(source, folder)
     device_map = source.device_map or ("auto" if source.parallelize else None)
-    if quantization := quantization_config(source.weights):
+    if quantization := quantization_config(source):
         options["quantization_config"] = quantization
     if (quantization or quantized_by) and not device_map:
         # Quantized weights cannot be moved once they are loaded.
         device_map = {"": str(device)}
-    options |= placement(source.weights, device_map)
+    options |= placement(source, device_map)
     if source.attn_implementation:
         options["attn_implementation"] = source.attn_implementation
     try:

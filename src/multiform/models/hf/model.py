@@ -7,33 +7,32 @@ once, into the user's cache.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import torch
 import transformers
 from tokenizers import pre_tokenizers
 
-from multiform.errors import UsageError
-from multiform.models.arguments import GenerationOptions, argument_names
+from multiform.errors import UsageError, nearest
+from multiform.models.arguments import GenerationOptions, argument_names, take_fields
 from multiform.models.hf.load import Loaded, load, without_progress_bars
 from multiform.models.hf.load import max_length as context_length
-from multiform.models.hf.source import RULES, WEIGHT_OPTIONS, ModelSource, WeightOptions, check_values
+from multiform.models.hf.source import RULES, ModelSource
 from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
-from multiform.models.local import LocalModel
+from multiform.models.local import LocalModel, TextOptions
 from multiform.models.model import Workload
 from multiform.models.tokenizer import Encoder, Seq2SeqEncoder, check_length
-from multiform.models.torch.device import generation_limits, hold_memory, scoring_limits
+from multiform.models.torch.device import fixed_rows, generation_limits, hold_memory, parse_budget, scoring_limits
 from multiform.models.torch.engine import CausalEngine
 from multiform.models.torch.forward import CausalLM
 from multiform.models.torch.plan import Pair, describe
 from multiform.models.torch.planner import Planner
-from multiform.models.torch.products import is_mkl_slow, use_onednn
+from multiform.models.torch.products import MATMULS, is_mkl_slow, use_onednn
 from multiform.models.torch.sampling import check_config, in_force, num_beams
 from multiform.models.torch.seq2seq import Seq2SeqEngine
-from multiform.prompts.chat import template_variables
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
 if TYPE_CHECKING:
@@ -49,9 +48,7 @@ class HFModel(LocalModel):
     fills forward passes by tokens, and uses batches of that many rows only for models that cannot share prefixes.
     `max_length` is the context length; by default that of the model's configuration. `prefix_budget` is how much
     of shared prefixes may stay cached, in tokens or as memory ("2GB"). `matmul` is what computes the products of linear
-    layers: "torch", or "onednn" on a CPU. `chat_template` names one of the tokenizer's
-    templates, `chat_template_args`, `enable_thinking`, `reasoning_effort` and `thinking_budget` are variables of
-    it. What a completion has up to `think_end_token`, a string or a token id, is removed.
+    layers: "torch", or "onednn" on a CPU. The other arguments are the fields of `ModelSource` and `TextOptions`.
     """
 
     stored = True
@@ -61,53 +58,22 @@ class HFModel(LocalModel):
         self,
         pretrained: str = "",
         *,
-        revision: str = "main",
-        subfolder: str = "",
-        gguf_file: str | None = None,
-        dtype: str = "auto",
-        device: str | None = None,
         batch_size: int | str = "auto",
         max_batch_size: int = 64,
         max_length: int | None = None,
-        add_bos_token: bool | None = None,
-        prefix_token_id: int | None = None,
-        tokenizer: str | None = None,
-        truncation: bool = False,
-        trust_remote_code: bool = False,
-        peft: str | None = None,
-        parallelize: bool = False,
-        device_map: str | dict[str, Any] | None = None,
-        attn_implementation: str | None = None,
-        backend: str | None = "default",
         prefix_budget: int | str | None = None,
         matmul: str = "torch",
-        chat_template: str | None = None,
-        chat_template_args: Mapping[str, Any] | None = None,
-        enable_thinking: bool | None = None,
-        reasoning_effort: str | None = None,
-        thinking_budget: int | None = None,
-        think_end_token: str | int | None = None,
         **others: Any,
     ) -> None:
-        weight_options = RULES.resolve(others, WEIGHT_OPTIONS, suggestions=argument_names(type(self)))
-        check_values(pretrained, backend, batch_size, prefix_budget, matmul)
-        source = ModelSource(
-            pretrained=str(pretrained),
-            revision=str(revision or "main"),
-            subfolder=subfolder,
-            gguf_file=gguf_file,
-            dtype=dtype,
-            device=device,
-            tokenizer=tokenizer,
-            add_bos_token=add_bos_token,
-            trust_remote_code=trust_remote_code,
-            peft=peft,
-            parallelize=parallelize,
-            device_map=device_map,
-            attn_implementation=attn_implementation,
-            backend=backend or "default",
-            weights=WeightOptions(**weight_options),
-        )
+        accepted = [*get_type_hints(ModelSource), *get_type_hints(TextOptions)]
+        arguments = RULES.resolve(others, accepted, suggestions=argument_names(type(self)))
+        source = take_fields(ModelSource, {"pretrained": pretrained, **arguments})
+        texts = take_fields(TextOptions, arguments)
+        if matmul not in MATMULS:
+            raise UsageError(f"unknown matmul '{matmul}'", hint=nearest(matmul, MATMULS, listed="values"))
+        fixed_rows(batch_size)
+        if prefix_budget is not None:
+            parse_budget(prefix_budget)
         loaded = self._load(source)
         if loaded.device.type == "cpu":
             hold_memory()
@@ -119,19 +85,9 @@ class HFModel(LocalModel):
         self.model = loaded.model
         self.name = loaded.name
         self.sha = loaded.sha
-        self.truncation = truncation
         self.max_length = int(max_length or context_length(self.model, loaded.tokenizer))
-        self._use_tokenizer(
-            loaded.tokenizer,
-            add_bos_token=add_bos_token,
-            prefix_token_id=prefix_token_id,
-            think_end_token=think_end_token,
-            chat_template=chat_template,
-            template_variables=template_variables(
-                chat_template_args, enable_thinking, reasoning_effort, thinking_budget
-            ),
-            encoder_class=Seq2SeqEncoder if self.model.config.is_encoder_decoder else Encoder,
-        )
+        encoder_class = Seq2SeqEncoder if self.model.config.is_encoder_decoder else Encoder
+        self._use_tokenizer(loaded.tokenizer, texts, source.add_bos_token, encoder_class)
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
         self.engine = self._make_engine(prefix_budget)
@@ -153,7 +109,7 @@ class HFModel(LocalModel):
             truncation=self.truncation,
             generation_config=in_force(self.model.generation_config),
             **({"think_end_token": self.think_end} if self.think_end is not None else {}),
-            **source.weights.quantization,
+            **source.quantization,
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 import transformers
 from huggingface_hub import snapshot_download
 
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.models.arguments import ArgumentRules, Refusal, check_types, is_several
-from multiform.models.torch.device import fixed_rows, parse_budget
-from multiform.models.torch.products import MATMULS
+from multiform.models.arguments import ArgumentRules, Refusal, is_several
 
 logger = logging.getLogger("multiform")
 
@@ -57,9 +55,26 @@ _LOADER_HINT = "name a folder whose config.json says how its weights are quantiz
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightOptions:
-    """Quantization by bitsandbytes, and how much of each device's memory a device map may use."""
+class ModelSource:
+    """Which model to load, and how; the fields have the names of lm-eval's `hf` model.
 
+    The last ones are about quantization by bitsandbytes, and how much of each device's memory a device map may use.
+    """
+
+    pretrained: str = ""
+    revision: str = "main"
+    subfolder: str = ""
+    gguf_file: str | None = None
+    dtype: str = "auto"
+    device: str | None = None
+    tokenizer: str | None = None
+    add_bos_token: bool | None = None
+    trust_remote_code: bool = False
+    peft: str | None = None
+    parallelize: bool = False
+    device_map: str | dict[str, Any] | None = None
+    attn_implementation: str | None = None
+    backend: str = "default"
     load_in_8bit: bool = False
     load_in_4bit: bool = False
     bnb_4bit_quant_type: str | None = None
@@ -71,7 +86,12 @@ class WeightOptions:
     offload_folder: str | None = None
 
     def __post_init__(self) -> None:
-        check_types(get_type_hints(WeightOptions), {name: getattr(self, name) for name in WEIGHT_OPTIONS})
+        if not self.pretrained:
+            hint = "give a folder or a hub name: --model_args pretrained=DIR"
+            raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
+        if self.backend not in BACKENDS:
+            hint = nearest(self.backend, BACKENDS, listed="backends")
+            raise UsageError(f"unknown backend '{self.backend}'", hint=hint)
 
     def set_options(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Those of the options that are set."""
@@ -82,10 +102,6 @@ class WeightOptions:
         """The options that change outputs; empty where weights are loaded as they are."""
         bits = {name: True for name in ("load_in_8bit", "load_in_4bit") if getattr(self, name)}
         return {**bits, **self.set_options(FOUR_BIT)} if bits else {}
-
-
-#: The names of all options.
-WEIGHT_OPTIONS = tuple(field.name for field in fields(WeightOptions))
 
 
 def pick_device(name: str | None) -> torch.device:
@@ -116,7 +132,7 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype | str:
     return dtype
 
 
-def quantization_config(options: WeightOptions) -> transformers.BitsAndBytesConfig | None:
+def quantization_config(options: ModelSource) -> transformers.BitsAndBytesConfig | None:
     """The quantization config for transformers; None where no quantization is requested."""
     four_bit = options.set_options(FOUR_BIT)
     if options.load_in_4bit and options.load_in_8bit:
@@ -161,21 +177,21 @@ def _quote(packages: list[str]) -> str:
     return f"the {kind} {' and '.join(repr(package) for package in packages)}"
 
 
-def placement(weight_options: WeightOptions, device_map: Any) -> dict[str, Any]:
+def placement(source: ModelSource, device_map: Any) -> dict[str, Any]:
     """The loading options of transformers for where weights go; empty without a device map."""
     if not device_map:
-        for name in weight_options.set_options(MEMORY):
+        for name in source.set_options(MEMORY):
             logger.info("the model argument '%s' changes nothing without parallelize=True or a device_map", name)
         return {}
     options: dict[str, Any] = {"device_map": device_map}
-    if memory := _memory(weight_options):
+    if memory := _memory(source):
         options["max_memory"] = memory
-    if weight_options.offload_folder:
-        options["offload_folder"] = weight_options.offload_folder
+    if source.offload_folder:
+        options["offload_folder"] = source.offload_folder
     return options
 
 
-def _memory(options: WeightOptions) -> dict[int | str, int | str]:
+def _memory(options: ModelSource) -> dict[int | str, int | str]:
     """The most that each device may hold; `max_memory` of a single device wins over the limits for a kind of device.
 
     A device that is left out gets nothing, so the GPUs are listed with all they have where only the CPU is limited.
@@ -194,27 +210,6 @@ def _memory(options: WeightOptions) -> dict[int | str, int | str]:
     for device, amount in (options.max_memory or {}).items():
         memory[int(device) if str(device).isdecimal() else device] = amount
     return memory
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSource:
-    """Which model to load, and how; the fields have the names of lm-eval's `hf` model."""
-
-    pretrained: str
-    revision: str = "main"
-    subfolder: str = ""
-    gguf_file: str | None = None
-    dtype: str = "auto"
-    device: str | None = None
-    tokenizer: str | None = None
-    add_bos_token: bool | None = None
-    trust_remote_code: bool = False
-    peft: str | None = None
-    parallelize: bool = False
-    device_map: str | dict[str, Any] | None = None
-    attn_implementation: str | None = None
-    backend: str = "default"
-    weights: WeightOptions = field(default_factory=WeightOptions)
 
 
 #: What a folder must have, by the argument that names it.
@@ -322,19 +317,3 @@ RULES = ArgumentRules(
         **dict.fromkeys(_LOADERS, Refusal(hint=_LOADER_HINT, when=lambda value: bool(value) and value is not True)),
     },
 )
-
-
-def check_values(
-    pretrained: str, backend: str | None, batch_size: int | str, prefix_budget: int | str | None, matmul: str
-) -> None:
-    """Refuse wrong values before anything is loaded."""
-    if matmul not in MATMULS:
-        raise UsageError(f"unknown matmul '{matmul}'", hint=nearest(matmul, MATMULS, listed="values"))
-    if backend not in (None, *BACKENDS):
-        raise UsageError(f"unknown backend '{backend}'", hint=nearest(str(backend), BACKENDS, listed="backends"))
-    if not pretrained:
-        hint = "give a folder or a hub name: --model_args pretrained=DIR"
-        raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
-    fixed_rows(batch_size)
-    if prefix_budget is not None:
-        parse_budget(prefix_budget)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from multiform.errors import ModelError, UsageError, nearest
 from multiform.models.arguments import (
@@ -21,11 +21,12 @@ from multiform.models.arguments import (
     argument_names,
     generation_options,
     is_several,
+    take_fields,
 )
 from multiform.models.hf.source import ModelSource
 from multiform.models.identity import identity
 from multiform.models.identity import signature as files_signature
-from multiform.models.local import LocalModel
+from multiform.models.local import LocalModel, TextOptions
 from multiform.models.model import Workload
 from multiform.models.torch.device import fixed_rows
 from multiform.models.torch.plan import Pair
@@ -33,7 +34,6 @@ from multiform.models.torch.sampling import end_tokens, in_force
 from multiform.models.torch.tree import Tokens, build_tree, count_nodes
 from multiform.models.vllm.engine import check_model_config, completion, in_chunks, load_files, sampling_options, start
 from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
-from multiform.prompts.chat import template_variables
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
 if TYPE_CHECKING:
@@ -180,8 +180,7 @@ class VLLMModel(LocalModel):
 
     `batch_size` is the maximum number of sequences in a batch of vLLM. `max_length` or `max_model_len` is the context
     length. ``scoring=prompt_logprobs`` scores continuations by prompt log-probabilities, without forced tokens.
-    `chat_template`, `chat_template_args`, `think_end_token` and those about thinking are those of `hf`. All other
-    arguments are passed on to vLLM's engine.
+    Fields of `TextOptions` are arguments as well, and all others are passed on to vLLM's engine.
     """
 
     stored = True
@@ -195,25 +194,19 @@ class VLLMModel(LocalModel):
         dtype: str = "auto",
         tokenizer: str | None = None,
         add_bos_token: bool | None = None,
-        prefix_token_id: int | None = None,
-        truncation: bool = False,
         trust_remote_code: bool = False,
         batch_size: int | str = "auto",
         max_length: int | None = None,
         max_model_len: int | None = None,
         seed: int = 1234,
         scoring: str = "auto",
-        chat_template: str | None = None,
-        chat_template_args: Mapping[str, Any] | None = None,
-        enable_thinking: bool | None = None,
-        reasoning_effort: str | None = None,
-        thinking_budget: int | None = None,
-        think_end_token: str | int | None = None,
         **others: Any,
     ) -> None:
         check_values(pretrained, scoring, max_length, max_model_len)
         rows = fixed_rows(batch_size)
-        passed = RULES.resolve(others, known_arguments(), suggestions=argument_names(type(self)), where="vllm")
+        accepted = [*get_type_hints(TextOptions), *known_arguments()]
+        passed = RULES.resolve(others, accepted, suggestions=argument_names(type(self)), where="vllm")
+        texts = take_fields(TextOptions, passed)
         files = load_files(
             ModelSource(
                 pretrained=str(pretrained),
@@ -225,17 +218,7 @@ class VLLMModel(LocalModel):
         )
         self.files = files
         self.name = files.name
-        self.truncation = truncation
-        self._use_tokenizer(
-            files.tokenizer,
-            add_bos_token=add_bos_token,
-            prefix_token_id=prefix_token_id,
-            think_end_token=think_end_token,
-            chat_template=chat_template,
-            template_variables=template_variables(
-                chat_template_args, enable_thinking, reasoning_effort, thinking_budget
-            ),
-        )
+        self._use_tokenizer(files.tokenizer, texts, add_bos_token)
         length = max_length or max_model_len
         arguments = {
             "model": files.location,
