@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.arguments import parse_arguments
 from multiform.cli.parser import AddFlags, Arguments, Folders, Gather, flag
 from multiform.errors import ConfigError, UsageError, nearest, shorten
-from multiform.run.values import SOURCE_OPTIONS, SOURCES, Option, count, one_of, read_samples
+from multiform.run.values import SOURCE_OPTIONS, SOURCES, Option, count, one_of
 
 if TYPE_CHECKING:
     from multiform.run.options import RunOptions
@@ -226,17 +226,24 @@ def with_config(options: argparse.Namespace) -> argparse.Namespace:
     data, positions = parsed.data, parsed.positions
     if not isinstance(data, dict):
         raise ConfigError("expected a mapping of flags", where=f"{path}:1", hint="write e.g. 'tasks: quiz@all'")
-    actions = _actions(options.parser)
-    values = {}
+    actions = {
+        name.removeprefix("--"): action
+        for action in options.parser._actions
+        for name in action.option_strings
+        if name.startswith("--") and action.dest not in ("config", "help")
+    }
     for key, value in data.items():
         place = str(positions.get((str(key),), f"{path}:1"))
         if key not in actions:
             hint = nearest(str(key), actions, listed="flags")
             raise ConfigError(f"unknown flag '{key}'", where=place, hint=hint)
-        if value is not None:
-            values[actions[key].dest] = _convert_value(actions[key], value, f"{place}: {key}")
-    # The values of the file become defaults, which the command line overrides.
-    options.parser.set_defaults(**values)
+        try:
+            words = _words(actions[key], key, value) if value is not None else []
+            read = vars(options.parser.parse_args(words)) if words else {}
+        except UsageError as error:
+            raise error.as_kind(ConfigError, f"{place}: {key}") from error
+        # The values of the file become defaults, which the command line overrides.
+        options.parser.set_defaults(**{name: read[name] for name in read if name == actions[key].dest})
     merged_options: argparse.Namespace = options.parser.parse_args(options.arguments)
     import_named(merged_options)
     return merged_options
@@ -250,57 +257,27 @@ def import_named(options: argparse.Namespace) -> None:
         import_plugins(options.imports)
 
 
-def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
-    """The flags by their long names, without the dashes."""
-    return {
-        name.removeprefix("--"): action
-        for action in parser._actions
-        for name in action.option_strings
-        if name.startswith("--") and action.dest not in ("config", "help")
-    }
+def _words(action: argparse.Action, name: str, value: Any) -> list[str]:
+    """The value that a `--config` file has for a flag, as words of the command line."""
+    if isinstance(action, Arguments) or name == "samples":
+        text = _expect(value, (str, dict), "a mapping")
+        return [f"--{name}={text if isinstance(text, str) else json.dumps(text, default=str)}"]
+    if action.nargs == 0:
+        return [f"--{name}"] * _expect(value, (bool,), "true or false")
+    if name == "cache_requests" and isinstance(value, dict):  # lm-eval's three switches
+        switches = {"delete": "delete_requests_cache", "refresh": "rewrite_requests_cache", "true": "cache_requests"}
+        value = next((word for word, switch in switches.items() if value.get(switch)), "")
+    if action.nargs == "?" and isinstance(value, bool):  # a flag whose value may be left out
+        value = "" if name == "cache_requests" and not value else str(value).lower()
+    if isinstance(value, list) and not isinstance(action, Gather) and "," in str(action.metavar):
+        value = ",".join(map(str, value))
+    values = value if isinstance(value, list) and isinstance(action, Gather) else [value]
+    texts = [str(_expect(item, (str, int, float), "text or a number")) for item in values]
+    return [f"--{name}={text}" for text in texts if text]
 
 
-def _convert_value(action: argparse.Action, value: Any, where: str) -> Any:
-    """The value of a `--config` file as the command line would convert it."""
-    try:
-        if isinstance(action, Arguments):
-            return parse_arguments(_expect(value, (str, dict), "a mapping", where), where=where)
-        if action.dest == "samples":
-            return read_samples(_expect(value, (str, dict), "a mapping", where))
-        if action.nargs == 0:
-            return _expect(value, (bool,), "true or false", where)
-        if isinstance(action, Gather) or action.nargs == "+":
-            words = [_text(item, where) for item in (value if isinstance(value, list) else [value])]
-            return action.gather(None, words) if isinstance(action, Gather) else words
-        if action.dest == "seeds" and isinstance(value, list):
-            value = ",".join(map(str, value))
-        if action.dest == "cache_requests":
-            value = _caching(value)
-        if action.const is True and isinstance(value, bool):  # a flag that may also stand alone
-            return value
-        text = _text(value, where)
-        return action.type(text) if callable(action.type) and text else text or None
-    except UsageError as error:
-        raise error.as_kind(ConfigError, where) from error
-    except ValueError as error:
-        raise ConfigError(f"{error}", where=where, hint="see multiform run --help") from error
-
-
-def _caching(value: Any) -> Any:
-    """The value of `cache_requests` as a word, also from a boolean or from lm-eval's three booleans."""
-    if isinstance(value, dict):
-        names = {"delete": "delete_requests_cache", "refresh": "rewrite_requests_cache", "true": "cache_requests"}
-        return next((word for word, name in names.items() if value.get(name)), "")
-    return {True: "true", False: ""}.get(value, value) if isinstance(value, bool) else value
-
-
-def _text(value: Any, where: str) -> str:
-    return str(_expect(value, (str, int, float), "text or a number", where))
-
-
-def _expect(value: Any, types: tuple[type, ...], expected: str, where: str) -> Any:
+def _expect(value: Any, types: tuple[type, ...], expected: str) -> Any:
     """The value, if it has one of the types; true and false are no numbers."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        message = f"expected {expected}, got {shorten(value)}"
-        raise ConfigError(message, where=where, hint="see multiform run --help")
+        raise UsageError(f"expected {expected}, got {shorten(value)}", hint="see multiform run --help")
     return value
