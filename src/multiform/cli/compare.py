@@ -216,10 +216,9 @@ def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
     for cells in zip(*(cells for _, *cells in columns), strict=True):
         table.add_row(*cells)
     total = sum(widths) + 3 * len(widths)
-    console = Console(file=io.StringIO(), width=total, markup=False, emoji=False, highlight=False, color_system=None)
-    with console.capture() as captured:
-        console.print(table)
-    return captured.get().removesuffix("\n")
+    text = io.StringIO()
+    Console(file=text, width=total, markup=False, emoji=False, highlight=False, color_system=None).print(table)
+    return text.getvalue().removesuffix("\n")
 
 
 def _pair(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:

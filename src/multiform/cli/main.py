@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TextIO
 
 from multiform.cli import (
     advise,
@@ -205,27 +204,20 @@ def _escape_on_stdout(*, as_json: bool) -> None:
         sys.stdout.reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
 
 
-class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Logs to what is standard error at the moment: a progress bar replaces it, to print above itself."""
+class _StderrHandler(logging.Handler):
+    """Logs to what is standard error at the moment: a progress bar replaces it, to print above itself.
 
-    def __init__(self) -> None:
-        logging.Handler.__init__(self)
+    Messages may quote names and documents of others, whose control characters are made visible.
+    """
 
-    @property
-    def stream(self) -> TextIO:  # type: ignore[override]
-        return sys.stderr
-
-
-class _VisibleFormatter(logging.Formatter):
-    """Log messages may quote names and documents of others."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record))
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError):  # nobody reads it any more
+            print(visible(self.format(record)), file=sys.stderr)
 
 
 def _log_to_stderr(level: str) -> None:
     handler = _StderrHandler()
-    handler.setFormatter(_VisibleFormatter("%(levelname)s: %(message)s".lower()))
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     logger.handlers = [handler]
     logger.setLevel(level.upper())
     logger.propagate = False
