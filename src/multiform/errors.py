@@ -165,10 +165,7 @@ class running:  # noqa: N801  (it reads as a verb: with running("process_docs"))
     def __init__(
         self, what: str, *, raises: type[MultiformError] = DataError, where: str | None = None, hint: str | None = None
     ) -> None:
-        self.what = what
-        self.raises = raises
-        self.where = where
-        self.hint = hint
+        self.what, self.raises, self.where, self.hint = what, raises, where, hint
 
     def __enter__(self) -> None:
         pass

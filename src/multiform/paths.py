@@ -10,7 +10,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -42,13 +42,13 @@ def mirror_folders(mirror: Path) -> list[Path]:
 
 
 def is_dir(path: Path) -> bool:
-    """Whether there is a folder; a name that no file can have, such as one that is too long, is none."""
-    return _holds(path.is_dir)
+    """Whether there is a folder; unlike `Path.is_dir`, a name that no file can have, such as a long one, is none."""
+    return os.path.isdir(path)
 
 
 def is_file(path: Path) -> bool:
     """Whether there is a file; a name that no file can have is none."""
-    return _holds(path.is_file)
+    return os.path.isfile(path)
 
 
 @contextmanager
@@ -131,10 +131,3 @@ def safe_name(name: str) -> str:
     if len(safe.encode()) <= _LONGEST_NAME:
         return safe
     return safe.encode()[: _LONGEST_NAME - 9].decode("utf-8", "ignore") + "_" + sha256(name)[:8]
-
-
-def _holds(test: Callable[[], bool]) -> bool:
-    try:
-        return test()
-    except (OSError, ValueError):
-        return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from multiform.errors import UsageError
 from multiform.labels import leading_label
 from multiform.models.arguments import GenerationOptions, generation_options
-from multiform.models.model import Counters, Model, Usage, no_chat_template
+from multiform.models.model import Counters, Model, Usage
 from multiform.models.tokenizer import (
     Encoder,
     first_token,
@@ -110,9 +110,7 @@ class LocalModel(Model):
             template=texts.chat_template,
             variables=texts.template_variables,
         )
-        if texts.chat_template is not None:
-            self.chat.check_name()
-        self.chat.check_thinking()
+        self.chat.check()
         prefix = first_token(tokenizer, texts.prefix_token_id)
         self.encoder = encoder_class(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
         self.think_end = think_end(tokenizer, texts.think_end_token)
@@ -174,8 +172,6 @@ class LocalModel(Model):
         return Usage() + self.counters
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
-        if self.chat.text is None:
-            raise no_chat_template(self.name)
         self.check_parts(messages)
         return self.chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
 

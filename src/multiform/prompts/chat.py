@@ -15,7 +15,7 @@ import jinja2
 
 from multiform.errors import ModelError, UsageError, nearest
 from multiform.limits import TimeLimitError, TooMuchError, survives
-from multiform.prompts.template import is_metered, meter, render_bounded
+from multiform.prompts.template import Metered, meter, render_bounded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -42,13 +42,14 @@ class ChatTemplate:
         """The template itself, or None if the tokenizer has none."""
         return select_template(self.tokenizer.chat_template, self.template)
 
-    def check_name(self) -> None:
-        """Refuse a name that the tokenizer does not have; warn if it has a single template without a name."""
-        if self.text is not None and not isinstance(self.tokenizer.chat_template, Mapping):
+    def check(self) -> None:
+        """Refuse a name or an argument that the tokenizer's template does not read; warn of one without effect."""
+        if (
+            self.template is not None
+            and self.text is not None
+            and not isinstance(self.tokenizer.chat_template, Mapping)
+        ):
             logger.warning("%s: there is one chat template alone; it is used for '%s'", self.model, self.template)
-
-    def check_thinking(self) -> None:
-        """Refuse arguments about thinking that the template does not read; warn if it cannot switch thinking."""
         for name in ("reasoning_effort", "thinking_budget"):
             if name in self.variables and name not in (self.text or ""):
                 message = f"the chat template of '{self.model}' does not read {name}, so it changes nothing"
@@ -65,23 +66,25 @@ class ChatTemplate:
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         """The messages as one prompt; without the system message if the template refuses it."""
-        options = {
-            **self.variables,
-            "chat_template": self.text,
-            "tokenize": False,
-            "add_generation_prompt": add_generation_prompt,
-            "continue_final_message": not add_generation_prompt,
-        }
-        chat = [dict(message) for message in messages]
+        text = self.text
+        if text is None:
+            message, hint = f"model '{self.model}' has no chat template", "run without --apply_chat_template"
+            raise ModelError(message, hint=hint)
+
+        def render(chat: list[dict[str, Any]]) -> str:
+            options = {**self.variables, "chat_template": text, "tokenize": False}
+            ends = {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
+            return apply_bounded(lambda: self.apply(chat, **options, **ends), text, self.model)
+
         try:
-            return apply_bounded(lambda: self.apply(chat, **options), self.text or "", self.model)
+            return render([dict(message) for message in messages])
         except jinja2.TemplateError as error:
             # Templates of models that were trained without a system role refuse one.
-            others = [message for message in chat if message["role"] != "system"]
-            if len(others) == len(chat):
+            others = [dict(message) for message in messages if message["role"] != "system"]
+            if len(others) == len(messages):
                 raise ModelError(f"the chat template fails: {error}", where=self.model) from error
             logger.warning("%s: the chat template fails (%s); left out the system message", self.model, error)
-            return apply_bounded(lambda: self.apply(others, **options), self.text or "", self.model)
+            return render(others)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             # Templates for tools iterate over them, and some do not write an answer that is begun as it is.
             named = f"'{self.template}' " if self.template else ""
@@ -133,7 +136,7 @@ def _meter_template(text: str) -> bool:
         template = utils._compile_jinja_template(text)
     finally:
         utils._cached_compile_jinja_template = compile_plain
-    if not is_metered(template):  # somebody else has had it compiled before
+    if not isinstance(template.environment, Metered):  # somebody else has had it compiled before
         _install_meter(template, text)
     return utils._compile_jinja_template(text) is template
 
@@ -161,15 +164,3 @@ def select_template(templates: str | Mapping[str, str] | None, name: str | None)
         hint = nearest(selected, templates, listed="templates")
         raise UsageError(f"the tokenizer has no chat template '{selected}'", where="--apply_chat_template", hint=hint)
     return templates[selected]
-
-
-def apply_tokenizer_template(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool
-) -> str:
-    """The messages as one prompt by a tokenizer's default template; an error if it has none or it fails."""
-    name = tokenizer.name_or_path
-    if not tokenizer.chat_template:
-        what = "the tokenizer has no chat template"
-        raise ModelError(what, where=name, hint="run without --apply_chat_template")
-    template = ChatTemplate(tokenizer=tokenizer, model=name, apply=tokenizer.apply_chat_template)
-    return template.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)

@@ -158,11 +158,6 @@ def meter(template: Template, source: str) -> None:
     template.root_render_func, template.blocks = compiled.root_render_func, compiled.blocks
 
 
-def is_metered(template: Template) -> bool:
-    """Whether a rendering of the template is charged."""
-    return isinstance(template.environment, Metered)
-
-
 class _Guards(NodeTransformer):
     """Puts the checks into a template that Jinja has no hooks for: loops, ``~`` and slices."""
 

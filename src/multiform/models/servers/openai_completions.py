@@ -44,7 +44,7 @@ from multiform.models.tokenizer import Encoder, fit, load_encoder, rolling_windo
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.tree import Tokens
 from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
-from multiform.prompts.chat import apply_tokenizer_template
+from multiform.prompts.chat import ChatTemplate
 from multiform.prompts.prompt import Messages
 from multiform.requests import (
     Completion,
@@ -302,7 +302,9 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
         if self.tokenizer_name is None:
             raise no_chat_template(self.name)
-        return apply_tokenizer_template(self.encoder.tokenizer, messages, add_generation_prompt=add_generation_prompt)
+        tokenizer = self.encoder.tokenizer
+        template = ChatTemplate(tokenizer=tokenizer, model=self.tokenizer_name, apply=tokenizer.apply_chat_template)
+        return template.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
 
     def chat_template_name(self) -> str:
         return self.tokenizer_name or self.name
