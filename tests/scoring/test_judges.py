@@ -275,10 +275,11 @@ def test_a_judge_that_failed_in_the_middle_goes_on(server: FakeServer) -> None:
     assert len(server.asked) == before + 1
 
 
-def test_tokens_and_costs_are_in_the_results(server: FakeServer) -> None:
+def test_tokens_and_costs_are_in_the_results(server: FakeServer, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text("big = [2, 8]")
     server.usage = {"prompt_tokens": 1000, "completion_tokens": 100}
     server.reply = lambda prompt: "Verdict: CORRECT"
-    results = run(server, config(kwargs={"judge_model": "big"}), {"prompt_price": 2, "completion_price": 8})
+    results = run(server, config(kwargs={"judge_model": "big"}), prices=str(tmp_path / "prices.toml"))
     judge = results.run["judging"]["judges"]["big"]
     asked = len(server.asked) + sum("messages" in probe.payload for probe in server.probes)
     assert (judge["prompt_tokens"], judge["completion_tokens"]) == (1000 * asked, 100 * asked)
@@ -297,10 +298,9 @@ def test_known_prices_need_not_be_given(server: FakeServer, monkeypatch: Any) ->
     assert judge["dollars"] == pytest.approx((judge["prompt_tokens"] + 10 * judge["completion_tokens"]) / 1e6)
 
 
-@pytest.mark.parametrize("prices", [{"prompt_price": 2}, {"prompt_price": -1, "completion_price": 1}])
-def test_half_a_price_is_refused(server: FakeServer, prices: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="the prices of a judge are"):
-        run(server, config(kwargs={"judge_model": "big"}), prices)
+def test_a_price_among_the_arguments_is_refused(server: FakeServer) -> None:
+    with pytest.raises(UsageError, match="prompt_price"):
+        run(server, config(kwargs={"judge_model": "big"}), {"prompt_price": 2})
 
 
 def test_a_judge_of_its_own_answers_is_said_and_measured(server: FakeServer) -> None:

@@ -139,7 +139,8 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
     check_options(options)
     started = time.monotonic()
     store = chosen_store(options.use_cache)
-    judging = Judging(choice=options.judge, cache=store, caches_all=bool(options.use_cache), fresh=bool(options.fresh))
+    caches_all, fresh = bool(options.use_cache), bool(options.fresh)
+    judging = Judging(choice=options.judge, cache=store, caches_all=caches_all, fresh=fresh, prices=options.prices)
     with using_sandbox(options.sandbox) if options.sandbox else nullcontext(), judging_by(judging):
         set_seeds(options.seeds)
         forms, groups = load_forms(options)

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 from multiform.arguments import parse_arguments
@@ -42,19 +43,16 @@ _PROVIDERS = {
 }
 #: Arguments that must not get into results files; nor may headers, any of which can be a key.
 _SECRETS = ("api_key", "auth_token", "headers", "header")
-#: Arguments that are no arguments of the model: its registered name, and dollars for a million tokens.
-_PRICES = ("prompt_price", "completion_price")
-WHERE = "scorer.kwargs"
+WHERE = "scorer.kwargs.judge_model"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeSpec:
-    """A judge: what results call it, the registered model, its arguments as JSON, and the price that the user gave."""
+    """A judge: what results call it, the registered model, and its arguments as JSON."""
 
     name: str
     model: str
     arguments: str = field(default="{}", repr=False)
-    price: Price | None = None
 
     @property
     def is_on_a_server(self) -> bool:
@@ -86,8 +84,14 @@ class JudgeChoice:
         entry = {"judge_model": ",".join(self.names), "judge_args": _without_secrets(self.arguments)}
         return {name: value for name, value in entry.items() if value}
 
-    def spec(self, name: str, *, all_names: Sequence[str], stated: bool) -> JudgeSpec:
-        """The judge of a name; `stated` says that the user named it, and not the task."""
+    def judges(self, names: Sequence[str]) -> list[JudgeSpec]:
+        """The judges of a task that asks for those of these names, unless the user names others; none is loaded."""
+        names = self.names or names
+        if not names:
+            raise ConfigError("no judge is named", where=WHERE, hint="name one here or in --judge_model")
+        return [self._spec(name, names) for name in names]
+
+    def _spec(self, name: str, all_names: Sequence[str]) -> JudgeSpec:
         # A task may call its judge as an argument is called, which must not take that argument away.
         own = {
             key: value
@@ -97,10 +101,8 @@ class JudgeChoice:
         common = {key: value for key, value in self.arguments.items() if key not in own}
         alone = own.get(name, {})
         arguments = {key: value for key, value in {**common, **alone}.items() if key not in alone or value is not None}
-        price = _price(arguments)
-        arguments = {key: value for key, value in arguments.items() if key not in _PRICES}
         model = str(arguments.pop("judge_model", name))
-        named = stated or bool(alone)
+        named = bool(self.names or alone)
         keys = [key for key in arguments if key.lower() in (*_SECRETS, "api_key_env")]
         base_url = arguments.get("base_url")
         if keys and not (named or base_url):
@@ -110,11 +112,11 @@ class JudgeChoice:
             provider = next((name for name, pattern in _PROVIDERS.items() if pattern.fullmatch(model)), None)
             if provider is None and not base_url and not os.environ.get("OPENAI_BASE_URL"):
                 hint = f"{nearest(model, models, listed='models')}, or give the server that runs it: "
-                where = "--judge_model" if named else f"{WHERE}.judge_model"
+                where = "--judge_model" if named else WHERE
                 raise ConfigError(f"unknown model '{model}'", where=where, hint=f"{hint}--judge_args base_url=...")
             arguments["model"] = model
             model = SERVED if base_url else provider or SERVED
-        return JudgeSpec(name, model, json.dumps(arguments, sort_keys=True, default=str), price)
+        return JudgeSpec(name, model, json.dumps(arguments, sort_keys=True, default=str))
 
 
 def judge_names(spec: str | Sequence[str] | None, where: str) -> tuple[str, ...]:
@@ -131,16 +133,6 @@ def judge_names(spec: str | Sequence[str] | None, where: str) -> tuple[str, ...]
     return names
 
 
-def _price(arguments: Mapping[str, Any]) -> Price | None:
-    given = [arguments[key] for key in _PRICES if key in arguments]
-    if not given:
-        return None
-    if len(given) == 2 and all(isinstance(price, int | float) and price >= 0 for price in given):
-        return Price(*map(float, given))
-    hint = "give both in dollars for a million tokens: prompt_price=2,completion_price=8"
-    raise UsageError(f"the prices of a judge are {shorten(given)}", where="--judge_args", hint=hint)
-
-
 def _without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for key, value in arguments.items():
@@ -151,35 +143,6 @@ def _without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
         else:
             shown[key] = _without_secrets(value) if isinstance(value, Mapping) else value
     return shown
-
-
-def check_wish(arguments: Mapping[str, Any]) -> None:
-    """Refuse secrets among what a task asks for: its configuration is part of the results file."""
-    for key in (*arguments, *(f"the header {name}" for name in arguments.get("headers") or ())):
-        if key.lower() in ("api_key", "auth_token") or key.startswith("the header "):
-            message = f"{key} would be written into the results"
-            raise ConfigError(message, where=f"{WHERE}.model_args", hint="give it in --judge_args")
-    if re.search(r"//[^/]*@|\?", str(arguments.get("base_url") or "")):
-        message = "the user, password or parameters of base_url would be written into the results"
-        raise ConfigError(message, where=f"{WHERE}.base_url", hint="give it in --judge_args")
-
-
-def choose_judges(choice: JudgeChoice, names: Sequence[str], wish: Mapping[str, Any]) -> list[JudgeSpec]:
-    """The models that judge, where a task asks for these with the arguments of `wish`; none is loaded.
-
-    The arguments of a task are not used: the user may repeat them.
-    """
-    if wish and not choice:
-        listed = ", ".join(sorted(wish))
-        message = f"the task says where its judge is or how it is loaded ({listed}), which is up to the user"
-        hint = "look at it; if you agree, give the same in --judge_model and --judge_args, or in evaluate()"
-        raise ConfigError(message, where=WHERE, hint=hint)
-    if wish:
-        logger.info("the judge is that of --judge_model and --judge_args, not that of the task")
-    judges = choice.names or tuple(names)
-    if not judges:
-        raise ConfigError("no judge is named", where=f"{WHERE}.judge_model", hint="name one here or in --judge_model")
-    return [choice.spec(name, all_names=judges, stated=bool(choice.names)) for name in judges]
 
 
 class ResponseCache(Protocol):
@@ -240,6 +203,8 @@ class Judging:
     caches_all: bool = False
     #: Whether cached responses are requested again.
     fresh: bool = False
+    #: A file with prices of models whose price is not known.
+    prices: str | Path | None = None
     usage: dict[str, JudgeUsage] = field(default_factory=dict)
 
     def ask(
@@ -253,7 +218,8 @@ class Judging:
         if not distinct:
             return {}
         judge = _load_judge(spec)
-        usage = self.usage.setdefault(spec.name, JudgeUsage(model=judge.name, price=spec.price or judge.price()))
+        price = judge.price(None if self.prices is None else Path(self.prices))
+        usage = self.usage.setdefault(spec.name, JudgeUsage(model=judge.name, price=price))
         options = _schema_options(judge, schema)
         prompts = [_chat(judge, request.context) for request in distinct]
         sent = {
@@ -381,7 +347,7 @@ def _load_judge(spec: JudgeSpec) -> Model:
         judge = models.get(spec.model)(**arguments)
     except ImportError as error:
         message = f"model '{spec.model}' needs a package that is not installed: {error}"
-        raise UsageError(message, where=f"{WHERE}.judge_model", hint="pip install 'multiform[hf]'") from error
+        raise UsageError(message, where=WHERE, hint="pip install 'multiform[hf]'") from error
     except TypeError as error:
         raise UsageError(reason(error), where="--judge_args", hint=f"see what model '{spec.model}' takes") from error
     except MultiformError as error:

@@ -16,7 +16,7 @@ from multiform.models import Model, models, register_model
 from multiform.requests import Completion, GenerationRequest
 from multiform.results import sample_lines, to_json
 from multiform.scoring import judges
-from multiform.scoring.judges import JudgeChoice, choose_judges
+from multiform.scoring.judges import JudgeChoice
 
 DOCS = [
     {"question": "What is the capital of France?", "answer": "Paris"},
@@ -230,19 +230,8 @@ def test_a_format_with_a_judge(recording: type[Recording]) -> None:
         ({"judge_model": "dummy", "verdicts": {"good": 7}}, "verdicts: expected words with their values from 0 to 1"),
         ({"judge_model": "dummy", "rubric": "{{ question"}, "template syntax error"),
         ({"judge_model": "dummy", "gen_kwargs": {"max_gen_toks": 0}}, "max_gen_toks is 0"),
-        ({"judge_model": "dummy", "model_args": {"api_key": "sk-1"}}, "api_key would be written into the results"),
-        (
-            {"judge_model": "openai-chat", "model_args": {"headers": {"Authorization": "x"}}},
-            "the header Authorization would be written into the results",
-        ),
-        (
-            {"judge_model": "big", "base_url": "http://me:sk-1@localhost/v1"},
-            "the user, password or parameters of base_url would be written into the results",
-        ),
-        (
-            {"judge_model": "big", "base_url": "http://localhost/v1?api-key=sk-1"},
-            "the user, password or parameters of base_url would be written into the results",
-        ),
+        ({"judge_model": "dummy", "model_args": {"api_key": "sk-1"}}, r"model_args: the task says where its judge is"),
+        ({"judge_model": "big", "base_url": "http://me:sk-1@localhost/v1"}, "base_url: the task says where its judge"),
         ({}, "no judge is named; name one here or in --judge_model"),
     ],
 )
@@ -323,22 +312,19 @@ def test_a_task_file_does_not_choose_where_keys_go_and_whose_code_runs(
     )
     assert main(["run", str(file), "--model", "dummy", *flags]) == 2
     said = capsys.readouterr().err
-    assert "which is up to the user; look at it; if you agree, give the same in --judge_model and --judge_args" in said
+    assert "which is up to the user; remove it; if you agree with it, give the same in --judge_model and" in said
     assert "s3cret-canary" not in said
     assert server.asked == []
     assert not (folder.parent / "executed").exists()
-    assert main(["validate", str(file), *flags]) == 0  # to look at it is no harm
 
 
-def test_what_the_user_chooses_replaces_what_a_task_asks_for(server: Any, monkeypatch: Any, caplog: Any) -> None:
+def test_the_users_server_and_key_are_used_and_said(server: Any, monkeypatch: Any, caplog: Any) -> None:
     monkeypatch.setenv("MY_TOKEN", "sk-mine")
-    monkeypatch.setenv("OTHER", "s3cret-canary")
     server.reply = compares
-    kwargs = {"judge_model": "big", "base_url": "http://127.0.0.1:9/v1", "model_args": {"api_key_env": "OTHER"}}
     with caplog.at_level("INFO", "multiform"):
-        run("Rome", kwargs=kwargs, judge={"base_url": server.base_url, "api_key_env": "MY_TOKEN"})
+        judge = {"base_url": server.base_url, "api_key_env": "MY_TOKEN"}
+        run("Rome", kwargs={"judge_model": "big"}, judge=judge)
     assert {asked.headers["Authorization"] for asked in server.asked} == {"Bearer sk-mine"}
-    assert "the judge is that of --judge_model and --judge_args, not that of the task" in caplog.text
     assert f"the judge 'big' is asked at {server.base_url}/chat/completions, with the key of $MY_TOKEN" in caplog.text
 
 
@@ -383,7 +369,7 @@ def test_a_model_of_a_known_provider_is_asked_there_with_its_own_key(
 ) -> None:
     for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GEMINI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
-    [spec] = choose_judges(JudgeChoice(), [name], {})
+    [spec] = JudgeChoice().judges([name])
     assert spec.model == model
     with caplog.at_level("INFO", "multiform"):
         judge = judges._load_judge(spec)
@@ -395,7 +381,7 @@ def test_a_model_of_a_known_provider_is_asked_there_with_its_own_key(
 def test_a_name_that_only_resembles_a_providers_is_unknown(name: str, monkeypatch: Any) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(ConfigError, match="unknown model"):
-        choose_judges(JudgeChoice(), [name], {})
+        JudgeChoice().judges([name])
 
 
 def test_the_judge_is_in_the_results_without_its_keys(server: Any) -> None:

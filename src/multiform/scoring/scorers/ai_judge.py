@@ -12,46 +12,29 @@ from multiform.errors import ConfigError, DataError, MultiformError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.prompts.template import compile_template, render
 from multiform.requests import GenerationRequest
-from multiform.scoring.judges import JudgeSpec, check_wish, choose_judges, current_judging, judge_names
-from multiform.scoring.metrics import Metric, metrics, register_metric, value_metric
+from multiform.scoring.judges import WHERE, JudgeSpec, current_judging, judge_names
+from multiform.scoring.metrics import Metric, metrics, value_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
-from multiform.scoring.scorers.base import Scorer, as_completion, compile_pattern, register_scorer
-from multiform.scoring.verdicts import (
-    PAIR_VERDICTS,
-    VERDICTS,
-    Scale,
-    Verdict,
-    VerdictReader,
-    rubric_template,
-    verdict_pattern,
-    verdict_schema,
-    verdict_value,
-    words,
-)
+from multiform.scoring.scorers.base import Scorer, as_completion, register_own_metric, register_scorer
+from multiform.scoring.scorers.verdicts import Verdict, VerdictReader
 from multiform.tasks.keys import generation_overrides
 
 #: Common columns of the question, for a scorer whose `question` is not set.
 _QUESTIONS = ("question", "problem", "query", "prompt", "input", "instruction", "text")
-#: Metrics that the scorer computes itself.
-_OWN = ("judge", "invalid")
-#: How people label a completion that was compared with another answer.
-_PAIR_LABELS: Mapping[str, float] = {"win": 1.0, "tie": 0.5, "loss": 0.0}
 
-
-def _only_by_judges(outcome: Outcome) -> float:
-    raise ConfigError("the metric comes from another model", hint="write scorer: {type: ai_judge, kwargs: ...}")
-
-
-@register_metric("judge", output_type="generate_until", reduction="mean")
-def judge(outcome: Outcome) -> float:
-    """The grade that another model gives the completion, from 0 to 1; computed by the scorer `ai_judge`."""
-    return _only_by_judges(outcome)
-
-
-@register_metric("inconsistent", output_type="generate_until", reduction="mean", higher_is_better=False)
-def inconsistent(outcome: Outcome) -> float:
-    """How often a judge prefers another one of two answers when their order is swapped; computed by `ai_judge`."""
-    return _only_by_judges(outcome)
+_METRICS = {
+    "judge": "The grade that another model gives the completion, from 0 to 1; computed by the scorer `ai_judge`.",
+    "inconsistent": "How often a judge prefers another one of two answers when their order is swapped; computed by "
+    "`ai_judge`.",
+}
+for _name, _about in _METRICS.items():
+    register_own_metric(
+        _name,
+        _about,
+        hint="write scorer: {type: ai_judge, kwargs: ...}",
+        reduction="mean",
+        higher_is_better=_name == "judge",
+    )
 
 
 @register_scorer("ai_judge")
@@ -60,9 +43,8 @@ class AIJudge(Scorer):
     """The verdict of another model, or of several, on the completion.
 
     `judge_model` is a registered model, a model of a known provider, or one of the server that the user names; or a
-    list of these, whose grades are averaged. Where it is and how it is loaded is up to the user: a task's `model_args`
-    and `base_url` only say what it would like, and are refused unless the user chooses a judge (`--judge_model`,
-    `--judge_args`).
+    list of these, whose grades are averaged. Where it is and how it is loaded is up to the user (`--judge_model`,
+    `--judge_args`): a task's `model_args` and `base_url` are refused.
 
     `rubric` is a Jinja template of the judge's prompt, with the variables `question`, `prompt`, `prediction`,
     `reference`, `references`, `choices`, `doc` and `scale`; in a conversation also `turn` and `conversation`, the
@@ -76,7 +58,7 @@ class AIJudge(Scorer):
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = ("judge", "invalid", "truncated")
-    deferred: ClassVar[bool] = True
+    own_metrics: ClassVar[Sequence[str]] = ("judge", "invalid")
 
     judge_model: str | Sequence[str] | None = None
     model_args: str | Mapping[str, Any] | None = None
@@ -91,34 +73,24 @@ class AIJudge(Scorer):
     gen_kwargs: str | Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        self._wish = parse_arguments(self.model_args, where="scorer.kwargs.model_args")
-        if self.base_url is not None:
-            self._wish["base_url"] = self.base_url
-        check_wish(self._wish)
-        self._names = judge_names(self.judge_model, "scorer.kwargs.judge_model")
-        pairs, scaled = self.baseline is not None, self.scale is not None
-        if pairs and scaled:
-            message = "two answers are compared by words, not on a scale"
-            raise ConfigError(message, where="scorer.kwargs.scale", hint="remove scale or baseline; give verdicts")
-        self._scale = Scale.of(self.scale)
-        usual = PAIR_VERDICTS if pairs else VERDICTS
-        worth = words(usual if self.verdicts is None else self.verdicts)
-        listed = tuple(worth) if pairs or self.verdicts is not None else ("correct", "incorrect")
-        pattern = self.verdict_pattern or verdict_pattern(listed, pairs=pairs)
+        for key, value in {"model_args": self.model_args, "base_url": self.base_url}.items():
+            if value is not None:
+                message = f"the task says where its judge is or how it is loaded ({key}), which is up to the user"
+                hint = "remove it; if you agree with it, give the same in --judge_model and --judge_args"
+                raise ConfigError(message, where=f"scorer.kwargs.{key}", hint=hint)
+        self._names = judge_names(self.judge_model, WHERE)
+        pairs, structured = self.baseline is not None, bool(self.structured)
         self._reader = VerdictReader(
-            compile_pattern(pattern, "verdict_pattern"), worth, self._scale, bool(self.structured)
-        )
-        self._schema = verdict_schema(listed, self._scale if scaled else None) if self.structured else None
-        rubric = rubric_template(
-            self.rubric, pairs=pairs, scaled=scaled, structured=bool(self.structured), words=listed
+            verdicts=self.verdicts, scale=self.scale, pattern=self.verdict_pattern, pairs=pairs, structured=structured
         )
         #: Words whose shares are reported, as they say more than the score: "not attempted" and "incorrect" are both 0.
-        self._shown_words = tuple(worth) if self.verdicts is not None and not pairs and len(worth) > 2 else ()
+        shown = self.verdicts is not None and not pairs and len(self._reader.words) > 2
+        self._shown_words = tuple(self._reader.words) if shown else ()
         try:
             gen_kwargs = parse_arguments(self.gen_kwargs, where="gen_kwargs")
             self._options = {"max_gen_toks": 512, "temperature": 0.0, "do_sample": False, "until": []}
             self._options |= generation_overrides(gen_kwargs)
-            self._rubric = compile_template(rubric)
+            self._rubric = compile_template(self._reader.rubric(self.rubric))
             self._question = None if self.question is None else Field.of(self.question)
             self._baseline = None if self.baseline is None else Field.of(self.baseline)
         except MultiformError as error:
@@ -127,12 +99,7 @@ class AIJudge(Scorer):
     @property
     def judges(self) -> list[JudgeSpec]:
         """The models that judge in this run; a ConfigError where the task asks for what only the user may choose."""
-        return choose_judges(current_judging().choice, self._names, self._wish)
-
-    @property
-    def needs_references(self) -> bool:
-        """Whether a metric beside the judge's compares completions with references."""
-        return any(metric.name not in (*_OWN, "truncated") for metric in self.metrics)
+        return current_judging().choice.judges(self._names)
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         requests = [
@@ -140,27 +107,28 @@ class AIJudge(Scorer):
             for index, (repeats, doc) in enumerate(zip(outcomes, docs, strict=True))
         ]
         every = [request for repeats in requests for orders in repeats for request in orders]
-        judging, read = current_judging(), {}
-        for spec in self.judges:
-            responses = judging.ask(spec, every, self._schema)
-            verdicts = {request: self._reader.verdict(completion) for request, completion in responses.items()}
-            read[spec.name] = verdicts
-            if verdicts:
-                usage = judging.usage[spec.name]
-                usage.refused += sum(verdict.is_refused for verdict in verdicts.values())
-                usage.unreadable += sum(
-                    verdict.value is None and not verdict.is_refused for verdict in verdicts.values()
-                )
+        verdicts = {spec.name: self._ask(spec, every) for spec in self.judges}
         return [
             self._values(
                 repeats,
                 [
-                    {name: [verdicts[request] for request in orders] for name, verdicts in read.items()}
+                    {name: [read[request] for request in orders] for name, read in verdicts.items()}
                     for orders in requests_of_doc
                 ],
             )
             for repeats, requests_of_doc in zip(outcomes, requests, strict=True)
         ]
+
+    def _ask(self, spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[GenerationRequest, Verdict]:
+        """The verdicts of a judge."""
+        judging = current_judging()
+        responses = judging.ask(spec, requests, self._reader.schema)
+        verdicts = {request: self._reader.verdict(completion) for request, completion in responses.items()}
+        if verdicts:
+            usage, unread = judging.usage[spec.name], [each for each in verdicts.values() if each.value is None]
+            usage.refused += sum(verdict.is_refused for verdict in unread)
+            usage.unreadable += sum(not verdict.is_refused for verdict in unread)
+        return verdicts
 
     def judge_prompts(self, outcome: TextOutcome, doc: Doc) -> list[str]:
         """The judge's prompts for one completion: one, or one for each order of two answers."""
@@ -179,7 +147,7 @@ class AIJudge(Scorer):
             "references": list(outcome.references),
             "choices": list(outcome.choices),
             "doc": doc,
-            "scale": asdict(self._scale),
+            "scale": asdict(self._reader.scale),
         }
         if self._baseline is None:
             return [str(render(self._rubric, names))]
@@ -192,9 +160,7 @@ class AIJudge(Scorer):
 
     def read_label(self, label: Any) -> float | None:
         """A person's label of a completion as a number from 0 to 1: a word, or a number on the judge's scale."""
-        if isinstance(label, bool):
-            return float(label)
-        return verdict_value(str(label).strip(), _PAIR_LABELS if self.baseline else self._reader.words, self._scale)
+        return self._reader.label(label)
 
     def _requests(self, outcome: Outcome, doc: Doc, index: int) -> list[GenerationRequest]:
         completion = as_completion(outcome, "ai_judge")
@@ -208,12 +174,10 @@ class AIJudge(Scorer):
         self, outcomes: Sequence[Outcome], verdicts: Sequence[Mapping[str, Sequence[Verdict]]]
     ) -> dict[str, Any]:
         """The values of one document, from the verdicts of each judge on each repeat."""
-        other_metrics = [metric for metric in self.metrics if metric.name not in _OWN]
         scored, details = [], []
         for outcome, by_judge in zip(outcomes, verdicts, strict=True):
             graded, detail = self._grade(by_judge)
-            values = {**graded, **{metric.name: metric(outcome) for metric in other_metrics}}
-            scored.append(self._with_votes(values, outcome))
+            scored.append(self._with_votes({**graded, **self.score(outcome)}, outcome))
             details.append(detail)
         self.value_metrics |= {name: metric for name in details[0] if (metric := self._detail_metric(name)) is not None}
         return {

@@ -27,13 +27,23 @@ from multiform.fields import Doc
 from multiform.registry import Registry
 from multiform.scoring.aggregations import ItemKind
 from multiform.scoring.filters import Pipeline
-from multiform.scoring.metrics import Metric
+from multiform.scoring.metrics import Metric, register_metric
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import ChoiceOutcome, Outcome, TextOutcome
 from multiform.scoring.reductions import Reduction, Vote
 
 scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers", raises=ConfigError)
 register_scorer = scorers.register
+
+
+def register_own_metric(name: str, about: str, *, hint: str, **options: Any) -> None:
+    """Register a metric that only a scorer computes: what it is about, and how to name that scorer."""
+
+    def metric(outcome: Outcome) -> float:
+        raise ConfigError(f"metric '{name}' comes from a scorer of its own", hint=hint)
+
+    metric.__doc__ = about
+    register_metric(name, output_type="generate_until", **options)(metric)
 
 
 def check_statements(statements: Any) -> None:
@@ -52,6 +62,8 @@ class Scorer:
     default_metric_cfg: ClassVar[Sequence[str | Mapping[str, Any]]] = ()
     #: Filters if the task lists none: steps of a `filter_list` entry.
     default_filter_cfg: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    #: Metrics that the scorer computes itself, instead of calling their functions.
+    own_metrics: ClassVar[Sequence[str]] = ()
     #: Whether all documents are scored together, after the last response; true for a class with `score_instances`.
     deferred: ClassVar[bool] = False
 
@@ -76,7 +88,8 @@ class Scorer:
     @property
     def needs_references(self) -> bool:
         """Whether documents must have references to compare completions with."""
-        return True
+        without = (*self.own_metrics, "truncated")
+        return not self.own_metrics or any(metric.name not in without for metric in self.metrics)
 
     @property
     def name(self) -> str:
@@ -84,8 +97,8 @@ class Scorer:
         return self.pipeline.name
 
     def score(self, outcome: Outcome) -> dict[str, Any]:
-        """The value of each metric for one response."""
-        return {metric.name: metric(outcome) for metric in self.metrics}
+        """The value of each metric for one response, but for those that the scorer computes itself."""
+        return {metric.name: metric(outcome) for metric in self.metrics if metric.name not in self.own_metrics}
 
     def prediction(self, outcome: Outcome) -> Any:
         """The prediction that this scorer extracts from a completion, or the index of the best choice; else None."""

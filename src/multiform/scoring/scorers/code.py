@@ -17,9 +17,8 @@ from multiform.errors import ConfigError, DataError, MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.prompts.template import compile_template, render
 from multiform.sandbox import run_program
-from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome
-from multiform.scoring.scorers.base import Scorer, as_completion, register_scorer
+from multiform.scoring.scorers.base import Scorer, as_completion, register_own_metric, register_scorer
 
 _BLOCK = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\r?\n(.*?)(?:\r?\n```|\Z)", re.DOTALL | re.IGNORECASE)
 #: The most bytes of a document's packed tests.
@@ -75,10 +74,12 @@ def _run(source, tests, name):
 """
 
 
-@register_metric("passed", output_type="generate_until", reduction="mean")
-def has_passed(outcome: Outcome) -> float:
-    """Whether the program passed its tests, the mean of which is pass@1; computed by the scorer `code`."""
-    raise ConfigError("metric 'passed' comes from running a program", hint="write scorer: {type: code, kwargs: ...}")
+register_own_metric(
+    "passed",
+    "Whether the program passed its tests, the mean of which is pass@1; computed by the scorer `code`.",
+    hint="write scorer: {type: code, kwargs: ...}",
+    reduction="mean",
+)
 
 
 @register_scorer("code")
@@ -94,7 +95,7 @@ class Code(Scorer):
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = ("passed", "truncated")
-    deferred: ClassVar[bool] = True
+    own_metrics: ClassVar[Sequence[str]] = ("passed",)
     #: Tasks with this scorer need `unsafe_code: true`.
     runs_code: ClassVar[bool] = True
 
@@ -141,9 +142,8 @@ class Code(Scorer):
         return [self._values(repeats, [next(results) for _ in repeats]) for repeats in outcomes]
 
     def _values(self, outcomes: Sequence[Outcome], results: Sequence[Any]) -> dict[str, Any]:
-        other_metrics = [metric for metric in self.metrics if metric.name != "passed"]
         scored = [
-            {"passed": float(result.passed), **{metric.name: metric(outcome) for metric in other_metrics}}
+            {"passed": float(result.passed), **self.score(outcome)}
             for outcome, result in zip(outcomes, results, strict=True)
         ]
         texts = {"program_result" if not i else f"program_result_{i}": r.result for i, r in enumerate(results)}

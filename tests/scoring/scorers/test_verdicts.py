@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from multiform.requests import Completion
-from multiform.scoring.verdicts import VERDICTS, Scale, VerdictReader, verdict_pattern
+from multiform.scoring.scorers.verdicts import VerdictReader, verdict_pattern
 
 
 def read(text: str, pattern: str, scale: object = None) -> float | None:
-    return VerdictReader(re.compile(pattern), VERDICTS, Scale.of(scale)).verdict(Completion(text)).value
+    return VerdictReader(pattern=pattern, scale=scale).verdict(Completion(text)).value
 
 
 @pytest.mark.parametrize(
