@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -154,13 +155,12 @@ class FormScorer:
             by_turn = {turn + 1: next(computed) for turn in sample.scored_turns}
             sample.values = by_turn[1] if len(sample.turns) == 1 else merge_turns(scorer, by_turn)
 
-    def _filter(
-        self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], steps: list[Step] | None = None
-    ) -> list[Any]:
+    def _filter(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], steps: list[Step]) -> list[Any]:
         """What the filters leave of a sample's outputs; each of their steps is added to `steps`."""
         pipeline = scorer.pipeline
-        if steps is not None and pipeline.steps:
-            pipeline = pipeline.recording(lambda name, value: steps.append(Step(name=f"filter {name}", value=value)))
+        if pipeline.steps:
+            record = lambda name, value: steps.append(Step(name=f"filter {name}", value=value))  # noqa: E731
+            pipeline = replace(pipeline, record=record)
         if "filtered" in self.hooks:
             filtered: list[Any] = self.hooks["filtered"](pipeline, sample, outputs)
             return filtered
@@ -224,7 +224,7 @@ class FormScorer:
     def keep_filtered(self, sample: Sample, outputs: Sequence[Output]) -> None:
         """Keep the filtered responses to a document on the scorers and on its instances."""
         for scorer in self.scorers:
-            filtered = scorer.filtered_docs[sample.doc_id] = self._filter(scorer, sample, outputs)
+            filtered = scorer.filtered_docs[sample.doc_id] = self._filter(scorer, sample, outputs, [])
             one_per_request = len(filtered) == len(sample.instances)
             for index, instance in enumerate(sample.instances):
                 instance.filtered_resps[scorer.name] = (

@@ -15,7 +15,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.calls import check_call, name_of
-from multiform.errors import ConfigError, DataError, UsageError, running, shorten
+from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.registry import Registry
 from multiform.statistics.estimates import (
     Estimate,
@@ -77,6 +77,25 @@ CORPUS = {"bleu": 100.0, "chrf": 100.0, "chrf++": 100.0, "ter": math.inf}
 
 aggregations: Registry[Aggregation] = Registry("aggregation", raises=ConfigError)
 
+#: What an aggregation takes for each document: a number, a pair such as (gold, prediction), or anything.
+ItemKind = Literal["number", "pair", "any"]
+_item_kinds: dict[Aggregation, ItemKind] = {}
+
+
+def item_kind(aggregation: Aggregation) -> ItemKind:
+    """What an aggregation takes for each document; "any" for functions that a task brings along."""
+    return _item_kinds.get(aggregation, "any")
+
+
+def _register(name: str, item: ItemKind) -> Callable[[Aggregation], Aggregation]:
+    """Register an aggregation that takes such an item for each document."""
+
+    def decorate(aggregation: Aggregation) -> Aggregation:
+        _item_kinds[aggregation] = item
+        return aggregations.register(name)(aggregation)
+
+    return decorate
+
 
 def register_aggregation(name: str) -> Callable[[Callable[[Sequence[Any]], float]], Callable[[Sequence[Any]], float]]:
     """Register a function of the list of all values as an aggregation, without a standard error."""
@@ -102,21 +121,19 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
     check_call(function, [], what=what, hint=f"write it as def {name}(values)")
 
     def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
-        firsts = _first_numbers(items)
-        if firsts is not None and all(len(item) == 1 for item in items):
-            with suppress(Exception):  # a function that takes lists
-                return Estimate(value=float(function(firsts)), n=len(items))
-        try:
-            value = call(items)
-        except DataError:
-            if firsts is None:
-                raise
-            value = call(firsts)
-        return Estimate(value=value, n=len(items))
-
-    def call(values: Sequence[Any]) -> float:
+        attempts = [items]
+        if (firsts := _first_numbers(items)) is not None:
+            attempts = [firsts, items] if all(len(item) == 1 for item in items) else [items, firsts]
+        for values in attempts[:-1]:
+            with suppress(Exception):
+                return Estimate(value=float(function(values)), n=len(items))
         with running(f"aggregation '{name}'", hint="call it with some values"):
-            return _as_number(function(values), f"aggregation '{name}' returned")
+            value = function(attempts[-1])
+        try:
+            return Estimate(value=float(value), n=len(items))
+        except (TypeError, ValueError) as error:
+            message = f"aggregation '{name}' returned {shorten(value)}, not a number"
+            raise DataError(message, hint="return one number") from error
 
     return aggregate
 
@@ -131,27 +148,11 @@ def _first_numbers(items: Sequence[Any]) -> list[Any] | None:
     return [item[0] for item in items] if items and listed else None
 
 
-#: What an aggregation takes for each document: a number, a pair such as (gold, prediction), or anything.
-ItemKind = Literal["number", "pair", "any"]
-
-
-def item_kind(aggregation: Aggregation) -> ItemKind:
-    """What an aggregation takes for each document; "any" for functions that a task brings along."""
-    return _ITEM_KINDS.get(aggregation, "any")
-
-
 def aggregate_values(aggregation: Aggregation, items: Sequence[Any], iterations: int, metric: str) -> Estimate:
     """Aggregate the values of a metric; an error of the aggregation names the metric and its values."""
     hint = f"its values are {shorten(list(items[:3]))}: give others, or another aggregation"
     with running(f"the aggregation of metric '{metric}'", hint=hint):
         return aggregation(items, iterations)
-
-
-def _as_number(value: Any, source: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{source} {shorten(value)}, not a number", hint="return one number") from error
 
 
 def _with_bootstrap(
@@ -172,13 +173,13 @@ def _with_bootstrap(
     return aggregate
 
 
-@aggregations.register("mean")
+@_register("mean", "number")
 def mean(items: Sequence[Any], iterations: int) -> Estimate:
     """The mean over documents."""
     return mean_estimate([float(item) for item in items])
 
 
-@aggregations.register("nanmean")
+@_register("nanmean", "number")
 def nanmean(items: Sequence[Any], iterations: int) -> Estimate:
     """The mean over the documents that have a value."""
     values = [float(item) for item in items]
@@ -190,7 +191,7 @@ def nanmean(items: Sequence[Any], iterations: int) -> Estimate:
     return replace(estimate, stderr=bootstrap_mean_stderr(lambda means: means, values, iterations) if sure else None)
 
 
-@aggregations.register("perplexity")
+@_register("perplexity", "number")
 def perplexity(items: Sequence[Any], iterations: int) -> Estimate:
     """exp of the negative mean log-likelihood; the interval is that of the mean, on the scale of logarithms."""
     import numpy as np
@@ -200,7 +201,7 @@ def perplexity(items: Sequence[Any], iterations: int) -> Estimate:
     return replace(exponential(mean_estimate([-float(item) for item in items])), stderr=stderr)
 
 
-@aggregations.register("weighted_perplexity")
+@_register("weighted_perplexity", "pair")
 def weighted_perplexity(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
     """exp of the negative log-likelihood per word or byte, over all documents together."""
     return replace(exponential(ratio_estimate(items, scale=-1.0)), stderr=None)
@@ -220,13 +221,13 @@ def exponential(estimate: Estimate) -> Estimate:
     return Estimate(value=exp(estimate.value) or 0.0, n=estimate.n, low=exp(estimate.low), high=exp(estimate.high))
 
 
-@aggregations.register("bits_per_byte")
+@_register("bits_per_byte", "pair")
 def bits_per_byte(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
     """Bits per byte over all documents together."""
     return ratio_estimate(items, scale=-1 / math.log(2))
 
 
-@aggregations.register("ratio")
+@_register("ratio", "pair")
 def ratio(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
     """The sum of the first numbers of pairs over the sum of the second.
 
@@ -236,7 +237,7 @@ def ratio(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
     return share_estimate(items)
 
 
-@aggregations.register("brier_score")
+@_register("brier_score", "pair")
 def brier_score(items: Sequence[Any], iterations: int) -> Estimate:
     """The mean of squared errors, or of those of pairs of the gold index and the probabilities.
 
@@ -281,44 +282,23 @@ def _corpus(name: str) -> Callable[[Sequence[Any]], float]:
     """A score of sacrebleu over pairs of references and predictions."""
 
     def score(items: Sequence[Any]) -> float:
-        try:
-            import sacrebleu
-        except ImportError as error:
-            message = f"metric '{name}' needs sacrebleu"
-            raise UsageError(message, hint="pip install 'multiform[metrics]'") from error
+        import sacrebleu
+
         references = [item[0] if isinstance(item[0], list | tuple) else [item[0]] for item in items]
         predictions = [str(item[1]) for item in items]
         most = max(len(refs) for refs in references)
         streams: list[Any] = [[str(refs[i]) if i < len(refs) else None for refs in references] for i in range(most)]
-        if name == "bleu":
-            return float(sacrebleu.corpus_bleu(predictions, streams).score)
-        if name == "ter":
-            return float(sacrebleu.corpus_ter(predictions, streams).score)
-        return float(sacrebleu.corpus_chrf(predictions, streams, word_order=2 if name == "chrf++" else 0).score)
+        options = {"word_order": 2} if name == "chrf++" else {}
+        return float(getattr(sacrebleu, f"corpus_{name.rstrip('+')}")(predictions, streams, **options).score)
 
     return score
 
 
-aggregations.register("median")(_with_bootstrap(lambda items: sorted(items)[len(items) // 2]))  # the upper one of two
-aggregations.register("f1")(_with_bootstrap(_f1))
-aggregations.register("matthews_corrcoef")(_with_bootstrap(_matthews))
+_register("median", "number")(_with_bootstrap(lambda items: sorted(items)[len(items) // 2]))  # the upper one of two
+_register("f1", "pair")(_with_bootstrap(_f1))
+_register("matthews_corrcoef", "pair")(_with_bootstrap(_matthews))
 for _name in CORPUS:
-    aggregations.register(_name)(_with_bootstrap(_corpus(_name), cap=SLOW_ITERATIONS, most=CORPUS[_name]))
-
-_ITEM_KINDS: dict[Aggregation, ItemKind] = {
-    **dict.fromkeys(map(aggregations.get, ("mean", "nanmean", "median", "perplexity")), "number"),
-    **dict.fromkeys(
-        map(
-            aggregations.get,
-            (
-                *("weighted_perplexity", "bits_per_byte", "ratio", "brier_score", "f1", "matthews_corrcoef"),
-                *CORPUS,
-            ),
-        ),
-        "pair",
-    ),
-}
-
+    _register(_name, "pair")(_with_bootstrap(_corpus(_name), cap=SLOW_ITERATIONS, most=CORPUS[_name]))
 
 TaskEstimates = Mapping[str, Estimate]
 

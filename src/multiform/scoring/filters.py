@@ -135,29 +135,19 @@ class Pipeline:
     """
 
     name: str
-    steps: tuple[Filter, ...]
+    #: The filters by what they are called in a task file.
+    steps: tuple[tuple[str, Filter], ...]
     single: bool = True
     #: The largest number of responses that are left, if that is known.
     most: int | None = None
-    #: What the steps are called in a task file.
-    names: tuple[str, ...] = ()
-
-    def recording(self, record: Callable[[str, list[Any]], None]) -> Pipeline:
-        """The same pipeline, which reports the name of each step and what it left."""
-
-        def reporting(step: Filter, name: str) -> Filter:
-            def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
-                filtered = step(outputs, doc)
-                record(name, filtered)
-                return filtered
-
-            return apply
-
-        return replace(self, steps=tuple(map(reporting, self.steps, self.names)))
+    #: Is told the name of each step and what it left.
+    record: Callable[[str, list[Any]], None] | None = None
 
     def __call__(self, outputs: Sequence[Any], doc: Doc) -> list[Any]:
-        for step in self.steps:
+        for name, step in self.steps:
             outputs = step(outputs, doc)
+            if self.record is not None:
+                self.record(name, list(outputs))
         return list(outputs)
 
 
@@ -177,12 +167,11 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
         after_take_first = any(earlier["function"] == "take_first" for earlier in steps[:index])
         built = replace(built, alone=True) if after_take_first and isinstance(built, OverDocuments) else built
         limit = math.inf if isinstance(built, OverDocuments) else MAX_SECONDS  # code of the task takes its time
-        filters_in_order.append(_guard(built, _step_name(step), limit))
+        filters_in_order.append((_step_name(step), _guard(built, _step_name(step), limit)))
     single = any(step["function"] in _SINGLE for step in steps)
-    names = tuple(_step_name(step) for step in steps)
     limits = [{**step, **(step.get("kwargs") or {})}.get("k") for step in steps if step["function"] == "take_first_k"]
     most = min((k for k in limits if isinstance(k, int)), default=None)
-    return Pipeline(name, tuple(filters_in_order), single, 1 if single else most, names)
+    return Pipeline(name, tuple(filters_in_order), single, 1 if single else most)
 
 
 def _build_step(step: Mapping[str, Any]) -> Filter:

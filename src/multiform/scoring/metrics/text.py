@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
-from multiform.errors import UsageError
 from multiform.limits import MAX_SECONDS, within
 from multiform.scoring.aggregations import CORPUS
 from multiform.scoring.metrics.base import register_metric
@@ -196,10 +195,8 @@ for _name in CORPUS:
 def _rouge(name: str) -> Callable[[TextOutcome], float]:
     def rouge(outcome: TextOutcome) -> float:
         """The F-measure of ROUGE against the best reference."""
-        try:
-            from rouge_score import rouge_scorer
-        except ImportError as error:
-            raise UsageError(f"metric '{name}' needs rouge-score", hint="pip install 'multiform[metrics]'") from error
+        from rouge_score import rouge_scorer
+
         scorer = rouge_scorer.RougeScorer([name], use_stemmer=False)
         return max(float(scorer.score(ref, outcome.prediction or "")[name].fmeasure) for ref in outcome.references)
 
