@@ -6,6 +6,8 @@ A request holds content alone, so that equal requests of different forms are one
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -175,6 +177,40 @@ def request_size(request: Request) -> int:
     if isinstance(request, GenerationRequest):
         return len(request.context) + _COMPLETION
     return len(request.text)
+
+
+def request_key(request: Request) -> bytes:
+    """The SHA-256 of everything in a request: its kind, texts, options, media, and which repeat it is.
+
+    >>> request_key(LoglikelihoodRequest("ab", "c")) == request_key(LoglikelihoodRequest("a", "bc"))
+    False
+    """
+    if isinstance(request, LoglikelihoodRequest):
+        return sha256_of(_kind("loglikelihood", request), request.context, request.continuation, *_media(request))
+    if isinstance(request, GenerationRequest):
+        options = json.dumps(request.options, default=repr)
+        return sha256_of(_kind("generation", request), request.context, options, str(request.sample), *_media(request))
+    return sha256_of("rolling", request.text)
+
+
+def _kind(kind: str, request: LoglikelihoodRequest | GenerationRequest) -> str:
+    """The kind of a request; a chat is another one than a text that looks like it."""
+    return f"{kind} in a chat" if request.prompt.is_chat else kind
+
+
+def _media(request: LoglikelihoodRequest | GenerationRequest) -> list[str]:
+    return [f"{item.kind} {item.sha256}" for item in request.media]
+
+
+def sha256_of(*texts: str) -> bytes:
+    """The SHA-256 of several texts, with the borders between them."""
+    digest = hashlib.sha256()
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        # With its length before it, a text cannot run into the next one.
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return digest.digest()
 
 
 #: What a model returns for a request: the request's position in the sequence that was passed, and its output.

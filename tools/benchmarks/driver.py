@@ -19,7 +19,8 @@ from tools.benchmarks.sides import Setting
 from tools.benchmarks.streams import CHOICES, write_task
 
 if TYPE_CHECKING:
-    from multiform.run.executors.ranges import DocBatch, RangedDocs
+    from multiform.run.executors.ranges import RangedDocs
+    from multiform.run.pending import Batch
 
 #: The responses that the driver gets, and the messages of which the time is measured.
 RESPONSES = 1_000_000
@@ -52,7 +53,7 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
     from multiform.run.documents import Documents
     from multiform.run.executors import LocalExecutor
     from multiform.run.executors import ranges as of_ranges
-    from multiform.run.executors.ranges import RangeJob, RangeWorker
+    from multiform.run.executors.ranges import RangeWorker
     from multiform.run.options import RunOptions
     from multiform.run.progress import Silent
     from multiform.run.runner import Runner
@@ -71,9 +72,9 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
         worker_count = 1
         busy = 0.0
 
-        def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
-            worker = RangeWorker(self.model, RangeJob.of(documents.forms, chat=False))
-            for refs in documents.ranges:
+        def run_ranges(self, documents: RangedDocs, cache: Store | None, *, stores: bool) -> Iterator[Batch]:
+            worker = RangeWorker(self.model, documents.job(None, stores=stores))
+            for refs in documents.ranges():
                 # The worker's time does not count.
                 started = time.process_time()
                 messages = [pickle.dumps(batch) for batch in worker.run(refs, pause=60.0)]
@@ -81,14 +82,12 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
                 for message in messages:
                     yield pickle.loads(message)
 
-    model = DummyModel()
-    executor = Played(model)
+    executor = Played(DummyModel())
     store = Store(folder / "answers.db") if stored else None
-    runner = Runner(model=model, executor=executor, store=store)
-    ranged = rendered.give_to_workers(lambda: 1)
-    assert ranged is not None
+    runner = Runner(executor, store, forms, rendered.counts, Silent())
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    outcome = runner.run(rendered.chunks(), Silent(), documents=rendered.counts, ranged=ranged)
+    runner.run_all(rendered)
+    outcome = runner.outcome()
     cpu = time.process_time() - started - executor.busy
     assert len(outcome.scored["numbers"]) == documents
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -98,7 +97,7 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
 def _message_seconds() -> float:
     """The processor time of the driver for a message with one response."""
     from multiform.requests import LoglikelihoodRequest
-    from multiform.run.executors import responses, units
+    from multiform.run.executors import units
     from multiform.run.executors.cluster import ClusterOptions
     from multiform.run.executors.pool import PoolExecutor
     from multiform.run.executors.ray import RayPool
@@ -108,7 +107,7 @@ def _message_seconds() -> float:
         """Whose workers send each response at once."""
 
         def submit(self, worker: int, unit: Sequence[Any]) -> None:
-            stream = self._actors[worker].run_unit.options(num_returns="streaming").remote(unit, 0.0, 0)
+            stream = self._actors[worker].run.options(num_returns="streaming").remote(unit, (), 0.0, 0)
             self._streams[stream] = worker
             self._heard[worker] = time.monotonic(), -1
 
@@ -117,7 +116,7 @@ def _message_seconds() -> float:
         pool.wait_until_loaded()
         requests = [LoglikelihoodRequest(f"Question {number}", " yes") for number in range(MESSAGES)]
         begun = time.process_time()
-        answered = sum(1 for _ in responses(PoolExecutor(pool), units(requests)))
+        answered = sum(1 for _ in PoolExecutor(pool).run(units(requests)))
         return (time.process_time() - begun) / answered
     finally:
         pool.close()

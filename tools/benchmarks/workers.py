@@ -76,7 +76,7 @@ def measure(setting: Setting) -> Iterator[Row]:
 def _measured(model: str, arguments: dict[str, Any], requests: Sequence[Any], workers: int) -> Measured:
     """A run of the requests, once all workers have loaded the model and have tried it out."""
     from multiform.requests import LoglikelihoodRequest
-    from multiform.run.executors import responses, units
+    from multiform.run.executors import units
     from multiform.run.executors.cluster import ClusterOptions
     from multiform.run.executors.pool import PoolExecutor
     from multiform.run.executors.ray import RayPool
@@ -96,7 +96,7 @@ def _measured(model: str, arguments: dict[str, Any], requests: Sequence[Any], wo
                 pass
             log.unlink()
             before, begun = executor.usage, time.monotonic()
-            answered = sum(1 for _ in responses(executor, units(requests)))
+            answered = sum(1 for _ in executor.run(units(requests)))
             seconds, tokens = time.monotonic() - begun, executor.usage.since(before).computed_tokens
         finally:
             pool.close()

@@ -62,7 +62,7 @@ def diff(options: argparse.Namespace) -> None:
     """Print two prompts side by side, what each change does to the score, and a sentence for each difference."""
     from multiform.forms.difference import compare_forms
     from multiform.forms.steps import steps_between
-    from multiform.run.loading import load_model
+    from multiform.run.executors import LocalExecutor
     from multiform.run.progress import Silent
 
     names_model = options.model is not None or bool(options.model_args)
@@ -75,7 +75,7 @@ def diff(options: argparse.Namespace) -> None:
     run = flags.run_options(options, tasks=options.first)
     model = None
     if options.run is not None or names_model or run.apply_chat_template:
-        model = load_model(run.model, run.model_arguments, Silent())
+        model = LocalExecutor().load(run.model, run.model_arguments, Silent(), None)
     template = model.apply_chat_template if model is not None and run.apply_chat_template else None
     difference = compare_forms(first, second, options.doc, template, None if model is None else _tokenizer(model))
     table = _run_steps(options, first, steps, model) if steps and model is not None else None

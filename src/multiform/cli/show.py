@@ -42,7 +42,7 @@ examples:
 def show(options: argparse.Namespace) -> None:
     """Print prompts, templates or JSON lines."""
     from multiform.run.checks import check_output_types
-    from multiform.run.loading import load_model
+    from multiform.run.executors import LocalExecutor
     from multiform.run.progress import Silent
     from multiform.run.setup import load_forms
     from multiform.tasks.functions import unusable_scoring_kept
@@ -54,7 +54,7 @@ def show(options: argparse.Namespace) -> None:
         forms, _ = load_forms(run)
     check_output_types(forms)
     needs_model = run.apply_chat_template or options.tokens
-    model = load_model(run.model, run.model_arguments, Silent()) if needs_model else None
+    model = LocalExecutor().load(run.model, run.model_arguments, Silent(), None) if needs_model else None
     encoder = encoder_of(model) if model is not None and options.tokens else None
     template = RecordedTemplate(model.apply_chat_template) if model is not None and run.apply_chat_template else None
     for form in forms:

@@ -74,6 +74,12 @@ class Form(FormSpec):
             return form
         return Form(config, settings, self.hooks, mirror=self.mirror, loaded=self.source)
 
+    def copy(self) -> Form:
+        """The same form once more, to render documents that have not had their turn; each problem is reported once."""
+        copy = self.under(self.settings)
+        copy.renderer.problems = self.renderer.problems
+        return copy
+
     def values_under(self, settings: RunSettings) -> tuple[TaskConfig, RunSettings]:
         """The configuration and settings that the form has under the settings of a run."""
         settings = replace(settings, metric=settings.metric or self.settings.metric)

@@ -11,26 +11,26 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from multiform.forms import Form, Sample
 from multiform.forms.request_cache import cached_requests, delete_requests
 from multiform.models import Model
-from multiform.models.model import Workload
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance
 from multiform.run.document_checks import DocumentChecking, detectable_differences, first_prompts
-from multiform.run.executors.ranges import DocRef, RangedDocs, TaskDocs, doc_ranges, stays_with_driver
-from multiform.run.limits import cost_words, workload_words
+from multiform.run.executors import Executor
 from multiform.run.options import RunOptions
 from multiform.run.pending import PendingSample
 from multiform.run.progress import Progress
 from multiform.run.spool import IN_MEMORY, Spool, size_of
-from multiform.run.store import Store
+
+if TYPE_CHECKING:
+    from multiform.run.executors.ranges import RangedDocs, TaskDocs
 
 logger = logging.getLogger("multiform")
 
@@ -77,14 +77,14 @@ class Documents:
         self._given_away: set[str] = set()
         self._checking = DocumentChecking(forms, corpus=bool(options.decontamination_corpus))
         if self.total > FEW_DOCUMENTS:
-            self._preview([_copy(form) for form in forms])
+            self._preview([form.copy() for form in forms])
         in_turn = self._fits_one_chunk or self._caching is not None
-        copies = [] if in_turn else [_copy(form) for form in forms]
+        copies = [] if in_turn else [form.copy() for form in forms]
         self._ahead = _Ahead(copies, self.counts, self._template, self._checking)
         self._stream = _with_own_random_state(self._chunks())
         self._first = next(self._stream, [])
         if options.write_out:
-            progress.message(first_prompts(forms, self._first, lambda form: _samples(_copy(form), self._template)))
+            progress.message(first_prompts(forms, self._first, lambda form: _samples(form.copy(), self._template)))
 
     @property
     def is_one_chunk(self) -> bool:
@@ -98,27 +98,25 @@ class Documents:
         del first
         yield from self._stream
 
-    def give_to_workers(self, workers: Callable[[], int]) -> RangedDocs | None:
+    def give_to_workers(self, executor: Executor) -> RangedDocs | None:
         """The documents that workers render, in ranges; `chunks` has the others from now on. None where there are none.
 
         The first chunk, which is rendered already, says how many requests documents have.
         """
-        tasks = [] if self._caching is not None else by_task(self.forms)
-        docs = [task for forms in tasks if (task := self._task_docs(forms)) is not None]
-        self._given_away = {name for task in docs for name in task.forms}
-        self._first = [entry for entry in self._first if entry.form.name not in self._given_away]
-        if not docs:
+        if not executor.worker_count or self._caching is not None:
             return None
-        return RangedDocs(
-            forms=[form for form in self.forms if form.name in self._given_away],
-            ranges=doc_ranges(docs, workers),
-            chat=self._template is not None,
-            sample=self._sample,
-        )
+        from multiform.run.executors.ranges import RangedDocs
+
+        tasks = [task for forms in by_task(self.forms) if (task := self._task_docs(forms)) is not None]
+        self._given_away = {name for task in tasks for name in task.forms}
+        self._first = [entry for entry in self._first if entry.form.name not in self._given_away]
+        forms = [form for form in self.forms if form.name in self._given_away]
+        return RangedDocs(forms, tasks, self._template, lambda: executor.worker_count) if tasks else None
 
     def _task_docs(self, forms: Sequence[Form]) -> TaskDocs | None:
         """The documents of a task for workers; None where they are rendered here, which a message explains."""
         from multiform.run.executors.pool import smallest_range
+        from multiform.run.executors.ranges import TaskDocs, stays_with_driver
 
         smallest = 1
         for form in forms:
@@ -137,11 +135,6 @@ class Documents:
             smallest=smallest,
         )
 
-    def _sample(self, ref: DocRef) -> Sample:
-        """The sample of a document that workers got, rendered here."""
-        form = _copy(next(form for form in self.forms if form.name == ref.form))
-        return next(islice(_samples(form, self._template), ref.position, None))
-
     def render_all(self) -> RenderedSamples:
         """All samples, to be taken in any order."""
         samples = RenderedSamples()
@@ -156,37 +149,6 @@ class Documents:
     def detectable_differences(self) -> str | None:
         """The smallest difference between two forms that the run can detect; None where every task has one form."""
         return detectable_differences(self.forms, self.counts)
-
-    def plan_text(self, options: RunOptions, model: Model, store: Store | None) -> str:
-        """The requests of the run and what they would cost, in words, and what its documents can tell."""
-        later, asked, cached = 0, set[int](), set[int]()  # hashes of requests: a later chunk may have the same again
-        cost, workload, tokens = None, Workload(), Counter[str]()
-        in_one = self.is_one_chunk
-        for chunk in self.chunks():
-            requests = dict.fromkeys(instance.request for entry in chunk for instance in entry.sample.instances)
-            known = store.known(model.identity, requests) if store and not options.fresh else {}
-            missing = [request for request in requests if request not in known and hash(request) not in asked]
-            cached.update(map(hash, known))
-            asked.update(map(hash, missing))
-            later += sum(entry.form.renderer.output_kind.has_stages for entry in chunk)
-            if missing and in_one:
-                cost = model.plan(missing)
-            elif missing:
-                workload += model.workload(missing) or Workload()
-            tokens.update(model.estimate_tokens(missing) if missing else {})
-        if workload != Workload():
-            cost = workload_words(workload)
-        bound = "at most, as the run stops earlier: " if options.stops_early else ""
-        number = len(asked) + len(cached)
-        lines = [f"{bound}{number} distinct requests for {self.total} documents; {len(cached)} of them are cached"]
-        if later:
-            lines.append(
-                f"{later} documents are asked about again, after these responses: those requests are not counted"
-            )
-        if asked:
-            cost = cost or cost_words(model, tokens, options.prices)
-            lines.append(cost or f"model '{model.name}' does not say what the others cost")
-        return "\n".join(filter(None, (*lines, self.detectable_differences())))
 
     @property
     def _fits_one_chunk(self) -> bool:
@@ -365,13 +327,6 @@ class _Ahead:
                             self._checking.see(form, sample)
                         yield
         self._checking.log_findings()
-
-
-def _copy(form: Form) -> Form:
-    """The form once more, to render documents that have not had their turn."""
-    copy = form.under(form.settings)
-    copy.renderer.problems = form.renderer.problems  # each is warned about once
-    return copy
 
 
 @contextmanager

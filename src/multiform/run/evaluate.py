@@ -12,16 +12,16 @@ from typing import Any, ParamSpec
 from multiform.lint import model_findings
 from multiform.results import Results
 from multiform.run.checks import check_forms, check_model_fits, check_options
+from multiform.run.costs import Spending, plan_text
 from multiform.run.document_checks import contaminated_docs, log_findings
 from multiform.run.documents import Documents
 from multiform.run.executors import CachedExecutor, Executor, LocalExecutor
 from multiform.run.executors.cluster import ClusterOptions
-from multiform.run.limits import Spending
 from multiform.run.options import RunOptions
-from multiform.run.outcome import interrupts_say, open_results
+from multiform.run.outcome import RunResults, interrupts_say
 from multiform.run.progress import chosen_progress
 from multiform.run.runner import Runner
-from multiform.run.schedule import make_schedule
+from multiform.run.schedule import early_stopping
 from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import chosen_store
 from multiform.sandbox import using_sandbox
@@ -130,7 +130,7 @@ def open_executor(cluster: ClusterOptions | None, *, cached: bool = False) -> It
 
 
 def run(options: RunOptions, executor: Executor | None = None) -> Results:
-    """Run the options: load the forms, render their documents, run the model on the schedule, collect the results.
+    """Run the options: load the forms, render their documents, run the model on them, collect the results.
 
     The `executor` has the model, and other runs may share it; by default, it is for this run alone.
     """
@@ -145,7 +145,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
         set_seeds(options.seeds)
         forms, groups = load_forms(options)
         check_forms(options, forms)
-        schedule = make_schedule(options, forms, groups)
+        stopping = early_stopping(options, forms, groups)
         check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
         with (
             chosen_progress(options.progress) as progress,
@@ -161,32 +161,39 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
             log_findings(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
             store = store if options.use_cache or model.stored else None
             if options.plan_only:
-                return Results(forms=[], run={"plan": documents.plan_text(options, model, store)}, provenance={})
+                return Results(forms=[], run={"plan": plan_text(documents, options, model, store)}, provenance={})
             if not options.stops_early and (detectable := documents.detectable_differences()):
                 progress.message(detectable)
             spending = Spending.of(model, options.prices, options.max_cost)
-            with open_results(
-                options,
-                model,
-                store,
-                forms,
-                groups,
-                documents.counts,
+            with RunResults(
+                options=options,
+                model=model,
+                store=store,
+                forms=forms,
+                groups=groups,
+                documents=documents.counts,
                 contaminated=contaminated,
                 judging=judging,
                 spending=spending,
                 started=started,
             ) as results:
                 runner = Runner(
-                    model=model,
-                    executor=executor,
-                    store=store,
+                    executor,
+                    store,
+                    forms,
+                    documents.counts,
+                    progress,
                     fresh=options.fresh,
-                    logs=results.logs,
+                    policy=options.policy,
                     spending=spending,
+                    logs=results.logs,
                 )
                 model.keep_prefixes(options.stops_early or not documents.is_one_chunk)
                 try:
-                    return results.finish(schedule.run(runner, documents, progress))
+                    if stopping is None:
+                        runner.run_all(documents)
+                        return results.finish(runner.outcome())
+                    stops = stopping.run(runner, documents.render_all())
+                    return results.finish(runner.outcome(stops))
                 finally:
                     model.keep_prefixes(False)

@@ -28,7 +28,7 @@ from multiform.results.export import json_line, to_json, write_json
 from multiform.results.results import Results
 from multiform.results.samples import sample_line
 from multiform.results.sidecars import Sidecars, costs_file
-from multiform.results.values import FailedDoc
+from multiform.run.pending import Batch
 
 logger = logging.getLogger("multiform")
 
@@ -60,28 +60,24 @@ class Journal:
         self._begun = False
         self._working = True
 
-    def begin(self, requests: int, cached: int) -> None:
-        """Replace the files of an earlier run of the same forms; a budgeted run begins once for each round."""
-        self._requests["needed"] += requests
-        self._requests["cached"] += cached
+    def add(self, batch: Batch) -> None:
+        """Take what was done with samples. The first batch replaces the files of an earlier run of the same forms."""
+        requests = self._requests
+        requests["needed"] += len(batch.asked) + len(batch.cached)
+        requests["cached"] += len(batch.cached)
+        requests["answered"] += batch.responses - batch.failed_requests
+        requests["failed"] += batch.failed_requests
+        for form, _ in batch.failed:
+            self._forms[form]["failed"] += 1
         if not self._begun:
             self._begun = True
             self._try(self._open_files)
-        self._write_state("running")
-
-    def on_responses(self, number: int, failed: int) -> None:
-        self._requests["answered"] += number
-        self._requests["failed"] += failed
-        if time.monotonic() - self._written > _PAUSE:
+        for form, documents in batch.documents.items():
+            self._forms[form]["scored"] += documents
+            if self._samples is not None:
+                self._try(partial(self._write_samples, self._samples, form, batch.scored.get(form, ())))
+        if batch.asked or time.monotonic() - self._written > _PAUSE:
             self._write_state("running")
-
-    def on_scores(self, form: str, documents: int, samples: Iterable[ScoredSample]) -> None:
-        self._forms[form]["scored"] += documents
-        if self._samples is not None:
-            self._try(partial(self._write_samples, self._samples, form, samples))
-
-    def on_failure(self, form: str, doc: FailedDoc) -> None:
-        self._forms[form]["failed"] += 1
 
     def complete(self) -> None:
         """Remove the files, as the results of the run are written."""

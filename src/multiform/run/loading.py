@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from multiform.errors import ModelError, UsageError, reason
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
-from multiform.models.foreign import as_model
 from multiform.models.model import Completions, Loglikelihoods, Usage, Workload
 from multiform.models.registry import ChatFormatter
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.run.progress import Progress
-from multiform.run.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,38 +44,6 @@ class Facts:
             chat_template_name=model.chat_template_name(),
             chat_template_text=model.chat_template_text(),
         )
-
-
-def load_model(
-    model: str | Model | Any,
-    arguments: Mapping[str, Any],
-    progress: Progress,
-    store: Store | None = None,
-    *,
-    load: Callable[[], Model] | None = None,
-) -> Model:
-    """The model: an object is returned as it is, a name is looked up in the registry.
-
-    A registered model whose facts are in the store is loaded lazily. `load` loads it, by default into this process.
-    """
-    if not isinstance(model, str):
-        return as_model(model)
-    entry = models.get(model)
-    load = load or (lambda: load_now(model, arguments, progress))
-    signed = entry.signature(arguments) if store else None
-    if store is None or signed is None:
-        return load()
-    signature = f"{model} {signed}"
-    known = store.facts(signature)
-    if known is not None and set(known) == set(Facts.__dataclass_fields__):
-
-        def remember(facts: Facts) -> None:
-            store.remember(signature, asdict(facts))
-
-        return LazyModel(Facts(**known), load, remember, lambda: entry.chat(arguments))
-    loaded = load()
-    store.remember(signature, asdict(Facts.of(loaded)))
-    return loaded
 
 
 def load_now(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
@@ -20,7 +21,6 @@ from multiform.forms import RunSettings, Task
 from multiform.models import Model, models
 from multiform.run import values
 from multiform.run.executors.cluster import EXECUTORS, ClusterOptions
-from multiform.run.limits import ON_ERROR, ErrorPolicy, OnError
 from multiform.run.progress import Progress
 from multiform.run.values import (
     ANYTHING,
@@ -60,8 +60,32 @@ _worker = partial(Option, group="many workers")
 _store = partial(Option, group="stored responses")
 _output = partial(Option, group="output")
 
+#: How a run treats failed documents: it ends without results, leaves them out, or counts them as wrong.
+OnError: TypeAlias = Literal["stop", "skip", "count"]
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 Arguments: TypeAlias = str | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorPolicy:
+    """What a run does about documents whose requests failed for good.
+
+    `max_failures` is the maximum number of documents that may fail, or their share where it is below 1; beyond it, the
+    run ends. None never ends it.
+    """
+
+    on_error: OnError = "stop"
+    max_failures: float | None = None
+
+    def is_exceeded(self, failed: int, documents: int) -> bool:
+        """Whether too many documents have failed.
+
+        >>> [ErrorPolicy(max_failures=limit).is_exceeded(2, 20) for limit in (None, 0, 2, 0.1, 0.05)]
+        [False, True, False, False, True]
+        """
+        if self.max_failures is None:
+            return False
+        return failed > (self.max_failures if self.max_failures >= 1 else self.max_failures * documents)
 
 
 class RunOptions(BaseModel):
@@ -307,7 +331,7 @@ class RunOptions(BaseModel):
         _failure(
             "if requests of a document fail: stop without results once the rest is run and stored (the default), "
             "skip the document, or count it as wrong",
-            one_of(ON_ERROR, example="skip"),
+            one_of(get_args(OnError), example="skip"),
             recorded=True,
         ),
     ] = "stop"

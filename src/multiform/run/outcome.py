@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
-from multiform.forms import Form
+from multiform.forms import Form, ScoredSample
 from multiform.hashing import short_hash
 from multiform.lint import model_findings
 from multiform.models import Model
@@ -22,10 +22,12 @@ from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import judging_entry
 from multiform.results.labels import CALIBRATED, HumanLabels, calibration
 from multiform.results.provenance import described_config, model_name, provenance, usage_entry
+from multiform.results.values import FailedDoc
+from multiform.run.costs import Spending, dollars
 from multiform.run.journal import Journal
-from multiform.run.limits import Spending, dollars, failure_summary
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
-from multiform.run.runner import RunLog, RunOutcome
+from multiform.run.pending import Batch
+from multiform.run.runner import RunOutcome
 from multiform.run.store import Store
 from multiform.scoring.judges import Judging
 from multiform.tasks import Group
@@ -38,36 +40,69 @@ if TYPE_CHECKING:
 
 #: Options of their own, which go to a model beside its arguments.
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
-
+#: How many failed documents a message names.
+_NAMED = 5
 
 logger = logging.getLogger("multiform")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RunResults:
-    """A run whose results are being collected; on disk, a journal has its state until they are written."""
+    """A run whose results are being collected; on disk, a journal has its state until they are written.
+
+    Where the block of its `with` raises, the journal says so, and an interrupt how to go on.
+    """
 
     options: RunOptions
     model: Model
     store: Store | None
     forms: Sequence[Form]
     groups: Sequence[Group]
+    #: The number of documents of each form that has some.
+    documents: Mapping[str, int]
     #: The documents of each form that a training corpus contains; None where that is not checked.
     contaminated: Mapping[str, set[int] | None]
-    journal: Journal | None
     #: When the run began, by the monotonic clock.
     started: float
     #: What the model has cost.
     spending: Spending
-    #: The trackers that are told of the run; None where there are none.
-    tracking: Tracking | None = None
     #: The judges of the run, and what they have taken.
-    judging: Judging = field(default_factory=Judging)
+    judging: Judging
+    journal: Journal | None = field(init=False)
+    #: The trackers that are told of the run; None where there are none.
+    tracking: Tracking | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.journal = _open_journal(self.options, self.model, self.forms, self.documents)
+        self.tracking = _open_tracking(self.options, self.model)
+
+    def __enter__(self) -> RunResults:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
+        if error is None:
+            return
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        state: Literal["stopped", "failed"] = "stopped" if is_interrupt else "failed"
+        if self.journal is not None:
+            self.journal.end(state)
+        if self.tracking is not None:
+            self.tracking.finish(None, state)
+        if is_interrupt:
+            with interrupts_say(lambda: how_to_go_on(self.store, fresh=self.options.fresh)):
+                raise error
 
     @property
-    def logs(self) -> list[RunLog]:
-        """What gets the events of the run: its journal, and its trackers."""
-        return [log for log in (self.journal, self.tracking) if log is not None]
+    def logs(self) -> list[Callable[[Batch], None]]:
+        """What gets the batches of the run: its journal, and its trackers."""
+        logs: list[Callable[[Batch], None]] = [] if self.journal is None else [self.journal.add]
+        return logs if self.tracking is None else [*logs, self._track]
+
+    def _track(self, batch: Batch) -> None:
+        assert self.tracking is not None
+        self.tracking.count_failures(len(batch.failed))
+        for form, documents in batch.documents.items():
+            self.tracking.on_scores(form, documents, batch.scored.get(form, ()))
 
     def finish(self, outcome: RunOutcome) -> Results:
         """The results, written to `output_path` if there is one; those of a run that did not end well say why."""
@@ -122,7 +157,8 @@ class RunResults:
         form_results = [
             form_result(
                 form,
-                outcome,
+                outcome.scored[form.name],
+                outcome.failed.get(form.name, ()),
                 template=model.chat_template_name(),
                 total_docs=len(form.eval_docs),
                 arguments=described_run["model_args"],
@@ -208,7 +244,8 @@ def _plain(value: Any) -> Any:
 
 def form_result(
     form: Form,
-    outcome: RunOutcome,
+    scored: Sequence[ScoredSample],
+    failed: Sequence[FailedDoc],
     *,
     template: str,
     total_docs: int,
@@ -224,7 +261,6 @@ def form_result(
     wrong; with `contaminated`, there are also the scores without these documents; with `labels`, those that people
     would give.
     """
-    scored, failed = outcome.scored[form.name], outcome.failed.get(form.name, ())
     bounds = form.scorer.bounds(scored, len(failed)) if failed else {}
     if failed and count:
         wrong = form.scorer.count_wrong([(doc.sample, doc.reason) for doc in failed], scored)
@@ -269,47 +305,6 @@ def form_comparisons(forms: Sequence[FormResult], groups: Sequence[GroupResult])
     from multiform.results.compare import compare_forms
 
     return compare_forms(forms, groups)
-
-
-@contextmanager
-def open_results(
-    options: RunOptions,
-    model: Model,
-    store: Store | None,
-    forms: Sequence[Form],
-    groups: Sequence[Group],
-    documents: Mapping[str, int],
-    *,
-    contaminated: Mapping[str, set[int] | None],
-    judging: Judging,
-    spending: Spending,
-    started: float,
-) -> Iterator[RunResults]:
-    """The results of a run that begins; where the block raises, its journal says so, and an interrupt how to go on."""
-    journal = _open_journal(options, model, forms, documents)
-    tracking = _open_tracking(options, model)
-    with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)):
-        try:
-            yield RunResults(
-                options=options,
-                model=model,
-                store=store,
-                forms=forms,
-                groups=groups,
-                contaminated=contaminated,
-                journal=journal,
-                started=started,
-                tracking=tracking,
-                judging=judging,
-                spending=spending,
-            )
-        except BaseException as error:
-            state: Literal["stopped", "failed"] = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
-            if journal is not None:
-                journal.end(state)
-            if tracking is not None:
-                tracking.finish(None, state)
-            raise
 
 
 def _open_tracking(options: RunOptions, model: Model) -> Tracking | None:
@@ -370,7 +365,7 @@ def _problem(
     empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
     if outcome.state == "complete" and not empty:
         return None
-    message, hint = failure_summary(outcome.failed, outcome.documents), how_to_go_on(store, fresh=options.fresh)
+    message, hint = _failure_summary(outcome), how_to_go_on(store, fresh=options.fresh)
     if options.policy.is_exceeded(sum(map(len, outcome.failed.values())), outcome.documents):
         message += ", more than max_failures allows"
     elif options.on_error != "stop":
@@ -378,6 +373,14 @@ def _problem(
     else:
         hint += "; with on_error skip they are left out, with count they count as wrong"
     return IncompleteRunError(message, hint=hint)
+
+
+def _failure_summary(outcome: RunOutcome) -> str:
+    """How many documents failed, and which and why for the first of them."""
+    docs = [(form, doc) for form, docs in outcome.failed.items() for doc in docs]
+    named = [f"{form} doc {doc.doc_id} ({doc.reason})" for form, doc in docs[:_NAMED]]
+    more = f" and {len(docs) - _NAMED} more" if len(docs) > _NAMED else ""
+    return f"{len(docs)} of {outcome.documents} documents failed: {', '.join(named)}{more}"
 
 
 def how_to_go_on(store: Store | None, *, fresh: bool) -> str:

@@ -24,7 +24,6 @@ from multiform.results.values import FailedDoc
 from multiform.run.checks import check_consent
 from multiform.run.options import check_values
 from multiform.run.outcome import form_comparisons, form_result
-from multiform.run.runner import RunOutcome
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
@@ -192,16 +191,11 @@ def _form(
         with_outputs.append((sample, doc.outputs))
         scored += form.score(sample, doc.outputs)
     scored += form.scorer.score_together(with_outputs)
-    outcome = RunOutcome(
-        state="complete",
-        scored={form.name: sorted(scored, key=lambda sample: sample.doc_id)},
-        failed={form.name: sorted(failed.values(), key=lambda doc: doc.doc_id)},
-        documents=len(with_outputs) + len(failed),
-    )
     with locating(form.name):
         return form_result(
             form,
-            outcome,
+            sorted(scored, key=lambda sample: sample.doc_id),
+            sorted(failed.values(), key=lambda doc: doc.doc_id),
             template=str(recorded.results.get("model_name")),
             total_docs=recorded.results["n-samples"][form.name]["original"],
             arguments=arguments if isinstance(arguments, Mapping) else {},

@@ -9,55 +9,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass
 
 from multiform.errors import UsageError
 from multiform.forms import Form
 from multiform.results.groups import TaskStops
-from multiform.run.documents import Documents
+from multiform.run.documents import RenderedSamples
 from multiform.run.options import RunOptions
-from multiform.run.progress import Progress
-from multiform.run.runner import Runner, RunOutcome
-from multiform.run.sequential import FormSet, RoundOutcomes, RunEndedError, SequentialEvaluation
+from multiform.run.runner import Runner
+from multiform.run.sequential import FormSet, RunEndedError, SequentialEvaluation
 from multiform.scoring.aggregations import item_kind
 from multiform.tasks import Group
 
 logger = logging.getLogger("multiform")
 
 
-class RunSchedule(Protocol):
-    """Says which samples are run when."""
-
-    def run(self, runner: Runner, documents: Documents, progress: Progress) -> RunOutcome:
-        """Run the documents, or as many as needed, and score them."""
-
-
-def make_schedule(options: RunOptions, forms: Sequence[Form], groups: Sequence[Group]) -> RunSchedule:
-    """The schedule of a run, checked before a model is loaded."""
+def early_stopping(options: RunOptions, forms: Sequence[Form], groups: Sequence[Group]) -> EarlyStopping | None:
+    """How a run stops early, checked before a model is loaded; None where it evaluates all documents."""
     if not options.stops_early:
-        return AllDocuments(options)
+        return None
     sets = form_sets(forms, groups)
     _check_budget(sets, options.budget)
     return EarlyStopping(options, sets)
-
-
-@dataclass(frozen=True, slots=True)
-class AllDocuments:
-    """Every document of every form, chunk by chunk."""
-
-    options: RunOptions
-
-    def run(self, runner: Runner, documents: Documents, progress: Progress) -> RunOutcome:
-        ranged = runner.give_to_workers(documents)
-        return runner.run(
-            documents.chunks(),
-            progress,
-            documents=documents.counts,
-            policy=self.options.policy,
-            meanwhile=documents.check_ahead,
-            ranged=ranged,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +40,30 @@ class EarlyStopping:
     options: RunOptions
     form_sets: Sequence[FormSet]
 
-    def run(self, runner: Runner, documents: Documents, progress: Progress) -> RunOutcome:
+    def run(self, runner: Runner, samples: RenderedSamples) -> list[TaskStops]:
+        """Run samples until each set of forms can stop; returns where and why each did."""
         budget, half_width = self.options.budget, self.options.until_ci
-        outcomes = RoundOutcomes(runner, documents.counts, self.options.policy, progress)
-        samples = documents.render_all()
-        seed = self.options.seeds[0]
-        evaluations = [SequentialEvaluation(each, samples, outcomes=outcomes, seed=seed) for each in self.form_sets]
+        seed, counts_failed = self.options.seeds[0], self.options.on_error == "count"
+        evaluations = [
+            SequentialEvaluation(each, samples, runner=runner, seed=seed, counts_failed=counts_failed)
+            for each in self.form_sets
+        ]
         most = sum(evaluation.max_evaluations for evaluation in evaluations)
         stops: list[TaskStops] = []
         remaining = budget or 0
-        last = None
+        runner.begin_rounds(most if budget is None else min(most, budget))
         try:
-            outcomes.begin(most if budget is None else min(most, budget))
             for number, evaluation in enumerate(evaluations):
                 if half_width is not None:
                     stops.append(evaluation.until(half_width, of_dataset=self.options.ci_of == "dataset"))
                 else:
                     stops.append(evaluation.search(remaining // (len(evaluations) - number)))
                     remaining -= evaluation.evaluations
-        except RunEndedError as ended:
-            last = ended.outcome
+        except RunEndedError:
+            pass
         finally:
-            progress.end()
-        return replace(outcomes.outcome(last), stops=stops)
+            runner.end_rounds()
+        return stops
 
 
 def _check_budget(form_sets: Sequence[FormSet], budget: int | None) -> None:

@@ -13,16 +13,11 @@ import numpy as np
 
 from multiform.errors import UsageError, shorten
 from multiform.forms import Form, ScoredSample
-from multiform.models.model import Usage
 from multiform.results.groups import FormStop, TaskStops
-from multiform.results.values import FailedDoc
 from multiform.run.documents import RenderedSamples
-from multiform.run.limits import ErrorPolicy
 from multiform.run.pending import PendingSample
-from multiform.run.progress import Progress, Silent, WatchingProgress
-from multiform.run.runner import Runner, RunOutcome
-from multiform.run.spool import ScoredSamples
-from multiform.run.status import EvaluationStatus, RunningScore
+from multiform.run.runner import Round, Runner
+from multiform.run.status import RunningScore
 from multiform.statistics.estimates import STOPPED_LEVEL, mean_estimate
 from multiform.statistics.means import Array, dataset_estimates, document_scores, form_means
 from multiform.statistics.sampling import document_order
@@ -63,85 +58,6 @@ class FormSet:
 class RunEndedError(Exception):
     """A round was stopped or failed, which ends the run."""
 
-    def __init__(self, outcome: RunOutcome) -> None:
-        self.outcome = outcome
-
-
-class _CountingProgress(Silent):
-    """Progress of a round, as a part of the progress of all rounds."""
-
-    def __init__(self, progress: Progress, status: EvaluationStatus) -> None:
-        self._progress, self._status = progress, status
-
-    def on_response(self) -> None:
-        self._progress.on_response()
-
-    def on_score(self, form: str, metric: str, running: float, n: int) -> None:
-        self._status.completed += 1
-        self._progress.on_score(form, metric, running, n)
-
-
-class RoundOutcomes:
-    """Collects the outcomes of all rounds as the outcome of one run."""
-
-    def __init__(self, runner: Runner, documents: Mapping[str, int], policy: ErrorPolicy, progress: Progress) -> None:
-        self.counts_failed = policy.on_error == "count"
-        self.scored = ScoredSamples(documents)
-        self.failed: dict[str, list[FailedDoc]] = {form: [] for form in documents}
-        self.requests = self.cached = self.retried = 0
-        self.usage: Usage | None = None
-        self.status = EvaluationStatus(0)
-        self._runner, self._policy, self._progress = runner, policy, progress
-        self._documents = sum(documents.values())
-
-    def begin(self, evaluations: int) -> None:
-        """Begin a run of at most this number of evaluations, and show it."""
-        self.status = EvaluationStatus(evaluations)
-        self._progress.message(f"evaluating in rounds, at most {evaluations:,} evaluations of a document under a form")
-        if isinstance(self._progress, WatchingProgress):
-            self._progress.watch(self.status)
-
-    def run_round(self, entries: Sequence[PendingSample]) -> RunOutcome:
-        """Run the samples of a round; raises an `RunEndedError` where the run cannot go on after it."""
-        before = self.status.completed
-        # Rounds are many and short: the limit of failures is that of all of them.
-        policy = replace(self._policy, max_failures=None)
-        outcome = self._runner.run(
-            [entries],
-            _CountingProgress(self._progress, self.status),
-            documents=Counter(entry.form.name for entry in entries),
-            policy=policy,
-        )
-        self.status.completed = before + len(entries)  # with those that failed
-        for form in outcome.scored:
-            self.scored.add(form, outcome.scored[form])
-            self.failed[form] += outcome.failed.get(form, ())
-        self.scored.write_out()
-        self.requests += outcome.requests
-        self.cached += outcome.cached
-        self.retried += outcome.retried
-        if outcome.usage is not None:
-            self.usage = outcome.usage + (self.usage or Usage())
-        failures = sum(map(len, self.failed.values()))
-        if outcome.state == "complete" and self._policy.is_exceeded(failures, self._documents):
-            outcome = replace(outcome, state="failed")
-        if outcome.state != "complete":
-            raise RunEndedError(outcome)
-        return outcome
-
-    def outcome(self, last: RunOutcome | None = None) -> RunOutcome:
-        """The outcome of all rounds; `last` is a round that ended the run."""
-        return replace(
-            last or RunOutcome(state="complete", scored={}, failed={}, documents=0),
-            scored=self.scored.by_form(),
-            failed=self.failed,
-            documents=self._documents,
-            requests=self.requests,
-            cached=self.cached,
-            retried=self.retried,
-            usage=self.usage,
-        )
-
 
 class SequentialEvaluation:
     """The forms of one set, evaluated on more and more of its documents.
@@ -154,10 +70,11 @@ class SequentialEvaluation:
         form_set: FormSet,
         rendered: RenderedSamples,
         *,
-        outcomes: RoundOutcomes,
+        runner: Runner,
         seed: int | None,
+        counts_failed: bool,
     ) -> None:
-        self.form_set, self._outcomes = form_set, outcomes
+        self.form_set, self._runner, self._counts_failed = form_set, runner, counts_failed
         self.names = list(form_set.forms)
         self._rendered = rendered
         #: The first document of each cluster.
@@ -295,9 +212,11 @@ class SequentialEvaluation:
             for subject, doc_id in unit
             for name in names
         ]
-        outcome = self._outcomes.run_round(entries)
+        done = self._runner.run_round(entries)
+        if done is None:
+            raise RunEndedError
         self._units_evaluated += len(units)
-        columns = [self._column(name, outcome, bounded=bounded) for name in names]
+        columns = [self._column(name, done, bounded=bounded) for name in names]
         complete = [[doc for doc in unit if all(doc in column for column in columns)] for unit in units]
         rows = [[sum(column[doc] for doc in unit) / self._largest for column in columns] for unit in complete if unit]
         for name, column in zip(names, columns, strict=True):
@@ -308,22 +227,22 @@ class SequentialEvaluation:
         self._show()
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
-    def _column(self, name: str, outcome: RunOutcome, *, bounded: bool) -> dict[_Document, float]:
+    def _column(self, name: str, done: Round, *, bounded: bool) -> dict[_Document, float]:
         """The scores of a form on the documents of a round."""
         column: dict[_Document, float] = {}
         for subject, task in self.form_set.forms[name].items():
             first = task.scoring.scorers[0].name
-            scored = [sample for sample in outcome.scored.get(task.name, ()) if sample.scorer == first]
+            scored = [sample for sample in done.scored.get(task.name, ()) if sample.scorer == first]
             column |= {(subject, s.doc_id): self._value(task.name, s, bounded=bounded) for s in scored}
-            if self._outcomes.counts_failed:
-                failed = outcome.failed.get(task.name, ())
-                column |= {(subject, document.sample.doc_id): 0.0 for document in failed}
+            if self._counts_failed:
+                column |= {(subject, document.doc_id): 0.0 for document in done.failed.get(task.name, ())}
         return column
 
     def _show(self) -> None:
         """The intervals so far, for the display of the run."""
-        before = [score for score in self._outcomes.status.scores if score.form not in self._means]
-        self._outcomes.status.scores = [
+        assert self._runner.status is not None
+        before = [score for score in self._runner.status.scores if score.form not in self._means]
+        self._runner.status.scores = [
             *before,
             *(
                 RunningScore(

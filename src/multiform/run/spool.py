@@ -14,13 +14,14 @@ import tempfile
 import weakref
 import zlib
 from array import array
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Generic, TypeVar, overload
+from typing import IO, Any, Generic, TypeAlias, TypeVar, overload
 
 from multiform.forms import Sample, ScoredSample
-from multiform.requests import Completion, Ending, Output
+from multiform.requests import Completion, Output
 
 logger = logging.getLogger("multiform")
 
@@ -33,6 +34,8 @@ _BLOCK = 256
 _BLOCKS_READ = 16
 
 T = TypeVar("T")
+#: Objects as bytes; or the objects themselves, where they cannot be pickled or the disk has no room.
+Block: TypeAlias = bytes | list[Any]
 
 
 def size_of(sample: Sample, outputs: Sequence[Output] = ()) -> int:
@@ -41,48 +44,34 @@ def size_of(sample: Sample, outputs: Sequence[Output] = ()) -> int:
     return _OVERHEAD + len(sample.prompt) + completions
 
 
-class Spool(Generic[T]):
-    """Objects in a file without a name, which ends with the process; those that cannot be written stay in memory."""
+def pack_block(items: Sequence[Any], *, compress: bool = False) -> Block:
+    """Objects as a block; compressed for another process, where prompts that begin alike take little room."""
+    try:
+        data = pickle.dumps(list(items), pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001  (whatever the objects of a task raise)
+        logger.debug("samples stay in memory: %s", error)
+        return list(items)
+    return zlib.compress(data, 1) if compress else data
+
+
+def load_block(block: Block) -> list[Any]:
+    """The objects of a block."""
+    if isinstance(block, list):
+        return block
+    is_compressed = block[:1] == b"x"  # zlib's first byte; that of a pickle is 0x80
+    items: list[Any] = pickle.loads(zlib.decompress(block) if is_compressed else block)
+    return items
+
+
+class SpoolFile:
+    """A file without a name, which ends with the process; the blocks that were read last stay in memory."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
-        #: Where each block is, as its place and size in the file; or the block itself, where it is not in the file.
-        self._blocks: list[tuple[int, int] | list[T]] = []
-        self._read: OrderedDict[int, list[T]] = OrderedDict()
-        #: The block of each object, and its place in it.
-        self._places = array("L"), array("H")
+        self._read: OrderedDict[int, list[Any]] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._places[0])
-
-    def extend(self, items: Sequence[T]) -> None:
-        """Write objects to the file."""
-        for start in range(0, len(items), _BLOCK):
-            block = list(items[start : start + _BLOCK])
-            self._places[0].extend([len(self._blocks)] * len(block))
-            self._places[1].extend(range(len(block)))
-            self._blocks.append(self._write(block))
-
-    def add_block(self, data: bytes, number: int) -> None:
-        """Write a block of so many objects that `pack_block` has packed, maybe in another process."""
-        self._places[0].extend([len(self._blocks)] * number)
-        self._places[1].extend(range(number))
-        self._blocks.append(self._write_bytes(data) or load_block(data))
-
-    def __getitem__(self, index: int) -> T:
-        number = self._places[0][index]
-        return self._block(number)[self._places[1][index]]
-
-    def _write(self, block: list[T]) -> tuple[int, int] | list[T]:
-        try:
-            data = pickle.dumps(block, pickle.HIGHEST_PROTOCOL)
-        except Exception as error:  # noqa: BLE001  (whatever the objects of a task raise)
-            logger.debug("samples stay in memory: %s", error)
-            return block
-        return self._write_bytes(data) or block
-
-    def _write_bytes(self, data: bytes) -> tuple[int, int] | None:
-        """Where the data is in the file; None where the disk has no room."""
+    def write(self, data: bytes) -> tuple[int, int] | None:
+        """The place and size of the data in the file; None where the disk has no room."""
         try:
             if self._file is None:
                 # Without a buffer, what does not fit on the disk is known at once.
@@ -96,40 +85,58 @@ class Spool(Generic[T]):
             return None
         return place, len(data)
 
-    def _block(self, number: int) -> list[T]:
-        entry = self._blocks[number]
-        if isinstance(entry, list):
-            return entry
-        block = self._read.get(number)
-        if block is None:
-            assert self._file is not None
-            self._file.seek(entry[0])
-            block = self._read[number] = load_block(self._file.read(entry[1]))
-            if len(self._read) > _BLOCKS_READ:
-                self._read.popitem(last=False)
-        else:
-            self._read.move_to_end(number)
+    def read(self, place: int, size: int) -> list[Any]:
+        """The objects of the block at a place."""
+        if place in self._read:
+            self._read.move_to_end(place)
+            return self._read[place]
+        assert self._file is not None
+        self._file.seek(place)
+        block = self._read[place] = load_block(self._file.read(size))
+        if len(self._read) > _BLOCKS_READ:
+            self._read.popitem(last=False)
         return block
 
 
-def pack_block(items: Sequence[T]) -> bytes:
-    """Objects as a block of a spool, for another process; prompts that begin alike take little room."""
-    return zlib.compress(pickle.dumps(list(items), pickle.HIGHEST_PROTOCOL), 1)
+class Spool(Generic[T]):
+    """A list of objects in blocks of a file; those that cannot be written stay in memory."""
 
+    def __init__(self, file: SpoolFile | None = None) -> None:
+        self._file = file or SpoolFile()
+        #: Where each block is in the file, or the block itself; and the index of its first object.
+        self._blocks: list[tuple[int, int] | list[T]] = []
+        self._starts = array("L")
+        self._length = 0
 
-def load_block(data: bytes) -> list[Any]:
-    """The objects of a block, packed or not."""
-    is_packed = data[:1] == b"x"  # zlib's first byte; that of a pickle is 0x80
-    block: list[Any] = pickle.loads(zlib.decompress(data) if is_packed else data)
-    return block
+    def __len__(self) -> int:
+        return self._length
+
+    def extend(self, items: Sequence[T]) -> None:
+        """Add objects."""
+        for start in range(0, len(items), _BLOCK):
+            part = items[start : start + _BLOCK]
+            self.add_block(pack_block(part), len(part))
+
+    def add_block(self, block: Block, number: int) -> None:
+        """Add a block of so many objects, which `pack_block` has made, maybe in another process."""
+        place = self._file.write(block) if isinstance(block, bytes) else None
+        self._blocks.append(load_block(block) if place is None else place)
+        self._starts.append(self._length)
+        self._length += number
+
+    def __getitem__(self, index: int) -> T:
+        number = bisect_right(self._starts, index) - 1
+        entry = self._blocks[number]
+        block: list[T] = entry if isinstance(entry, list) else self._file.read(*entry)
+        return block[index - self._starts[number]]
 
 
 class Column:
     """Values of one kind in few bytes each, as far as they are numbers; they come back as they were.
 
     >>> column = Column()
-    >>> for value in (1.0, 0.5, True):
-    ...     column.append(value)
+    >>> for row, value in enumerate((1.0, 0.5, True)):
+    ...     column.put(row, value)
     >>> [column[index] for index in range(3)]
     [1.0, 0.5, True]
     """
@@ -138,59 +145,40 @@ class Column:
 
     def __init__(self) -> None:
         self._kind: type | None = None
-        self._values: Any = None
+        self._values: Any = []
 
-    def append(self, value: Any) -> None:
+    def put(self, row: int, value: Any) -> None:
+        """Append the value of a row; rows before it that have none get a value that nobody reads."""
         kind = type(value)
-        if self._values is None and kind in self._CODES:
+        if not self._values and kind in self._CODES:
             self._kind, self._values = kind, array(self._CODES[kind])
-        if self._kind is not None and kind is self._kind and (kind is not int or abs(value) < 2**63):
-            self._values.append(value)
-            return
-        if self._kind is not None or self._values is None:
-            self._values = [] if self._values is None else [self[index] for index in range(len(self._values))]
-            self._kind = None
+        self._pad(row)
+        if self._kind not in (None, kind) or (kind is int and abs(value) >= 2**63):
+            self._values, self._kind = list(self), None
         self._values.append(value)
 
-    def extend(self, other: Column) -> None:
-        """Append all values of another column."""
-        if self._values is None:
-            self._kind, self._values = other._kind, other._values[:]
-        elif self._kind is not None and self._kind is other._kind:
+    def put_all(self, row: int, other: Column) -> None:
+        """Append all values of another column, from a row on."""
+        if not self._values:
+            self._kind, self._values = other._kind, other._values[:0]
+        self._pad(row)
+        if self._kind is other._kind:
             self._values.extend(other._values)
         else:
-            for index in range(len(other._values)):
-                self.append(other[index])
+            for index, value in enumerate(other):
+                self.put(row + index, value)
 
-    @property
-    def values(self) -> Sequence[Any]:
-        """The values; numbers in the place of booleans."""
-        return () if self._values is None else self._values
+    def _pad(self, rows: int) -> None:
+        if len(self._values) < rows:
+            filler = None if self._kind is None else self._kind()
+            self._values.extend([filler] * (rows - len(self._values)))
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(bool, self._values) if self._kind is bool else iter(self._values)
 
     def __getitem__(self, index: int) -> Any:
         value = self._values[index]
         return bool(value) if self._kind is bool else value
-
-
-class _ScorerColumns:
-    """The values and predictions of one scorer's samples."""
-
-    def __init__(self, keys: Sequence[str]) -> None:
-        self.values = {key: Column() for key in keys}
-        self.predictions = Column()
-        self.number = 0
-
-    def append(self, sample: ScoredSample) -> None:
-        for key, column in self.values.items():
-            column.append(sample.values[key])
-        self.predictions.append(sample.prediction)
-        self.number += 1
-
-    def extend(self, other: _ScorerColumns) -> None:
-        for key, column in self.values.items():
-            column.extend(other.values[key])
-        self.predictions.extend(other.predictions)
-        self.number += other.number
 
 
 class SampleColumns:
@@ -198,123 +186,108 @@ class SampleColumns:
 
     def __init__(self) -> None:
         self.doc_ids = array("q")
-        #: The columns of each scorer, by its name and metrics; those of each sample, and its row in them.
-        self._columns: dict[tuple[str, tuple[str, ...]], _ScorerColumns] = {}
-        self._keys: list[tuple[str, tuple[str, ...]]] = []
-        self._scorer_of, self._rows = array("H"), array("L")
-        #: The few samples that have one of these.
-        self._truncated: set[int] = set()
-        self._endings: dict[int, frozenset[Ending]] = {}
-        self._ties: dict[int, tuple[int, ...]] = {}
+        #: The scorers with the names of their metrics, and that of each sample.
+        self._scorers: list[tuple[str, tuple[str, ...]]] = []
+        self._scorer_of = array("H")
+        #: The values of each sample, in the order of its scorer's metrics, and its prediction.
+        self._values: list[Column] = []
+        self._predictions = Column()
+        #: Whether the context was cut off, how completions ended, and tied choices, of the few samples that have these.
+        self._flags: dict[int, tuple[bool, frozenset[Any], tuple[int, ...]]] = {}
 
     def __len__(self) -> int:
         return len(self.doc_ids)
 
     def append(self, sample: ScoredSample) -> None:
-        index, key = len(self), (sample.scorer, tuple(sample.values))
-        columns = self._of(key)
+        row = len(self)
         self.doc_ids.append(sample.doc_id)
-        self._scorer_of.append(self._keys.index(key))
-        self._rows.append(columns.number)
-        columns.append(sample)
-        if sample.context_truncated:
-            self._truncated.add(index)
-        if sample.endings:
-            self._endings[index] = sample.endings
-        if sample.tied_choices:
-            self._ties[index] = sample.tied_choices
+        self._scorer_of.append(self._scorer_number(sample.scorer, tuple(sample.values)))
+        self._add_columns(len(sample.values))
+        for column, value in zip(self._values, sample.values.values(), strict=False):
+            column.put(row, value)
+        self._predictions.put(row, sample.prediction)
+        flags = sample.context_truncated, sample.endings, sample.tied_choices
+        if any(flags):
+            self._flags[row] = flags
 
     def extend(self, other: SampleColumns) -> None:
         """Append the samples of other columns."""
         first = len(self)
-        rows = [self._of(key).number for key in other._keys]
-        numbers = [self._keys.index(key) for key in other._keys]
+        numbers = [self._scorer_number(*key) for key in other._scorers]
+        same = numbers == list(range(len(numbers)))
         self.doc_ids.extend(other.doc_ids)
-        self._scorer_of.extend([numbers[scorer] for scorer in other._scorer_of])
-        self._rows.extend([row + rows[scorer] for scorer, row in zip(other._scorer_of, other._rows, strict=True)])
-        for key, columns in other._columns.items():
-            self._columns[key].extend(columns)
-        self._truncated.update(first + index for index in other._truncated)
-        self._endings.update((first + index, endings) for index, endings in other._endings.items())
-        self._ties.update((first + index, ties) for index, ties in other._ties.items())
+        self._scorer_of.extend(other._scorer_of if same else [numbers[scorer] for scorer in other._scorer_of])
+        self._add_columns(len(other._values))
+        for column, values in zip(self._values, other._values, strict=False):
+            column.put_all(first, values)
+        self._predictions.put_all(first, other._predictions)
+        self._flags.update((first + row, flags) for row, flags in other._flags.items())
 
-    def _of(self, key: tuple[str, tuple[str, ...]]) -> _ScorerColumns:
-        if key not in self._columns:
-            self._columns[key] = _ScorerColumns(key[1])
-            self._keys.append(key)
-        return self._columns[key]
+    def _scorer_number(self, name: str, metrics: tuple[str, ...]) -> int:
+        if (name, metrics) not in self._scorers:
+            self._scorers.append((name, metrics))
+        return self._scorers.index((name, metrics))
+
+    def _add_columns(self, number: int) -> None:
+        self._values += [Column() for _ in range(number - len(self._values))]
 
     def first_values(self) -> tuple[str, Sequence[Any]]:
         """The first metric of the first scorer, and its values."""
-        metric, column = next(iter(self._columns[self._keys[0]].values.items()), ("", Column()))
-        return metric, column.values
+        metrics = self._scorers[0][1]
+        values = zip(self._scorer_of, self._values[0], strict=False) if metrics else ()
+        return (metrics or ("",))[0], [value for scorer, value in values if scorer == 0]
 
-    def values(self, index: int) -> dict[str, Any]:
-        row = self._rows[index]
-        return {key: column[row] for key, column in self._scorer(index).values.items()}
+    def values(self, row: int) -> dict[str, Any]:
+        metrics = self._scorers[self._scorer_of[row]][1]
+        return {name: column[row] for name, column in zip(metrics, self._values, strict=False)}
 
-    def scorer(self, index: int) -> str:
-        return self._keys[self._scorer_of[index]][0]
+    def scorer(self, row: int) -> str:
+        return self._scorers[self._scorer_of[row]][0]
 
-    def prediction(self, index: int) -> Any:
-        return self._scorer(index).predictions[self._rows[index]]
+    def prediction(self, row: int) -> Any:
+        return self._predictions[row]
 
-    def is_truncated(self, index: int) -> bool:
-        return index in self._truncated
-
-    def endings(self, index: int) -> frozenset[Ending]:
-        return self._endings.get(index, frozenset())
-
-    def ties(self, index: int) -> tuple[int, ...]:
-        return self._ties.get(index, ())
-
-    def _scorer(self, index: int) -> _ScorerColumns:
-        return self._columns[self._keys[self._scorer_of[index]]]
+    def flags(self, row: int) -> tuple[bool, frozenset[Any], tuple[int, ...]]:
+        """Whether the context was cut off, how completions ended, and tied choices."""
+        return self._flags.get(row, (False, frozenset(), ()))
 
 
 @dataclass(frozen=True, slots=True)
 class SampleBlock:
-    """Scored samples of a form from a worker: their columns, and all of them packed."""
+    """Scored samples of a form: their columns, and all of them as a block."""
 
     columns: SampleColumns
-    data: bytes
+    block: Block
 
     @classmethod
-    def of(cls, samples: Sequence[ScoredSample]) -> SampleBlock:
+    def of(cls, samples: Sequence[ScoredSample], *, compress: bool = False) -> SampleBlock:
         columns = SampleColumns()
         for sample in samples:
             columns.append(sample)
-        return cls(columns, pack_block(samples))
+        return cls(columns, pack_block(samples, compress=compress))
 
     def __iter__(self) -> Iterator[ScoredSample]:
-        return iter(load_block(self.data))
+        return iter(load_block(self.block))
 
 
 class SpooledSamples(Sequence[ScoredSample]):
     """The scored samples of a form on disk, by document; what statistics need of them is in memory."""
 
-    def __init__(self, spool: Spool[ScoredSample]) -> None:
-        self._spool = spool
+    def __init__(self, file: SpoolFile | None = None) -> None:
+        self._spool: Spool[ScoredSample] = Spool(file)
         self._order: Sequence[int] | None = None
         self.columns = SampleColumns()
-        self._positions = array("L")
 
     def extend(self, samples: Sequence[ScoredSample]) -> None:
         """Add samples of the form."""
-        self._add_positions(len(samples))
-        self._spool.extend(samples)
-        for sample in samples:
-            self.columns.append(sample)
+        for start in range(0, len(samples), _BLOCK):
+            self.add_block(SampleBlock.of(samples[start : start + _BLOCK]))
 
     def add_block(self, block: SampleBlock) -> None:
-        """Add samples of the form that a worker has scored."""
-        self._add_positions(len(block.columns))
-        self._spool.add_block(block.data, len(block.columns))
-        self.columns.extend(block.columns)
-
-    def _add_positions(self, number: int) -> None:
+        """Add samples of the form, which a worker may have scored."""
         self._order = None
-        self._positions.extend(range(len(self._spool), len(self._spool) + number))
+        self._spool.add_block(block.block, len(block.columns))
+        self.columns.extend(block.columns)
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -340,38 +313,38 @@ class SpooledSamples(Sequence[ScoredSample]):
     def __reduce__(self) -> tuple[Any, ...]:
         return list, ([_whole(sample) for sample in self],)
 
-    def load(self, index: int) -> ScoredSample:
+    def load(self, row: int) -> ScoredSample:
         """The whole sample, from the file."""
-        return self._spool[self._positions[index]]
+        return self._spool[row]
 
 
 class _SpooledSample(ScoredSample):
     """A sample of `SpooledSamples`, of which the larger parts are read from the file when they are needed."""
 
-    __slots__ = ("_home", "_index")
+    __slots__ = ("_home", "_row")
     _home: SpooledSamples
-    _index: int
+    _row: int
 
     def __new__(cls, *place: Any, **fields: Any) -> Any:
         """A sample of a place; or a whole one of the fields that `dataclasses.replace` gives."""
         return ScoredSample(**fields) if fields else super().__new__(cls)
 
-    def __init__(self, home: SpooledSamples, index: int) -> None:
+    def __init__(self, home: SpooledSamples, row: int) -> None:
         object.__setattr__(self, "_home", home)
-        object.__setattr__(self, "_index", index)
+        object.__setattr__(self, "_row", row)
 
-    doc_id = property(lambda self: self._home.columns.doc_ids[self._index])
-    scorer = property(lambda self: self._home.columns.scorer(self._index))
-    values = property(lambda self: self._home.columns.values(self._index))
-    prediction = property(lambda self: self._home.columns.prediction(self._index))
-    context_truncated = property(lambda self: self._home.columns.is_truncated(self._index))
-    endings = property(lambda self: self._home.columns.endings(self._index))
-    tied_choices = property(lambda self: self._home.columns.ties(self._index))
-    sample = property(lambda self: self._home.load(self._index).sample)
-    outputs = property(lambda self: self._home.load(self._index).outputs)
-    filtered = property(lambda self: self._home.load(self._index).filtered)
-    steps = property(lambda self: self._home.load(self._index).steps)
-    failure = property(lambda self: self._home.load(self._index).failure)
+    doc_id = property(lambda self: self._home.columns.doc_ids[self._row])
+    scorer = property(lambda self: self._home.columns.scorer(self._row))
+    values = property(lambda self: self._home.columns.values(self._row))
+    prediction = property(lambda self: self._home.columns.prediction(self._row))
+    context_truncated = property(lambda self: self._home.columns.flags(self._row)[0])
+    endings = property(lambda self: self._home.columns.flags(self._row)[1])
+    tied_choices = property(lambda self: self._home.columns.flags(self._row)[2])
+    sample = property(lambda self: self._home.load(self._row).sample)
+    outputs = property(lambda self: self._home.load(self._row).outputs)
+    filtered = property(lambda self: self._home.load(self._row).filtered)
+    steps = property(lambda self: self._home.load(self._row).steps)
+    failure = property(lambda self: self._home.load(self._row).failure)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _whole, (_whole(self),)
@@ -379,7 +352,7 @@ class _SpooledSample(ScoredSample):
 
 def _whole(sample: ScoredSample) -> ScoredSample:
     """The sample with all its parts in memory."""
-    return sample._home.load(sample._index) if isinstance(sample, _SpooledSample) else sample
+    return sample._home.load(sample._row) if isinstance(sample, _SpooledSample) else sample
 
 
 class ScoredSamples:
@@ -388,18 +361,16 @@ class ScoredSamples:
     def __init__(self, forms: Iterable[str]) -> None:
         self._recent: dict[str, list[ScoredSample]] = {form: [] for form in forms}
         self._older: dict[str, SpooledSamples] = {}
-        self._spool: Spool[ScoredSample] = Spool()
+        self._file = SpoolFile()
         self._size = 0
 
-    def add(self, form: str, samples: Iterable[ScoredSample]) -> None:
-        """Add samples of a form, in any order of documents."""
-        added = list(samples)
-        self._recent[form] += added
-        self._size += sum(size_of(sample.sample, sample.outputs) for sample in added)
-
-    def add_block(self, form: str, block: SampleBlock) -> None:
-        """Add samples of a form that a worker has scored; they go to disk."""
-        self._older.setdefault(form, SpooledSamples(self._spool)).add_block(block)
+    def add(self, form: str, samples: Sequence[ScoredSample] | SampleBlock) -> None:
+        """Add samples of a form, in any order of documents; a block, which comes from a worker, goes to disk."""
+        if isinstance(samples, SampleBlock):
+            self._older.setdefault(form, SpooledSamples(self._file)).add_block(samples)
+            return
+        self._recent[form] += samples
+        self._size += sum(size_of(sample.sample, sample.outputs) for sample in samples)
 
     def write_out(self) -> None:
         """Write the samples to disk if there are many; the documents so far are finished, or most of them."""
@@ -408,16 +379,15 @@ class ScoredSamples:
         for form, samples in self._recent.items():
             if samples:
                 samples.sort(key=_doc_id)  # what is near in the file is read together
-                self._older.setdefault(form, SpooledSamples(self._spool)).extend(samples)
+                self._older.setdefault(form, SpooledSamples(self._file)).extend(samples)
                 samples.clear()
         self._size = 0
 
     def by_form(self) -> dict[str, Sequence[ScoredSample]]:
         """The samples of each form by document, in lists as long as nothing is on disk."""
-        if self._older:
-            for form, older in self._older.items():
-                older.extend(sorted(self._recent[form], key=_doc_id))
-                self._recent[form] = []
+        for form, older in self._older.items():
+            older.extend(sorted(self._recent[form], key=_doc_id))
+            self._recent[form] = []
         return {form: self._older.get(form) or sorted(recent, key=_doc_id) for form, recent in self._recent.items()}
 
     def so_far(self) -> Iterator[tuple[str, Sequence[ScoredSample]]]:

@@ -47,7 +47,6 @@ class RunStatus:
         self,
         requests: Sequence[Request] = (),
         *,
-        cached: int = 0,
         workload: Workload | None = None,
         usage: Callable[[], Usage | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -56,20 +55,17 @@ class RunStatus:
         self.scores: Sequence[RunningScore] = ()
         self._added = self._size_added = self._size_done = 0
         self._workload = Workload()
-        self.add(len(requests), sum(map(request_size, requests)), cached=cached, workload=workload)
+        self.add(len(requests), sum(map(request_size, requests)), workload=workload)
         self._usage = usage
         self._before = usage() or Usage()
         self._clock = clock
         self._started = clock()
 
-    def add(
-        self, requests: int, size: int, *, cached: int = 0, workload: Workload | None = None, share: float = 1.0
-    ) -> None:
+    def add(self, requests: int, size: int, *, workload: Workload | None = None, share: float = 1.0) -> None:
         """Requests of this total length are to be run; those so far are about a `share` of all.
 
-        `cached` is of all so far. The number of all requests, and what they take, is an estimate until the share is 1.
+        The number of all requests, and what they take, is an estimate until the share is 1.
         """
-        self.cached = cached
         self._added += requests
         self._size_added += size
         self.requests, self._size = round(self._added / share), round(self._size_added / share)
@@ -79,8 +75,8 @@ class RunStatus:
             self._workload = self._workload + workload
             self.workload = self._workload.scale(1 / share)
 
-    def count(self, responses: int, size: int) -> None:
-        """Requests of this total length have their responses."""
+    def count(self, responses: int, size: int, documents: int = 0) -> None:
+        """Requests of this total length have their responses, and so many documents are finished."""
         self.completed += responses
         self._size_done += size
 
@@ -135,6 +131,9 @@ class EvaluationStatus(RunStatus):
     def __init__(self, evaluations: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__((), clock=clock)
         self.requests = evaluations
+
+    def count(self, responses: int, size: int, documents: int = 0) -> None:
+        self.completed += documents
 
     @property
     def share(self) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,8 +22,7 @@ from multiform.requests import (
     Response,
     RollingRequest,
 )
-from multiform.run.executors import LocalExecutor, Unit, responses, units
-from multiform.run.store import Store
+from multiform.run.executors import LocalExecutor, Unit, units
 from multiform.stopping import request_stop, stoppable
 
 REQUESTS: list[Request] = [
@@ -93,31 +91,29 @@ def test_nothing_to_ask_is_no_unit() -> None:
 
 
 def test_responses_belong_to_their_requests_in_whatever_order_they_come() -> None:
-    assert dict(responses(LocalExecutor(Backwards()), units(REQUESTS))) == dict(
-        responses(LocalExecutor(DummyModel()), units(REQUESTS))
+    assert dict(LocalExecutor(Backwards()).run(units(REQUESTS))) == dict(
+        LocalExecutor(DummyModel()).run(units(REQUESTS))
     )
 
 
 def test_another_executor_gives_the_same_responses() -> None:
-    assert dict(responses(Elsewhere(), units(REQUESTS))) == dict(
-        responses(LocalExecutor(DummyModel()), units(REQUESTS))
-    )
+    assert dict(Elsewhere().run(units(REQUESTS))) == dict(LocalExecutor(DummyModel()).run(units(REQUESTS)))
 
 
 def test_units_may_be_smaller_than_all_that_is_asked() -> None:
     apart: list[Unit] = [[request] for request in dict.fromkeys(REQUESTS)]
-    assert dict(LocalExecutor(DummyModel()).run(apart)) == dict(responses(LocalExecutor(DummyModel()), units(REQUESTS)))
+    assert dict(LocalExecutor(DummyModel()).run(apart)) == dict(LocalExecutor(DummyModel()).run(units(REQUESTS)))
 
 
 def test_a_request_without_a_response_has_failed() -> None:
-    outputs = dict(responses(LocalExecutor(Forgetful()), units(REQUESTS)))
+    outputs = dict(LocalExecutor(Forgetful()).run(units(REQUESTS)))
     assert outputs.pop(LoglikelihoodRequest("a", "c")) == FailedRequest(reason="model 'dummy' gave no response")
     assert not any(isinstance(output, FailedRequest) for output in outputs.values())
 
 
 def test_a_request_with_two_responses_is_an_error() -> None:
     with pytest.raises(ModelError, match="model 'dummy' gave a second response to request 0"):
-        list(responses(LocalExecutor(Twice()), units(REQUESTS)))
+        list(LocalExecutor(Twice()).run(units(REQUESTS)))
 
 
 @pytest.mark.parametrize(
@@ -131,35 +127,31 @@ def test_a_request_with_two_responses_is_an_error() -> None:
         (FailedRequest(reason="HTTP 400", retried=3), "HTTP 400"),
     ],
 )
-def test_what_is_no_response_has_failed_and_is_not_stored(output: Any, reason: str, tmp_path: Path) -> None:
+def test_what_is_no_response_has_failed(output: Any, reason: str) -> None:
     class Bad(DummyModel):
         def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
             yield 0, output
             yield 1, LLOutput(-math.inf)
 
-    store = Store(tmp_path / "answers.db")
-    outputs = dict(responses(LocalExecutor(Bad()), units(REQUESTS), identity="bad", store=store))
+    outputs = dict(LocalExecutor(Bad()).run(units(REQUESTS)))
     failed = outputs[LoglikelihoodRequest("a", "b")]
     assert isinstance(failed, FailedRequest)
     assert failed.reason.startswith(reason)
     assert outputs[LoglikelihoodRequest("a", "c")] == LLOutput(-math.inf)
-    stored = store.known("bad", REQUESTS)
-    assert LoglikelihoodRequest("a", "b") not in stored
-    assert LoglikelihoodRequest("a", "c") in stored
 
 
 def test_after_a_stop_the_stream_ends_with_the_next_response() -> None:
     with stoppable():
-        stream = responses(LocalExecutor(DummyModel()), units(REQUESTS))
+        stream = LocalExecutor(DummyModel()).run(units(REQUESTS))
         next(stream)
         request_stop()
         assert list(stream) == []
-    assert len(list(responses(LocalExecutor(DummyModel()), units(REQUESTS)))) == 5
+    assert len(list(LocalExecutor(DummyModel()).run(units(REQUESTS)))) == 5
 
 
 def test_a_failing_model_is_an_error_and_keeps_earlier_responses() -> None:
     came: list[object] = []
     with pytest.raises(ModelError, match="model 'dummy' failed: RuntimeError: the device is gone"):
-        came.extend(responses(LocalExecutor(Broken()), units(REQUESTS)))
-    asked = responses(LocalExecutor(Broken()), units(REQUESTS))
+        came.extend(LocalExecutor(Broken()).run(units(REQUESTS)))
+    asked = LocalExecutor(Broken()).run(units(REQUESTS))
     assert next(asked)[0] == LoglikelihoodRequest("a", "b")

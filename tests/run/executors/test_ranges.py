@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,16 @@ import pytest
 from multiform import DataError, IncompleteRunError, Task, TaskConfig, register_metric
 from multiform.forms import Form, RunSettings
 from multiform.models import Model
-from multiform.models.dummy import DummyModel
+from multiform.requests import LoglikelihoodRequest
 from multiform.run.evaluate import run
 from multiform.run.executors import LocalExecutor
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
-from multiform.run.executors.ranges import (
-    DocBatch,
-    DocRef,
-    RangedDocs,
-    RangeExecutor,
-    RangeJob,
-    RangeWorker,
-    stays_with_driver,
-)
+from multiform.run.executors.ranges import DocRef, RangedDocs, RangeJob, RangeWorker, stays_with_driver
 from multiform.run.options import RunOptions
+from multiform.run.pending import Batch
+from multiform.run.progress import Progress
 from multiform.run.setup import load_tasks
 from multiform.run.store import Store
-from multiform.stopping import stoppable
 from tests.run.test_streams import RUN, Dying, contents, folder, small_chunks, whole  # noqa: F401  (fixtures)
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'multiform[ray]'")
@@ -39,31 +33,41 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'multiform[
 class RangePool:
     """Workers in this process that run ranges, of which `dies` says whether they kill their worker."""
 
-    def __init__(self, size: int, model: Model, dies: Callable[[Sequence[DocRef]], bool]) -> None:
+    def __init__(self, size: int, dies: Callable[[Sequence[DocRef]], bool]) -> None:
         self.size = size
-        self.model = model
+        self.model: Model
         self.submitted: list[Sequence[DocRef]] = []
+        #: Forms whose documents workers cannot read.
+        self.missing: Sequence[str] = ()
         self._dies = dies
         self._events: list[Event] = []
-        self._workers: dict[int, RangeWorker] = {}
-        self._job: RangeJob | None = None
+        self._workers: dict[int, RangeWorker | None] = {}
+        self._job: RangeJob
 
-    def begin_job(self, job: RangeJob) -> None:
-        self._job = job
+    def begin_job(self, documents: RangedDocs, cache: Store | None, *, stores: bool) -> None:
+        job = documents.job(cache, stores=stores)
+        self._job = replace(job, digests={**job.digests, **dict.fromkeys(self.missing, "another")})
 
     def start(self) -> None:
         for _ in range(self.size - len(self._workers)):
             self._add()
 
     def _add(self) -> None:
-        assert self._job is not None
         number = len(self._workers) + 1
-        self._workers[number] = RangeWorker(self.model, self._job)
+        self._workers[number] = None
         self._events.append(Ready(number))
 
     def submit(self, worker: int, unit: Sequence[Any]) -> None:
         self.submitted.append(unit)
-        for batch in self._workers[worker].run(unit, pause=0.0):
+        if not isinstance(unit[0], DocRef):
+            outputs = list(enumerate(dict(LocalExecutor(self.model).run([unit])).values()))
+            self._events.append(
+                Responded(worker, Batch(responses=len(unit), finished=list(range(len(unit))), outputs=outputs))
+            )
+            self._events.append(Finished(worker))
+            return
+        running = self._workers[worker] = self._workers[worker] or RangeWorker(self.model, self._job)
+        for batch in running.run(unit, pause=0.0):
             self._events.append(Responded(worker, pickle.loads(pickle.dumps(batch))))
             if self._dies(unit):
                 self._events.append(Failed(worker, "its worker died", dead=True))
@@ -81,25 +85,18 @@ class RangePool:
         self._workers.clear()
 
 
-class RangesHere(LocalExecutor):
+class RangesHere(PoolExecutor):
     """Sends ranges of documents to workers in this process."""
 
+    pool: RangePool
+
     def __init__(self, workers: int = 3, dies: Callable[[Sequence[DocRef]], bool] = lambda unit: False) -> None:
-        super().__init__()
+        super().__init__(RangePool(workers, dies))
         self.worker_count = workers
-        self.dies = dies
-        self.workers: PoolExecutor | None = None
 
-    @property
-    def retry_count(self) -> int:  # type: ignore[override]
-        return 0 if self.workers is None else self.workers.retry_count
-
-    def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
-        self.pool = RangePool(self.worker_count, self.model, self.dies)
-        look_up = None if store is None else store.lines
-        self.pool.begin_job(RangeJob.of(documents.forms, chat=documents.chat, look_up=look_up))
-        self.workers = PoolExecutor(self.pool)
-        return self.workers.run_ranges(documents.ranges)
+    def load(self, model: Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None) -> Model:
+        self._model = self.pool.model = LocalExecutor().load(model, arguments, progress, store)
+        return self._model
 
 
 def run_with(executor: RangesHere | None, **options: Any) -> Any:
@@ -118,7 +115,6 @@ def test_workers_that_render_write_the_bytes_of_one_process(
     workers: int,
 ) -> None:
     executor = RangesHere(workers)
-    assert isinstance(executor, RangeExecutor)
     run_with(executor, tasks=RUN, include_path=folder, output_path=tmp_path, log_samples=True)
     assert len(executor.pool.submitted) >= 4 * workers
     assert contents(tmp_path) == whole
@@ -173,13 +169,28 @@ def test_a_mistake_in_a_document_ends_the_run_with_everything_stored(tmp_path: P
     assert len(store.known(model.identity, model.asked)) == len(set(model.asked)) > 100
 
 
-def test_a_worker_with_another_dataset_is_refused() -> None:
-    [form] = load_tasks("quiz@mcqa", RunSettings(limit=4))
-    job = RangeJob.of([form], chat=False)
-    other = RangeJob(forms=job.forms, digests={form.name: "another"}, chat=False, look_up=None)
-    with stoppable():
-        [batch] = RangeWorker(DummyModel(), other).run([DocRef(form.name, 0)], pause=0.0)
-    assert "a worker reads other documents than the driver" in str(batch.mistakes[0])
+@pytest.mark.parametrize("workers", [1, 4])
+def test_documents_that_a_worker_cannot_read_are_rendered_by_the_driver(
+    folder: Path,  # noqa: F811
+    whole: dict[str, Any],  # noqa: F811
+    tmp_path: Path,
+    workers: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    executor = RangesHere(workers)
+    executor.pool.missing = ("ranked", "clusters@cloze", "talk")
+    run_with(executor, tasks=RUN, include_path=folder, output_path=tmp_path, log_samples=True)
+    units = [unit[0] for unit in executor.pool.submitted]
+    assert any(isinstance(first, LoglikelihoodRequest) for first in units)
+    assert any(isinstance(first, DocRef) for first in units)
+    assert contents(tmp_path) == whole
+    warnings = [message for message in caplog.messages if "a worker cannot read the documents" in message]
+    assert [message.partition(":")[0] for message in warnings] == [
+        "ranked, ranked@mcqa",
+        "clusters@mcqa, clusters@cloze",
+        "talk",
+    ]
+    assert "they are not those of the driver" in warnings[0]
 
 
 @register_metric("mine_alone", higher_is_better=True, output_type="multiple_choice")
@@ -228,5 +239,5 @@ def test_a_task_with_code_runs_on_requests_that_the_driver_renders() -> None:
     executor = RangesHere()
     task = WithCode(config(doc_to_text="q", output_type="multiple_choice"))
     results = run_with(executor, tasks=task)
-    assert executor.workers is None
+    assert not any(isinstance(unit[0], DocRef) for unit in executor.pool.submitted)
     assert results.forms[0].n == 1

@@ -20,13 +20,12 @@ from multiform.models import register_model
 from multiform.models.dummy import DummyModel
 from multiform.requests import FailedRequest, LLOutput, LoglikelihoodRequest, Request, Response
 from multiform.run.evaluate import evaluate
-from multiform.run.executors import LocalExecutor, responses, units
+from multiform.run.executors import LocalExecutor, units
 from multiform.run.executors.cluster import ClusterOptions
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ray import RayExecutor, RayPool
 from multiform.run.progress import Silent
 from multiform.run.setup import load_tasks
-from multiform.run.store import Store
 from multiform.stopping import request_stop, stoppable
 from tests.run.conftest import Runs
 
@@ -91,11 +90,11 @@ def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: P
 
     requests = quiz_requests("quiz@mcqa+cloze+generate", limit=60)
     local = HFModel(str(tiny_folder), device="cpu")
-    expected: dict[Request, Any] = dict(responses(LocalExecutor(local), units(requests)))
+    expected: dict[Request, Any] = dict(LocalExecutor(local).run(units(requests)))
     executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
         model = executor.load("hf", {"pretrained": str(tiny_folder), "device": "cpu"}, Silent(), None)
-        outputs: dict[Request, Any] = dict(responses(executor, units(requests)))
+        outputs: dict[Request, Any] = dict(executor.run(units(requests)))
     finally:
         executor.close()
     assert model.identity == local.identity
@@ -133,7 +132,6 @@ def outputs_when_a_node_is_killed(
     requests: list[Request],
     notes: Callable[[str], Path],
     after: int,
-    **options: Any,
 ) -> tuple[dict[Request, Any], PoolExecutor]:
     """The outputs of three nodes, and their executor; a node is killed when it has noted more than `after` requests.
 
@@ -151,7 +149,7 @@ def outputs_when_a_node_is_killed(
     is_killed = False
     try:
         pool.wait_until_loaded(3)
-        for request, output in responses(executor, units(requests), **options):
+        for request, output in executor.run(units(requests)):
             assert request not in outputs
             outputs[request] = output
             if not is_killed and noted.exists() and len(noted.read_text().splitlines()) > after:
@@ -167,7 +165,6 @@ def outputs_when_a_node_is_killed(
 def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str, tmp_path: Path) -> None:
     requests = quiz_requests()
     asked = tmp_path / "asked.txt"
-    store = Store(tmp_path / "answers.db")
     in_first_unit = 3
     outputs, executor = outputs_when_a_node_is_killed(
         slow,
@@ -175,11 +172,8 @@ def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str
         requests,
         lambda node: tmp_path / f"asked.txt.{node}",
         in_first_unit,
-        identity="m",
-        store=store,
     )
-    assert outputs == dict(responses(LocalExecutor(DummyModel()), units(requests)))
-    assert store.known("m", requests) == outputs
+    assert outputs == dict(LocalExecutor(DummyModel()).run(units(requests)))
     times = len(asked.read_text().splitlines())
     assert 0 < executor.retry_count < len(requests) / 3
     assert len(requests) <= times <= len(requests) + executor.retry_count
@@ -204,7 +198,7 @@ def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
     requests = quiz_requests(limit=100)
     local = HFModel(str(tiny_folder), device="cpu")
     planned = local.workload(requests)
-    expected: dict[Request, Any] = dict(responses(LocalExecutor(local), units(requests)))
+    expected: dict[Request, Any] = dict(LocalExecutor(local).run(units(requests)))
     arguments = {"pretrained": str(tiny_folder), "device": "cpu"}
     outputs, executor = outputs_when_a_node_is_killed("slow-hf", arguments, requests, tmp_path.joinpath, 20)
     assert outputs.keys() == expected.keys()
@@ -222,13 +216,13 @@ def test_a_request_that_kills_its_worker_is_reported_and_the_others_get_a_respon
     executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
         executor.load(slow, arguments, Silent(), None)
-        outputs = dict(responses(executor, units(requests)))
+        outputs = dict(executor.run(units(requests)))
     finally:
         executor.close()
     failed = outputs.pop(requests[7])
     assert isinstance(failed, FailedRequest)
     assert "its worker died" in failed.reason
-    assert outputs == dict(responses(LocalExecutor(DummyModel()), units([*requests[:7], *requests[8:]])))
+    assert outputs == dict(LocalExecutor(DummyModel()).run(units([*requests[:7], *requests[8:]])))
 
 
 def test_a_worker_that_is_alive_and_silent_is_replaced_and_the_others_get_a_response(
@@ -240,13 +234,13 @@ def test_a_worker_that_is_alive_and_silent_is_replaced_and_the_others_get_a_resp
     executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
         executor.load(slow, arguments, Silent(), None)
-        outputs = dict(responses(executor, units(requests)))
+        outputs = dict(executor.run(units(requests)))
     finally:
         executor.close()
     failed = outputs.pop(requests[7])
     assert isinstance(failed, FailedRequest)
     assert "silent for 3 seconds" in failed.reason
-    assert outputs == dict(responses(LocalExecutor(DummyModel()), units([*requests[:7], *requests[8:]])))
+    assert outputs == dict(LocalExecutor(DummyModel()).run(units([*requests[:7], *requests[8:]])))
 
 
 def test_a_driver_that_is_killed_and_started_again_asks_nothing_twice_that_is_stored(runs: Runs) -> None:
@@ -291,15 +285,15 @@ def test_workers_of_a_stopped_run_serve_the_next_one(slow: str, tmp_path: Path) 
     try:
         executor.load(slow, {"asked": str(tmp_path / "asked.txt")}, Silent(), None)
         with stoppable():
-            stream = responses(executor, units(requests))
+            stream = executor.run(units(requests))
             answered = dict([next(stream)])
             request_stop()
             answered |= dict(stream)
-        again = dict(responses(executor, units(requests)))
+        again = dict(executor.run(units(requests)))
     finally:
         executor.close()
     assert 0 < len(answered) < len(requests)
-    assert again == dict(responses(LocalExecutor(DummyModel()), units(requests)))
+    assert again == dict(LocalExecutor(DummyModel()).run(units(requests)))
     assert executor.retry_count == 0
 
 

@@ -11,9 +11,11 @@ from multiform.models import models, register_model
 from multiform.models.dummy import DummyModel
 from multiform.models.prices import Price
 from multiform.requests import LLOutput, LoglikelihoodRequest, Response
+from multiform.run.costs import Spending
 from multiform.run.executors.pool import Event, Finished, PoolExecutor, Ready, Responded
+from multiform.run.executors.ranges import RangedDocs
 from multiform.run.executors.worker import LoadedModel, Worker, WorkerModel
-from multiform.run.limits import Spending
+from multiform.run.store import Store
 
 
 class Priced(DummyModel):
@@ -51,9 +53,10 @@ class WorkersHere:
 
     def start(self) -> None: ...
 
+    def begin_job(self, documents: RangedDocs, cache: Store | None, *, stores: bool) -> None: ...
+
     def submit(self, worker: int, unit: Sequence[Any]) -> None:
-        for message in self._workers[worker].run_unit(unit, 0.0, 1):
-            self._events.append(Responded(worker, message.done, message.usage, message.server_tokens))
+        self._events += [Responded(worker, batch) for batch in self._workers[worker].run(unit, (), 0.0, 1)]
         self._events.append(Finished(worker))
 
     def events(self) -> Sequence[Event]:

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from multiform.cli.main import main
-from multiform.requests import LLOutput, LoglikelihoodRequest
+from multiform.requests import LLOutput, LoglikelihoodRequest, request_key
 from multiform.run.store import Store
-from multiform.run.store.store import request_key
 
 DAY = 86400
 

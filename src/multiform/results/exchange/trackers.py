@@ -22,7 +22,7 @@ from multiform.errors import UsageError, nearest
 from multiform.forms import ScoredSample
 from multiform.results.exchange.foreign import is_number, shareable, without_secrets
 from multiform.results.export import SAMPLE_COLUMNS, json_line, sample_rows, to_json, write_json
-from multiform.results.values import FailedDoc, ResultsData
+from multiform.results.values import ResultsData
 
 logger = logging.getLogger("multiform")
 
@@ -228,11 +228,8 @@ class Tracking:
         described = without_secrets(dict(config))
         self._each(lambda tracker: tracker.start(described))
 
-    def begin(self, requests: int, cached: int) -> None: ...
-
-    def on_responses(self, number: int, failed: int) -> None: ...
-
     def on_scores(self, form: str, documents: int, samples: Iterable[ScoredSample]) -> None:
+        """Documents of a form are scored, each once by each scorer."""
         self._counts["documents"] += documents
         for sample in samples:
             for metric, value in sample.values.items():
@@ -246,8 +243,9 @@ class Tracking:
             for worker in self._workers:
                 worker.put_unless_busy(lambda tracker: tracker.log(scores))
 
-    def on_failure(self, form: str, doc: FailedDoc) -> None:
-        self._counts["failed"] += 1
+    def count_failures(self, documents: int) -> None:
+        """Documents have failed."""
+        self._counts["failed"] += documents
 
     def finish(self, results: ResultsData | None, state: str) -> None:
         """Pass on the results and the state, and wait a while for the trackers; only the first call counts."""

@@ -2,79 +2,104 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeAlias, get_args
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from multiform.errors import ModelError, MultiformError, reason
+from multiform.errors import ModelError, MultiformError, reason, shorten
 from multiform.models import Model, models
-from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, RollingRequest
-from multiform.run.limits import validate_output
-from multiform.run.loading import load_model, load_now
+from multiform.models.foreign import as_model
+from multiform.requests import (
+    Completion,
+    FailedRequest,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Output,
+    Request,
+    RollingRequest,
+)
+from multiform.run.loading import Facts, LazyModel, load_now
 from multiform.run.progress import Progress
-from multiform.run.store import CachedResponses, Store
+from multiform.run.store import Store
 from multiform.stopping import stop_requested
+
+if TYPE_CHECKING:
+    from multiform.run.executors.ranges import RangedDocs
+    from multiform.run.pending import Batch
 
 #: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
 #: node of the prefix tree.
 Unit: TypeAlias = Sequence[Request]
+#: Requests with their outputs.
+Responses: TypeAlias = Generator[tuple[Request, Output | FailedRequest], None, None]
 
 
-#: Stores the response to a request.
-Record: TypeAlias = Callable[[Request, Output], None]
+class Executor(ABC):
+    """Loads the model of a run and runs its requests; it keeps the model, so that several runs load it once."""
 
+    #: Whether units are taken before those that were taken earlier have all their responses.
+    takes_ahead = False
+    #: How many workers render and score documents; none where this process does it.
+    worker_count = 0
+    #: Requests that were run more than once so far, because a worker failed on their unit.
+    retry_count = 0
+    _model: Model | None = None
 
-class ResponseStore(Protocol):
-    """Where responses are looked up and stored: the store of the driver, or a worker's view of it."""
+    @property
+    def model(self) -> Model:
+        if self._model is None:
+            raise RuntimeError("the executor has no model yet")
+        return self._model
 
-    def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
-        """The requests whose responses by this model are cached, with their outputs."""
+    def load(
+        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+    ) -> Model:
+        """The model, or the registered one of that name; loaded when it is needed if the store has its facts."""
+        self._model = (
+            self._load_lazily(model, arguments, progress, store) if isinstance(model, str) else as_model(model)
+        )
+        return self._model
 
-    def recording(self, identity: str) -> AbstractContextManager[Record]:
-        """A context manager that gives what stores responses of this model."""
+    def _load_lazily(self, name: str, arguments: Mapping[str, Any], progress: Progress, store: Store | None) -> Model:
+        entry = models.get(name)
+        signed = None if store is None else entry.signature(arguments)
+        if store is None or signed is None:
+            return self._load(name, arguments, progress)
+        signature = f"{name} {signed}"
 
+        def remember(facts: Facts) -> None:
+            store.remember(signature, asdict(facts))
 
-class UnitRunner(Protocol):
-    """Runs units of work, in any order and on any machine."""
+        known = store.facts(signature)
+        if known is not None and set(known) == set(Facts.__dataclass_fields__):
+            load = lambda: self._load(name, arguments, progress)  # noqa: E731
+            return LazyModel(Facts(**known), load, remember, lambda: entry.chat(arguments))
+        loaded = self._load(name, arguments, progress)
+        remember(Facts.of(loaded))
+        return loaded
 
-    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def _load(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
+        """The registered model of that name, loaded now."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def run(self, units: Iterable[Unit]) -> Responses:
         """Yield every request of every unit once, with its output as soon as it is known, or how it failed.
 
         Units are taken when they can be run, and no earlier: only then are they rendered. After `stop_requested()` no
         further request is started; those in flight are still yielded.
         """
 
-
-class Executor(UnitRunner, Protocol):
-    """Loads the model of a run and runs its requests; it keeps the model, so that several runs load it once."""
-
-    @property
-    def retry_count(self) -> int:
-        """Requests that were run more than once so far, because a worker failed on their unit."""
-
-    def load(
-        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
-    ) -> Model:
-        """The model, or the registered one of that name; loaded when it is needed if the store has its facts."""
+    def run_ranges(self, documents: RangedDocs, cache: Store | None, *, stores: bool) -> Iterator[Batch]:
+        """Have workers render and run documents; yields what is done with them. Cached responses are not run again."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Release the model."""
-
-
-def responses(
-    executor: UnitRunner, units: Iterable[Unit], *, identity: str = "", store: ResponseStore | None = None
-) -> Generator[tuple[Request, Output | FailedRequest], None, None]:
-    """Yield every request of the units with its output, as soon as the model has it; it is stored at that moment.
-
-    A request that failed is not stored, and neither is an invalid output, such as a log-likelihood of NaN: that is
-    a failed request, too. `identity` is that of the model, under which its responses are stored.
-    """
-    with nullcontext(_forget) if store is None else store.recording(identity) as record:
-        for request, output in executor.run(units):
-            response = validate_output(request, output)
-            if not isinstance(response, FailedRequest):
-                record(request, response)
-            yield request, response
+        self._model = None
 
 
 def units(requests: Iterable[Request]) -> list[Unit]:
@@ -89,48 +114,35 @@ def units(requests: Iterable[Request]) -> list[Unit]:
     return [unit for unit in by_kind if unit]
 
 
-def _forget(request: Request, output: Output) -> None:
-    """Takes the place of a store where there is none."""
+def model_key(model: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """What tells a model from others: its name and its arguments."""
+    return model, repr(sorted(arguments.items()))
 
 
-class LocalExecutor:
+class LocalExecutor(Executor):
     """Runs one unit after the other on the model, in this process."""
-
-    retry_count = 0
 
     def __init__(self, model: Model | None = None) -> None:
         self._model = model
         self._loaded: tuple[tuple[str, str], Model] | None = None
 
-    @property
-    def model(self) -> Model:
-        if self._model is None:
-            raise RuntimeError("the executor has no model yet")
-        return self._model
-
-    def load(
-        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
-    ) -> Model:
-        def load() -> Model:
-            key = model_key(str(model), arguments)
-            if self._loaded is None or self._loaded[0] != key:
-                self._loaded = None  # before the next one is loaded, which may need the memory
-                self._loaded = key, load_now(str(model), arguments, progress)
-            return self._loaded[1]
-
-        self._model = load_model(model, arguments, progress, store, load=load)
-        return self._model
+    def _load(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
+        key = model_key(name, arguments)
+        if self._loaded is None or self._loaded[0] != key:
+            self._loaded = None  # before the next one is loaded, which may need the memory
+            self._loaded = key, load_now(name, arguments, progress)
+        return self._loaded[1]
 
     def close(self) -> None:
         self._model = self._loaded = None
 
-    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def run(self, units: Iterable[Unit]) -> Responses:
         for unit in units:
             if stop_requested():
                 return
             yield from self._responses(unit)
 
-    def _responses(self, unit: Unit) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def _responses(self, unit: Unit) -> Responses:
         if kinds := {
             item.kind for request in unit if not isinstance(request, RollingRequest) for item in request.media
         }:
@@ -145,7 +157,7 @@ class LocalExecutor:
                     )
                     raise ModelError(message, hint="yield one (position, output) for each request")
                 del missing[position]
-                yield unit[position], output
+                yield unit[position], validate_output(unit[position], output)
                 if stop_requested() and not self.model.handles_stop:
                     return
         except MultiformError:
@@ -166,34 +178,41 @@ class LocalExecutor:
         return self.model.generate
 
 
-class CachedExecutor:
+def validate_output(request: Request, output: Any) -> Output | FailedRequest:
+    """The output, or a failed request where it is invalid, such as a log-likelihood of NaN.
+
+    >>> from multiform.requests import LoglikelihoodRequest
+    >>> validate_output(LoglikelihoodRequest("a", "b"), LLOutput(float("nan")))
+    FailedRequest(reason='the log-likelihood is nan', retried=0)
+    """
+    if isinstance(output, FailedRequest):
+        return output
+    if isinstance(request, GenerationRequest):
+        right = isinstance(output, Completion) and isinstance(output.text, str)
+        return output if right else FailedRequest(reason=f"expected a completion, got {shorten(output)}")
+    if not isinstance(output, LLOutput):
+        return FailedRequest(reason=f"expected a log-likelihood, got {shorten(output)}")
+    try:
+        loglikelihood = float(output.loglikelihood)
+    except (TypeError, ValueError):
+        return FailedRequest(reason=f"the log-likelihood is {shorten(output.loglikelihood)}")
+    if not loglikelihood < math.inf:
+        return FailedRequest(reason=f"the log-likelihood is {loglikelihood}")
+    return output if type(output.loglikelihood) is float else replace(output, loglikelihood=loglikelihood)
+
+
+class CachedExecutor(Executor):
     """Runs nothing: a run uses cached responses only, and fails where it needs others."""
 
-    retry_count = 0
+    takes_ahead = True
 
-    def load(
-        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
-    ) -> Model:
-        if isinstance(model, str) and model in models and models.get(model).signature(arguments) is not None:
-            return load_model(model, arguments, progress, store, load=_refuse_to_load)
+    def _load(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
+        if models.get(name).signature(arguments) is not None:
+            message = "nothing of this model is stored"
+            raise ModelError(message, hint="run the same command without --cached to ask it")
         # The identity of other models, such as those on servers, is known once they are loaded.
-        return load_model(model, arguments, progress, store)
+        return load_now(name, arguments, progress)
 
-    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
-        if missing := sum(map(len, units)):
-            message = f"{missing} responses are not stored"
-            raise ModelError(message, hint="run the same command without --cached to compute them")
-        return iter(())
-
-    def close(self) -> None:
-        pass
-
-
-def _refuse_to_load() -> Model:
-    message = "nothing of this model is stored"
-    raise ModelError(message, hint="run the same command without --cached to ask it")
-
-
-def model_key(model: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """What tells a model from others: its name and its arguments."""
-    return model, repr(sorted(arguments.items()))
+    def run(self, units: Iterable[Unit]) -> Responses:
+        message = f"at least {sum(map(len, units))} responses are not stored"
+        raise ModelError(message, hint="run the same command without --cached to compute them")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Protocol, TypeAlias
@@ -24,14 +24,14 @@ from multiform.requests import (
     FailedRequest,
     GenerationRequest,
     LoglikelihoodRequest,
-    Output,
     Request,
-    Response,
     RollingRequest,
     resolved_names,
 )
-from multiform.run.executors.local import Unit
-from multiform.run.executors.ranges import DocBatch, DocRef
+from multiform.run.executors.local import Executor, Responses, Unit
+from multiform.run.executors.ranges import DocRef, RangedDocs
+from multiform.run.pending import Batch
+from multiform.run.store import Store
 from multiform.stopping import stop_requested
 
 #: Bytes of text in a token, about.
@@ -235,15 +235,10 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Responded:
-    """What a worker has done of its unit: responses by the positions of requests, or a batch of documents.
-
-    `usage` is what it computed for that, and `server_tokens` what a server has counted.
-    """
+    """What a worker has done of its unit since its last message."""
 
     worker: int
-    responses: Sequence[Response[Output | FailedRequest]] | DocBatch
-    usage: Usage = field(default_factory=Usage)
-    server_tokens: Mapping[str, int] = field(default_factory=dict)
+    batch: Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +272,9 @@ class Pool(Protocol):
     def start(self) -> None:
         """Start the workers, unless they are running."""
 
+    def begin_job(self, documents: RangedDocs, cache: Store | None, *, stores: bool) -> None:
+        """Have workers run these documents from now on, and look responses up in the store."""
+
     def submit(self, worker: int, unit: Sequence[Any]) -> None:
         """Send a unit to a free worker: requests, or a range of documents."""
 
@@ -302,53 +300,41 @@ class _Task:
     def missing(self) -> list[Any]:
         return [item for position, item in enumerate(self.unit) if position not in self.completed]
 
-    def complete(self, responses: Sequence[Response[Output | FailedRequest]] | DocBatch) -> None:
-        done = responses.finished if isinstance(responses, DocBatch) else [position for position, _ in responses]
-        self.completed.update(done)
+    def complete(self, batch: Batch) -> None:
+        self.completed.update(batch.finished if batch.unreadable is None else range(len(self.unit)))
 
 
-@dataclass(frozen=True, slots=True)
-class _GivenUp:
-    """A request or document that made workers fail so often that it is not run again."""
-
-    item: Any
-    reason: str
-    retried: int
-
-
-class PoolExecutor:
+class PoolExecutor(Executor):
     """Runs requests, or ranges of documents, on a pool of workers, and counts the tokens that they compute."""
 
-    def __init__(self, pool: Pool) -> None:
-        self.pool = pool
+    takes_ahead = True
+    pool: Pool
+
+    def __init__(self, pool: Pool | None = None) -> None:
+        if pool is not None:
+            self.pool = pool
         #: What the workers have computed, as far as their model counts tokens and they lived to report it.
         self.usage = Usage()
         #: The tokens that servers have counted for them.
         self.server_tokens = Counter[str]()
-        #: How many requests were run more than once, because a worker failed on their unit.
         self.retry_count = 0
         self._free: list[int] = []
 
-    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+    def run(self, units: Iterable[Unit]) -> Responses:
         parts = (part.requests for unit in units for part in subtrees([unit], self.pool.size))
-        for task, came in self._run(parts):
-            if isinstance(came, _GivenUp):
-                yield came.item, FailedRequest(reason=came.reason, retried=came.retried)
-            elif not isinstance(came, DocBatch):
-                self.retry_count += len(came) if task.failures else 0
-                for position, output in came:
-                    yield task.unit[position], output
+        for task, batch in self._run(parts):
+            for position, output in batch.outputs:
+                yield task.unit[position], output
+            for request, reason, retried in batch.given_up:
+                yield request, FailedRequest(reason=reason, retried=retried)
 
-    def run_ranges(self, ranges: Iterable[Sequence[DocRef]]) -> Iterator[DocBatch]:
-        """Run ranges of documents; yields what workers have done with them."""
-        for task, came in self._run(ranges):
-            if isinstance(came, _GivenUp):
-                yield DocBatch(given_up=[(came.item, came.reason, came.retried)])
-            elif isinstance(came, DocBatch):
-                self.retry_count += came.responses if task.failures else 0
-                yield came
+    def run_ranges(self, documents: RangedDocs, cache: Store | None, *, stores: bool) -> Iterator[Batch]:
+        has_responses = cache is not None and cache.has_responses(self.model.identity)
+        self.pool.begin_job(documents, cache if has_responses else None, stores=stores)
+        for _, batch in self._run(documents.ranges()):
+            yield batch
 
-    def _run(self, units: Iterable[Sequence[Any]]) -> Iterator[tuple[_Task, Any]]:
+    def _run(self, units: Iterable[Sequence[Any]]) -> Iterator[tuple[_Task, Batch]]:
         is_complete = False
         try:
             self.pool.start()
@@ -359,8 +345,8 @@ class PoolExecutor:
                 self._free.clear()
                 self.pool.abandon()
 
-    def _loop(self, units: Iterator[Sequence[Any]]) -> Iterator[tuple[_Task, Any]]:
-        """Each unit with what came of it: responses, documents, or one that is given up."""
+    def _loop(self, units: Iterator[Sequence[Any]]) -> Iterator[tuple[_Task, Batch]]:
+        """Each unit with what came of it."""
         waiting: deque[_Task] = deque()
         busy: dict[int, _Task] = {}
         failures = 0
@@ -385,12 +371,14 @@ class PoolExecutor:
                 match event:
                     case Ready(worker):
                         self._free.append(worker)
-                    case Responded(worker, responses, usage, server_tokens):
+                    case Responded(worker, batch):
                         failures = 0
-                        self.usage += usage
-                        self.server_tokens.update(server_tokens)
-                        busy[worker].complete(responses)
-                        yield busy[worker], responses
+                        task = busy[worker]
+                        self.usage += batch.usage
+                        self.server_tokens.update(batch.server_tokens)
+                        self.retry_count += batch.responses if task.failures else 0
+                        task.complete(batch)
+                        yield task, batch
                     case Finished(worker):
                         task = busy.pop(worker)
                         self._free.append(worker)
@@ -407,14 +395,14 @@ class PoolExecutor:
                         if not stopped:
                             yield from self._retry(task, reason, waiting)
 
-    def _retry(self, task: _Task, reason: str, waiting: deque[_Task]) -> Iterator[tuple[_Task, _GivenUp]]:
+    def _retry(self, task: _Task, reason: str, waiting: deque[_Task]) -> Iterator[tuple[_Task, Batch]]:
         """Queue what is missing of a failed unit again, halved after two failures; or give a single item up."""
         missing = task.missing
         failed = task.failures + 1
         if not missing:
             return
         if len(missing) == 1 and failed >= ATTEMPTS:
-            yield task, _GivenUp(missing[0], reason, failed - 1)
+            yield task, Batch(given_up=[(missing[0], reason, failed - 1)])
             return
         what = "documents" if isinstance(missing[0], DocRef) else "requests"
         logger.warning("a worker failed, %d %s of its unit are run again: %s", len(missing), what, reason)

@@ -9,31 +9,25 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 import pickle
-import time
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from multiform.errors import DataError, MultiformError
+from multiform.errors import DataError, MultiformError, reason
 from multiform.formats.base import formats
-from multiform.forms import Form, Sample, ScoredSample
+from multiform.forms import Form, Sample
 from multiform.forms.request_cache import code_keys
 from multiform.forms.samplers import samplers
 from multiform.models import Model
 from multiform.prompts.media import binary_summary
 from multiform.prompts.prompt import ChatTemplate
 from multiform.registry import Registry
-from multiform.requests import FailedRequest, Output, Request, request_size
-from multiform.results.values import FailedDoc
 from multiform.run.document_checks import AnswerChecks
-from multiform.run.executors.local import Executor, LocalExecutor, Record
-from multiform.run.pending import PendingSample, PendingSamples
+from multiform.run.executors.local import LocalExecutor
+from multiform.run.pending import Batch, PendingSample, PendingSamples, ResponseReader
 from multiform.run.spool import SampleBlock, pack_block
-from multiform.run.store.database import Row
-from multiform.run.store.store import CachedResponses, Store, read_lines, request_key, response_row
 from multiform.scoring.aggregations import aggregations
 from multiform.scoring.filters import filters
 from multiform.scoring.metrics.base import metrics
@@ -41,6 +35,8 @@ from multiform.scoring.reductions import reductions
 from multiform.scoring.scorers.base import scorers
 from multiform.scoring.scorers.rules import rules
 from multiform.tasks.functions import function_place, load_function
+
+logger = logging.getLogger("multiform")
 
 #: The requests of a range, at most, and the ranges of each worker, at least: with several, a worker that is done early
 #: takes work from the others. The last ranges of a run are the smallest.
@@ -69,18 +65,6 @@ class TaskDocs:
     forms: Mapping[str, int]
     requests: float
     smallest: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RangedDocs:
-    """The documents of a run that workers render."""
-
-    forms: Sequence[Form]
-    ranges: Iterator[Sequence[DocRef]]
-    #: Whether prompts are written with the chat template of the model.
-    chat: bool
-    #: Renders a document in this process.
-    sample: Callable[[DocRef], Sample]
 
 
 def doc_ranges(tasks: Sequence[TaskDocs], workers: Callable[[], int]) -> Iterator[list[DocRef]]:
@@ -147,12 +131,6 @@ def _has_code(form: Form) -> bool:
     return any(map(callable, made))
 
 
-class Lines(Protocol):
-    """Reads lines of the driver's store."""
-
-    def __call__(self, identity: str, keys: Sequence[bytes]) -> Mapping[bytes, tuple[str, int]]: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeJob:
     """What workers need of a run beside its ranges."""
@@ -163,17 +141,9 @@ class RangeJob:
     digests: Mapping[str, str]
     #: Whether prompts are written with the chat template of the model.
     chat: bool
-    #: Reads the driver's store; None where nothing is cached.
-    look_up: Lines | None
-
-    @classmethod
-    def of(cls, forms: Sequence[Form], *, chat: bool, look_up: Lines | None = None) -> RangeJob:
-        return cls(
-            forms=_pack_forms(forms),
-            digests={form.name: docs_digest(form) for form in forms},
-            chat=chat,
-            look_up=look_up,
-        )
+    #: Where responses are looked up, and whether they are stored.
+    cache: ResponseReader | None = None
+    stores: bool = False
 
 
 def _pack_forms(forms: Sequence[Form]) -> bytes:
@@ -195,46 +165,57 @@ def _load_forms(data: bytes) -> list[Form]:
     return forms
 
 
-@dataclass(slots=True, kw_only=True)
-class DocBatch:
-    """What a worker has done since its last message."""
+class RangedDocs:
+    """The documents that workers render, on the driver; some of them come back, if a worker cannot read them."""
 
-    #: The documents that are scored, failed or left out by their task, by their place in the range.
-    finished: list[int] = field(default_factory=list)
-    rendered: int = 0
-    #: The hashes of requests that were looked up, by whether they were cached, and when the oldest of those came.
-    asked: array[int] = field(default_factory=lambda: array("q"))
-    cached: array[int] = field(default_factory=lambda: array("q"))
-    oldest: int | None = None
-    #: The lengths of the requests that were asked, and of those that have responses.
-    size_asked: int = 0
-    size_done: int = 0
-    responses: int = 0
-    failed_requests: int = 0
-    rows: list[Row] = field(default_factory=list)
-    #: The scored samples of each form, and how many documents these are.
-    blocks: dict[str, SampleBlock] = field(default_factory=dict)
-    scored: dict[str, int] = field(default_factory=dict)
-    #: The names of values that the metrics of forms have given, beside their own.
-    value_names: dict[str, list[dict[str, str]]] = field(default_factory=dict)
-    failed: list[tuple[str, FailedDoc]] = field(default_factory=list)
-    #: Samples with outputs, packed, for scorers that need all of them at once.
-    together: dict[str, bytes] = field(default_factory=dict)
-    mistakes: list[MultiformError] = field(default_factory=list)
-    #: Documents that made workers fail again and again, with the reason and how often they were tried once more.
-    given_up: list[tuple[DocRef, str, int]] = field(default_factory=list)
+    def __init__(
+        self,
+        forms: Sequence[Form],
+        tasks: Sequence[TaskDocs],
+        template: ChatTemplate | None,
+        workers: Callable[[], int],
+    ) -> None:
+        self._forms = forms
+        self._tasks = tasks
+        self._workers = workers
+        self._readers = {form.name: DocReader(form, template) for form in forms}
+        self._returned: list[DocRef] = []
+        #: The forms of tasks whose documents have come back.
+        self._unreadable: set[str] = set()
+        self._chat = template is not None
 
+    def job(self, cache: ResponseReader | None, *, stores: bool) -> RangeJob:
+        """What workers need of the run."""
+        digests = {form.name: docs_digest(form) for form in self._forms}
+        return RangeJob(forms=_pack_forms(self._forms), digests=digests, chat=self._chat, cache=cache, stores=stores)
 
-@runtime_checkable
-class RangeExecutor(Executor, Protocol):
-    """An executor with workers that run ranges of documents."""
+    def ranges(self) -> Iterator[Sequence[DocRef]]:
+        """The ranges that workers get."""
+        for refs in doc_ranges(self._tasks, self._workers):
+            if refs[0].form in self._unreadable:
+                self._returned += refs
+            else:
+                yield refs
 
-    @property
-    def worker_count(self) -> int:
-        """How many workers there are."""
+    def take_back(self, refs: Sequence[DocRef], why: str) -> None:
+        """Have the driver render documents that a worker cannot read, and all of their task that are not handed out."""
+        self._returned += refs
+        [task] = [task for task in self._tasks if refs[0].form in task.forms]
+        if not self._unreadable.issuperset(task.forms):
+            message = "%s: a worker cannot read the documents, so that the driver renders them: %s"
+            logger.warning(message, ", ".join(task.forms), why)
+        self._unreadable.update(task.forms)
 
-    def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
-        """Run all documents, and yield what is done with them; responses that the store has are not run again."""
+    def sample(self, ref: DocRef) -> Sample:
+        """A document, rendered here."""
+        return self._readers[ref.form].sample(ref.position)
+
+    def returned_chunks(self) -> Iterator[list[PendingSample]]:
+        """The documents that have come back, rendered here."""
+        checks = AnswerChecks(self._forms)
+        refs = sorted(self._returned, key=lambda ref: ref.position)
+        for first in range(0, len(refs), _REQUESTS):
+            yield _render(refs[first : first + _REQUESTS], self._readers, checks)
 
 
 class RangeWorker:
@@ -243,63 +224,74 @@ class RangeWorker:
     def __init__(self, model: Model, job: RangeJob) -> None:
         self._model = model
         self._job = job
-        template = model.apply_chat_template if job.chat else None
-        forms = _load_forms(job.forms)
-        self._readers = {form.name: _Reader(form, template) for form in forms}
-        self._checks = AnswerChecks(forms)
+        self._readers: dict[str, DocReader] = {}
+        self._checks = AnswerChecks([])
         model.keep_prefixes(False)  # those of an earlier run
         model.keep_prefixes(True)
 
-    def run(self, refs: Sequence[DocRef], pause: float) -> Iterator[DocBatch]:
+    def run(self, refs: Sequence[DocRef], pause: float) -> Iterator[Batch]:
         """Run a range of documents; what was done is gathered for `pause` seconds."""
-        sink = _BatchSink(self._job)
-        pending = PendingSamples(self._model, LocalExecutor(self._model), sink, sink)
-        sent = time.monotonic()
-        for request, response in pending.run(self._render(refs)):
-            sink.count(request, response)
-            if time.monotonic() - sent >= pause:
-                yield sink.pop()
-                sent = time.monotonic()
-        yield sink.pop([] if pending.mistake is None else [pending.mistake])
+        try:
+            self._open(dict.fromkeys(ref.form for ref in refs))
+        except (MultiformError, OSError, ImportError) as error:
+            yield Batch(unreadable=(refs, reason(error)))
+            return
+        job = self._job
+        pending = PendingSamples(self._model, LocalExecutor(self._model), job.cache, stores=job.stores)
+        chunk = map(lambda part: _render(part, self._readers, self._checks), [refs])  # noqa: C417  (when it is taken)
+        for batch in pending.run(chunk, pause):
+            batch.missing.clear()
+            batch.value_names = {form: self._readers[form].form.scorer.value_names for form in batch.scored}
+            batch.scored = {form: SampleBlock.of(each, compress=True) for form, each in batch.scored.items()}
+            batch.together = {form: pack_block(each, compress=True) for form, each in batch.together.items()}
+            yield batch
 
-    def _render(self, refs: Sequence[DocRef]) -> Iterator[list[PendingSample]]:
-        entries = []
-        for form, position in refs:
-            reader = self._readers[form]
-            reader.check(self._job.digests[form])
-            entry = PendingSample(reader.form, reader.sample(position))
-            self._checks.check(entry.form, entry.sample)
-            entries.append(entry)
-        yield entries
+    def _open(self, forms: Iterable[str]) -> None:
+        """Open the documents of forms; raises an error where they are not those of the driver."""
+        if not self._readers:
+            template = self._model.apply_chat_template if self._job.chat else None
+            copies = _load_forms(self._job.forms)
+            self._checks = AnswerChecks(copies)
+            self._readers = {form.name: DocReader(form, template) for form in copies}
+        for form in forms:
+            self._readers[form].check(self._job.digests[form])
 
 
-class _Reader:
-    """Renders the documents of a form that a worker gets, with the few-shot examples that they have in a whole run."""
+def _render(refs: Sequence[DocRef], readers: Mapping[str, DocReader], checks: AnswerChecks) -> list[PendingSample]:
+    """Render documents, which are checked."""
+    entries = []
+    for name, position in refs:
+        reader = readers[name]
+        entry = PendingSample(reader.form, reader.sample(position))
+        checks.check(entry.form, entry.sample)
+        entries.append(entry)
+    return entries
+
+
+class DocReader:
+    """Renders documents of a form by their place, with the few-shot examples that they have in a whole run."""
 
     def __init__(self, form: Form, template: ChatTemplate | None) -> None:
         self.form = form
         self._template = template
-        self._ids: Sequence[int] = ()
         self._is_checked = False
-        #: The position of the next document: few-shot examples are drawn in the order of documents.
-        self._next = 0
+        #: What renders, and the position of the next document: few-shot examples are drawn in the order of documents.
+        self._renderer, self._next = form.copy(), 0
+        self._ids: Sequence[int] | None = None
 
     def check(self, digest: str) -> None:
         """Refuse a dataset that is not the one of the driver."""
-        if self._is_checked:
-            return
-        if docs_digest(self.form) != digest:
-            message = "a worker reads other documents than the driver"
+        if not self._is_checked and docs_digest(self.form) != digest:
+            message = "they are not those of the driver"
             raise DataError(message, where=self.form.name, hint="put the same files on every node")
-        self._ids = self.form.doc_ids()
         self._is_checked = True
 
     def sample(self, position: int) -> Sample:
         if position < self._next:
-            problems = self.form.renderer.problems
-            self.form, self._next = self.form.under(self.form.settings), 0
-            self.form.renderer.problems = problems
-        form = self.form
+            self._renderer, self._next = self.form.copy(), 0
+        form = self._renderer
+        if self._ids is None:
+            self._ids = form.doc_ids()
         docs, shots = form.eval_docs, form.num_fewshot
         while self._next < position:
             doc_id = self._ids[self._next]
@@ -308,83 +300,3 @@ class _Reader:
         self._next += 1
         doc_id = self._ids[position]
         return form.sample(doc_id, docs[doc_id], self._template)
-
-
-class _BatchSink:
-    """Gathers what comes of samples, and the responses to store, in batches; a worker's view of the store."""
-
-    def __init__(self, job: RangeJob) -> None:
-        self._look_up = job.look_up
-        #: The place in the range of each sample that is not finished.
-        self._place_of: dict[int, int] = {}
-        self._keys: dict[Request, bytes] = {}
-        self._batch = DocBatch()
-        self._samples: dict[str, list[ScoredSample]] = {}
-        self._together: dict[str, list[tuple[Sample, tuple[Output, ...]]]] = {}
-
-    def pop(self, mistakes: Sequence[MultiformError] = ()) -> DocBatch:
-        """What was done since the last call."""
-        batch, self._batch = self._batch, DocBatch()
-        batch.mistakes += mistakes
-        batch.blocks = {form: SampleBlock.of(samples) for form, samples in self._samples.items()}
-        batch.together = {form: pack_block(samples) for form, samples in self._together.items()}
-        self._samples, self._together = {}, {}
-        return batch
-
-    def count(self, request: Request, response: Output | FailedRequest) -> None:
-        self._batch.responses += 1
-        self._batch.size_done += request_size(request)
-        self._batch.failed_requests += isinstance(response, FailedRequest)
-
-    # As the store.
-
-    def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
-        keyed = {request_key(request): request for request in requests}
-        self._keys |= {request: key for key, request in keyed.items()}
-        return read_lines({} if self._look_up is None else self._look_up(identity, list(keyed)), keyed)
-
-    @contextmanager
-    def recording(self, identity: str) -> Iterator[Record]:
-        def record(request: Request, output: Output) -> None:
-            self._batch.rows.append(response_row(identity, self._keys[request], output))
-
-        yield record
-
-    # As the sink of samples.
-
-    def on_chunk(self, entries: Sequence[PendingSample]) -> None:
-        for place, entry in enumerate(entries):
-            self._place_of[id(entry)] = place
-            self._batch.rendered += 1
-            if not entry.sample.instances:  # a task may leave documents out
-                self._finish(entry)
-
-    def on_look_up(self, cached: CachedResponses, missing: Sequence[Request]) -> None:
-        batch = self._batch
-        batch.asked.extend(short_key(self._keys[request]) for request in missing)
-        batch.cached.extend(short_key(self._keys[request]) for request in cached)
-        batch.oldest = min((when for when in (batch.oldest, cached.oldest) if when is not None), default=None)
-
-    def on_begin(self, missing: Sequence[Request]) -> None:
-        self._batch.size_asked += sum(map(request_size, missing))
-
-    def on_score(self, entry: PendingSample, scored: Sequence[ScoredSample], outputs: tuple[Output, ...]) -> None:
-        form = entry.form.name
-        self._finish(entry)
-        self._samples.setdefault(form, []).extend(scored)
-        self._batch.value_names[form] = entry.form.scorer.value_names
-        self._batch.scored[form] = self._batch.scored.get(form, 0) + 1
-        if any(scorer.deferred for scorer in entry.form.scorer.scorers):
-            self._together.setdefault(form, []).append((entry.sample, outputs))
-
-    def on_failure(self, entry: PendingSample, failed: FailedDoc) -> None:
-        self._finish(entry)
-        self._batch.failed.append((entry.form.name, failed))
-
-    def _finish(self, entry: PendingSample) -> None:
-        self._batch.finished.append(self._place_of.pop(id(entry)))
-
-
-def short_key(key: bytes) -> int:
-    """Eight bytes of the hash of a request, which tell it from others in the count of a run."""
-    return int.from_bytes(key[:8], "big", signed=True)

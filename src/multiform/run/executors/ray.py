@@ -17,22 +17,13 @@ from typing import Any
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason
 from multiform.models import Model, models
-from multiform.models.model import Usage
-from multiform.requests import FailedRequest, Output, Request
 from multiform.run.executors.cluster import ClusterOptions, check_address, no_cluster, resources_text
-from multiform.run.executors.local import Unit, model_key
+from multiform.run.executors.local import model_key
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
-from multiform.run.executors.ranges import DocBatch, DocRef, RangedDocs, RangeJob
-from multiform.run.executors.worker import (
-    LoadedModel,
-    Message,
-    StoredLines,
-    StoreReader,
-    Worker,
-    WorkerModel,
-    installed_version,
-)
-from multiform.run.loading import LazyModel, load_model
+from multiform.run.executors.ranges import RangedDocs
+from multiform.run.executors.worker import LoadedModel, RemoteStore, StoreReader, Worker, WorkerModel, installed_version
+from multiform.run.loading import LazyModel
+from multiform.run.pending import Batch
 from multiform.run.progress import Progress
 from multiform.run.store import Store
 from multiform.tasks.functions import imported_files
@@ -53,24 +44,15 @@ SILENCE = 1800.0
 _PATIENCE = 10.0
 
 
-class RayExecutor:
+class RayExecutor(PoolExecutor):
     """Runs requests on the workers of a cluster, which are started when the model is first needed."""
 
+    pool: RayPool
+
     def __init__(self, options: ClusterOptions) -> None:
+        super().__init__()
         self._options = options
         self._key: tuple[str, str] | None = None
-        self._pool: RayPool | None = None
-        self._model: Model | None = None
-        self.workers: PoolExecutor | None = None
-
-    @property
-    def retry_count(self) -> int:
-        return 0 if self.workers is None else self.workers.retry_count
-
-    @property
-    def usage(self) -> Usage:
-        """What the workers have computed."""
-        return Usage() if self.workers is None else self.workers.usage
 
     def load(
         self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
@@ -81,37 +63,27 @@ class RayExecutor:
             raise UsageError(message, where="--executor ray", hint=hint)
         self._options.check_model(model, arguments)
         key = model_key(model, arguments)
-        if self._pool is None or self.workers is None or self._key != key:
+        if self._key != key:
             self.close()
-            self._pool, self._key = RayPool(self._options, model, arguments, progress), key
-            self.workers = PoolExecutor(self._pool)
-        pool, workers = self._pool, self.workers
-        self._model = load_model(model, arguments, progress, store, load=lambda: WorkerModel(pool, workers))
-        return self._model
+            self.pool, self._key = RayPool(self._options, model, arguments, progress), key
+        return super().load(model, arguments, progress, store)
 
-    def run(self, units: Iterable[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
-        if self.workers is None:
-            raise RuntimeError("the executor has no model yet")
-        if isinstance(self._model, LazyModel):
-            self._model.model  # noqa: B018  (compares what the store knows with what a worker has loaded)
-        yield from self.workers.run(units)
+    def _load(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
+        return WorkerModel(self.pool, self)
 
-    def run_ranges(self, documents: RangedDocs, store: Store | None) -> Iterator[DocBatch]:
-        if self.workers is None or self._pool is None or self._model is None:
-            raise RuntimeError("the executor has no model yet")
-        if isinstance(self._model, LazyModel):
-            self._model.model  # noqa: B018
-        self._pool.begin_job(documents, store, self._model.identity)
-        yield from self.workers.run_ranges(documents.ranges)
+    def _run(self, units: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, Batch]]:
+        if isinstance(self.model, LazyModel):
+            self.model.model  # noqa: B018  (compares what the store knows with what a worker has loaded)
+        return super()._run(units)
 
     @property
-    def worker_count(self) -> int:
-        return 1 if self._pool is None else self._pool.size
+    def worker_count(self) -> int:  # type: ignore[override]
+        return self.pool.size
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
-        self._pool = self._model = None
+        if self._key is not None:
+            self.pool.close()
+        self._model = self._key = None
 
 
 class RayPool:
@@ -160,26 +132,21 @@ class RayPool:
         for _ in range(self.size):
             self._add()
 
-    def begin_job(self, documents: RangedDocs, store: Store | None, identity: str) -> None:
-        """Have workers run these documents from now on, and look them up in the store."""
+    def begin_job(self, documents: RangedDocs, cache: Store | None, *, stores: bool) -> None:
         self.start()
-        look_up = None
-        if store is not None and store.has_responses(identity):
+        reader = None
+        if cache is not None:
             node = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 self._ray.get_runtime_context().get_node_id(), soft=False
             )
-            reader = self._ray.remote(StoreReader).options(num_cpus=0, scheduling_strategy=node)
-            look_up = StoredLines(reader.remote(store.path.absolute()))
-        self._job = (self._ray.put(RangeJob.of(documents.forms, chat=documents.chat, look_up=look_up)),)
+            actor = self._ray.remote(StoreReader).options(num_cpus=0, scheduling_strategy=node)
+            reader = RemoteStore(actor.remote(cache.path.absolute()))
+        self._job = (self._ray.put(documents.job(reader, stores=stores)),)
 
     def submit(self, worker: int, unit: Sequence[Any]) -> None:
         pause = max(_PAUSE, self.size / _MESSAGES_PER_SECOND)
-        actor = self._actors[worker]
-        if isinstance(unit[0], DocRef):
-            stream = actor.run_range.options(num_returns="streaming").remote(unit, self._job, pause, self._run)
-        else:
-            stream = actor.run_unit.options(num_returns="streaming").remote(unit, pause, self._run)
-        self._streams[stream] = worker
+        run = self._actors[worker].run.options(num_returns="streaming")
+        self._streams[run.remote(unit, self._job, pause, self._run)] = worker
         self._heard[worker] = time.monotonic(), -1
 
     def events(self) -> Sequence[Event]:
@@ -328,7 +295,7 @@ class RayPool:
         """A worker has sent responses, is done with its unit, or has failed on it."""
         worker = self._streams[stream]
         try:
-            message: Message = self._ray.get(next(stream))
+            batch: Batch = self._ray.get(next(stream))
         except StopIteration:
             del self._streams[stream]
             self._failures[worker] = 0
@@ -348,11 +315,11 @@ class RayPool:
             self._replace(worker)
             return [Failed(worker, f"its worker died ({type(error).__name__})", dead=True)]
         self._heard[worker] = time.monotonic(), self._heard[worker][1]
-        for line in message.logged:
+        for line in batch.logged:
             if line not in self._logged:
                 self._logged.add(line)
                 logger.log(line[0], "%s", line[1])
-        return [Responded(worker, message.done, message.usage, message.server_tokens)]
+        return [Responded(worker, batch)]
 
     def _silent_events(self) -> list[Event]:
         """Workers that are alive, but neither respond nor compute: they are replaced, as dead ones are."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from multiform.models import Model, models
 from multiform.models.model import Completions, Loglikelihoods, Usage
@@ -19,26 +19,17 @@ from multiform.models.prices import Price
 from multiform.models.registry import ModelEntry
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
-from multiform.requests import (
-    FailedRequest,
-    GenerationRequest,
-    LoglikelihoodRequest,
-    Output,
-    Request,
-    Response,
-    RollingRequest,
-)
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.run.executors.local import LocalExecutor, Unit
-from multiform.run.executors.pool import Pool, PoolExecutor
-from multiform.run.executors.ranges import DocBatch, DocRef, RangeWorker
+from multiform.run.executors.pool import PoolExecutor
+from multiform.run.executors.ranges import DocRef, RangeWorker
 from multiform.run.loading import Facts, FactsModel, create_model
-from multiform.run.store import Store
+from multiform.run.pending import Batch
+from multiform.run.store import CachedResponses, Store
+from multiform.run.store.store import read_lines
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
-
-#: Responses that are sent together, each with the position of its request in the unit.
-_Batch: TypeAlias = list[Response[Output | FailedRequest]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +42,6 @@ class LoadedModel:
     counts_tokens: bool
     batch: bool
     version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """What a worker sends: responses or documents, what was logged, and what the model and its server have counted."""
-
-    done: _Batch | DocBatch
-    logged: list[tuple[int, str]]
-    usage: Usage
-    server_tokens: Mapping[str, int]
 
 
 class Worker:
@@ -90,34 +71,37 @@ class Worker:
             version=installed_version(),
         )
 
-    def run_range(self, refs: Sequence[DocRef], job: Sequence[Any], pause: float, run: int) -> Iterator[Message]:
-        """What is done with documents of a run, gathered for `pause` seconds; `job` refers to a RangeJob."""
+    def run(self, unit: Sequence[Any], job: Sequence[Any], pause: float, run: int) -> Iterator[Batch]:
+        """What is done with a unit of a run, gathered for `pause` seconds: requests, or a range of documents.
+
+        `job` refers to the RangeJob of the documents.
+        """
+        self._meter.pop()
+        with self._turns.of(run):
+            for batch in self._run_range(unit, job, pause) if isinstance(unit[0], DocRef) else self._run(unit, pause):
+                batch.logged = self._messages.pop_all()
+                batch.usage, batch.server_tokens = self._meter.pop()
+                yield batch
+
+    def _run_range(self, refs: Sequence[DocRef], job: Sequence[Any], pause: float) -> Iterator[Batch]:
         if self._job != job:
             from ray import get
 
             self._documents, self._job = RangeWorker(self.model, get(job[0])), job
-        self._meter.pop()
-        with self._turns.of(run):
-            for batch in self._documents.run(refs, pause):
-                yield self._message(batch)
+        return self._documents.run(refs, pause)
 
-    def run_unit(self, unit: Unit, pause: float, run: int) -> Iterator[Message]:
-        """Responses to a unit of a run, gathered for `pause` seconds."""
+    def _run(self, unit: Unit, pause: float) -> Iterator[Batch]:
         positions = {request: position for position, request in enumerate(unit)}
-        self._meter.pop()
         sent = time.monotonic()
-        batch: _Batch = []
-        with self._turns.of(run):
-            for request, output in LocalExecutor(self.model).run([unit]):
-                batch.append((positions[request], output))
-                if time.monotonic() - sent >= pause:
-                    yield self._message(batch)
-                    batch, sent = [], time.monotonic()
-        yield self._message(batch)
-
-    def _message(self, done: _Batch | DocBatch) -> Message:
-        usage, server_tokens = self._meter.pop()
-        return Message(done=done, logged=self._messages.pop_all(), usage=usage, server_tokens=server_tokens)
+        batch = Batch()
+        for request, output in LocalExecutor(self.model).run([unit]):
+            batch.responses += 1
+            batch.finished.append(positions[request])
+            batch.outputs.append((positions[request], output))
+            if time.monotonic() - sent >= pause:
+                yield batch
+                batch, sent = Batch(), time.monotonic()
+        yield batch
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         return self.model.plan(requests)
@@ -165,26 +149,15 @@ class StoreReader:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredLines:
+class RemoteStore:
     """Looks responses up in the store of the driver, from any node."""
 
     reader: Any
 
-    def __call__(self, identity: str, keys: Sequence[bytes]) -> Mapping[bytes, tuple[str, int]]:
+    def read(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
         from ray import get
 
-        lines: Mapping[bytes, tuple[str, int]] = get(self.reader.lines.remote(identity, keys))
-        return lines
-
-
-class ModelPool(Pool, Protocol):
-    """A pool that also describes its model."""
-
-    def wait_until_loaded(self) -> LoadedModel:
-        """The model, from the first worker that has loaded it."""
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method on a worker and return its result."""
+        return read_lines(get(self.reader.lines.remote(identity, list(requests))), requests)
 
 
 class WorkerModel(FactsModel):
@@ -192,7 +165,7 @@ class WorkerModel(FactsModel):
 
     handles_stop = True
 
-    def __init__(self, pool: ModelPool, executor: PoolExecutor) -> None:
+    def __init__(self, pool: Any, executor: PoolExecutor) -> None:
         started = time.monotonic()
         loaded = pool.wait_until_loaded()
         self.loading_seconds = time.monotonic() - started

@@ -6,7 +6,6 @@ that cannot be written for now, as another process writes or the disk is full, a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -21,47 +20,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from multiform.paths import cache_root
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Output, Request
+from multiform.requests import Completion, GenerationRequest, LLOutput, Output, Request, request_key, sha256_of
 from multiform.run.store import database
 from multiform.run.store.database import PAUSE, BackgroundWriter, Row, check_local
 
 
-def request_key(request: Request) -> bytes:
-    """The SHA-256 of everything in a request: its kind, texts, options, media, and which repeat it is.
-
-    >>> request_key(LoglikelihoodRequest("ab", "c")) == request_key(LoglikelihoodRequest("a", "bc"))
-    False
-    """
-    if isinstance(request, LoglikelihoodRequest):
-        return _sha256(_kind("loglikelihood", request), request.context, request.continuation, *_media(request))
-    if isinstance(request, GenerationRequest):
-        options = json.dumps(request.options, default=repr)
-        return _sha256(_kind("generation", request), request.context, options, str(request.sample), *_media(request))
-    return _sha256("rolling", request.text)
-
-
-def _kind(kind: str, request: LoglikelihoodRequest | GenerationRequest) -> str:
-    """The kind of a request; a chat is another one than a text that looks like it."""
-    return f"{kind} in a chat" if request.prompt.is_chat else kind
-
-
-def _media(request: LoglikelihoodRequest | GenerationRequest) -> list[str]:
-    return [f"{item.kind} {item.sha256}" for item in request.media]
-
-
-def _sha256(*texts: str) -> bytes:
-    digest = hashlib.sha256()
-    for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        # With its length before it, a text cannot run into the next one.
-        digest.update(b"%d:" % len(data))
-        digest.update(data)
-    return digest.digest()
-
-
 def checksum(*texts: str) -> bytes:
     """Eight bytes that tell a row of the store from a damaged one."""
-    return _sha256(*texts)[:8]
+    return sha256_of(*texts)[:8]
 
 
 def response_checksum(identity: str, request: bytes, line: str) -> bytes:
@@ -167,8 +133,11 @@ class Store:
 
     def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
-        keyed = {request_key(request): request for request in requests}
-        cached = read_lines(self.lines(identity, list(keyed)), keyed)
+        return self.read(identity, {request_key(request): request for request in requests})
+
+    def read(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
+        """The same for requests by their keys."""
+        cached = read_lines(self.lines(identity, list(requests)), requests)
         self._warn_of_damage(identity, cached.damaged)
         return cached
 

@@ -1,78 +1,21 @@
-"""Limits of a run: which requests count as failed and what becomes of their documents, and what the run may cost."""
+"""What a run costs: the tokens of a plan, and the dollars of a server."""
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError
 from multiform.models import Model
 from multiform.models.model import Workload
 from multiform.models.prices import Price
-from multiform.requests import Completion, FailedRequest, GenerationRequest, LLOutput, Output, Request
-from multiform.results.values import FailedDoc
-
-#: How a run treats failed documents: it ends without results, leaves them out, or counts them as wrong.
-OnError = Literal["stop", "skip", "count"]
-ON_ERROR: tuple[OnError, ...] = ("stop", "skip", "count")
-#: How many failed documents a message names.
-_NAMED = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorPolicy:
-    """What a run does about documents whose requests failed for good.
-
-    `max_failures` is the maximum number of documents that may fail, or their share where it is below 1; beyond it, the
-    run ends. None never ends it.
-    """
-
-    on_error: OnError = "stop"
-    max_failures: float | None = None
-
-    def is_exceeded(self, failed: int, documents: int) -> bool:
-        """Whether too many documents have failed.
-
-        >>> [ErrorPolicy(max_failures=limit).is_exceeded(2, 20) for limit in (None, 0, 2, 0.1, 0.05)]
-        [False, True, False, False, True]
-        """
-        if self.max_failures is None:
-            return False
-        return failed > (self.max_failures if self.max_failures >= 1 else self.max_failures * documents)
-
-
-def validate_output(request: Request, output: Any) -> Output | FailedRequest:
-    """The output, or a failed request where it is invalid, such as a log-likelihood of NaN.
-
-    >>> from multiform.requests import LoglikelihoodRequest
-    >>> validate_output(LoglikelihoodRequest("a", "b"), LLOutput(float("nan")))
-    FailedRequest(reason='the log-likelihood is nan', retried=0)
-    """
-    if isinstance(output, FailedRequest):
-        return output
-    if isinstance(request, GenerationRequest):
-        right = isinstance(output, Completion) and isinstance(output.text, str)
-        return output if right else FailedRequest(reason=f"expected a completion, got {shorten(output)}")
-    if not isinstance(output, LLOutput):
-        return FailedRequest(reason=f"expected a log-likelihood, got {shorten(output)}")
-    try:
-        loglikelihood = float(output.loglikelihood)
-    except (TypeError, ValueError):
-        return FailedRequest(reason=f"the log-likelihood is {shorten(output.loglikelihood)}")
-    if not loglikelihood < math.inf:
-        return FailedRequest(reason=f"the log-likelihood is {loglikelihood}")
-    return output if type(output.loglikelihood) is float else replace(output, loglikelihood=loglikelihood)
-
-
-def failure_summary(failed: Mapping[str, Sequence[FailedDoc]], documents: int) -> str:
-    """How many documents failed, and which and why for the first of them."""
-    docs = [(form, doc) for form, docs in failed.items() for doc in docs]
-    named = [f"{form} doc {doc.doc_id} ({doc.reason})" for form, doc in docs[:_NAMED]]
-    more = f" and {len(docs) - _NAMED} more" if len(docs) > _NAMED else ""
-    return f"{len(docs)} of {documents} documents failed: {', '.join(named)}{more}"
+from multiform.requests import Request
+from multiform.run.documents import Documents
+from multiform.run.options import RunOptions
+from multiform.run.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,3 +105,33 @@ def dollars(amount: float) -> str:
     ('$12.35', '$0.00012', '$0.00')
     """
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${float(f'{amount:.2g}'):.12f}".rstrip("0")
+
+
+def plan_text(documents: Documents, options: RunOptions, model: Model, store: Store | None) -> str:
+    """The requests of the run and what they would cost, in words, and what its documents can tell."""
+    later, asked, cached = 0, set[int](), set[int]()  # hashes of requests: a later chunk may have the same again
+    cost, workload, tokens = None, Workload(), Counter[str]()
+    in_one = documents.is_one_chunk
+    for chunk in documents.chunks():
+        requests = dict.fromkeys(instance.request for entry in chunk for instance in entry.sample.instances)
+        known = store.known(model.identity, requests) if store and not options.fresh else {}
+        missing = [request for request in requests if request not in known and hash(request) not in asked]
+        cached.update(map(hash, known))
+        asked.update(map(hash, missing))
+        later += sum(entry.form.renderer.output_kind.has_stages for entry in chunk)
+        if missing and in_one:
+            cost = model.plan(missing)
+        elif missing:
+            workload += model.workload(missing) or Workload()
+        tokens.update(model.estimate_tokens(missing) if missing else {})
+    if workload != Workload():
+        cost = workload_words(workload)
+    bound = "at most, as the run stops earlier: " if options.stops_early else ""
+    number = len(asked) + len(cached)
+    lines = [f"{bound}{number} distinct requests for {documents.total} documents; {len(cached)} of them are cached"]
+    if later:
+        lines.append(f"{later} documents are asked about again, after these responses: those requests are not counted")
+    if asked:
+        cost = cost or cost_words(model, tokens, options.prices)
+        lines.append(cost or f"model '{model.name}' does not say what the others cost")
+    return "\n".join(filter(None, (*lines, documents.detectable_differences())))
