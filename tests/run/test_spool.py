@@ -26,6 +26,6 @@ def test_what_a_full_disk_does_not_take_stays_in_memory(monkeypatch: pytest.Monk
 def test_a_sample_on_disk_can_be_replaced() -> None:
     """As labels of people are added to samples that a judge has scored."""
     samples = list(evaluate(model="dummy", tasks="quiz@mcqa", limit=3).forms[0].samples)
-    spooled = SpooledSamples(Spool())
+    spooled = SpooledSamples()
     spooled.extend(samples)
     assert replace(spooled[1], values={"acc": 0.5}) == replace(samples[1], values={"acc": 0.5})

@@ -75,7 +75,7 @@ def diff(options: argparse.Namespace) -> None:
     run = flags.run_options(options, tasks=options.first)
     model = None
     if options.run is not None or names_model or run.apply_chat_template:
-        model = LocalExecutor().load(run.model, run.model_arguments, Silent(), None)
+        model = LocalExecutor().load(run.model, run.model_arguments, Silent())
     template = model.apply_chat_template if model is not None and run.apply_chat_template else None
     difference = compare_forms(first, second, options.doc, template, None if model is None else _tokenizer(model))
     table = _run_steps(options, first, steps, model) if steps and model is not None else None

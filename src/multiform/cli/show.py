@@ -54,7 +54,7 @@ def show(options: argparse.Namespace) -> None:
         forms, _ = load_forms(run)
     check_output_types(forms)
     needs_model = run.apply_chat_template or options.tokens
-    model = LocalExecutor().load(run.model, run.model_arguments, Silent(), None) if needs_model else None
+    model = LocalExecutor().load(run.model, run.model_arguments, Silent()) if needs_model else None
     encoder = encoder_of(model) if model is not None and options.tokens else None
     template = RecordedTemplate(model.apply_chat_template) if model is not None and run.apply_chat_template else None
     for form in forms:

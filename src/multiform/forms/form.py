@@ -74,12 +74,6 @@ class Form(FormSpec):
             return form
         return Form(config, settings, self.hooks, mirror=self.mirror, loaded=self.source)
 
-    def copy(self) -> Form:
-        """The same form once more, to render documents that have not had their turn; each problem is reported once."""
-        copy = self.under(self.settings)
-        copy.renderer.problems = self.renderer.problems
-        return copy
-
     def values_under(self, settings: RunSettings) -> tuple[TaskConfig, RunSettings]:
         """The configuration and settings that the form has under the settings of a run."""
         settings = replace(settings, metric=settings.metric or self.settings.metric)
@@ -197,3 +191,10 @@ class Form(FormSpec):
     def higher_is_better(self) -> dict[str, bool]:
         """Whether higher is better in each metric, and in the values that scored documents have by other names."""
         return self.hook("higher_is_better", lambda: self.scorer.directions)()
+
+
+def copy_form(form: Form) -> Form:
+    """The same form once more, to render documents that have not had their turn; each problem is reported once."""
+    copy = form.under(form.settings)
+    copy.renderer.problems = form.renderer.problems
+    return copy

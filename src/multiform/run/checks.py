@@ -13,7 +13,7 @@ from multiform.forms import Form
 from multiform.models import Model, models
 from multiform.models.model import no_continuation, no_loglikelihoods
 from multiform.results.export import prepare_output
-from multiform.run.loading import create_model
+from multiform.run.executors.local import create_model
 from multiform.run.options import RunOptions
 from multiform.sandbox import chosen_sandbox
 from multiform.scoring.judges import JudgeChoice, check_judges
@@ -40,9 +40,7 @@ def check_options(options: RunOptions) -> None:
         message = "without scores nothing says where to stop"
         raise UsageError(message, where="predict_only", hint="leave it out, or leave budget and until_ci out")
     options.cluster  # noqa: B018  (refuses what is wrong about it)
-    options.judge, options.labels  # noqa: B018
-    options.trackers  # noqa: B018
-    options.hub  # noqa: B018
+    options.judge, options.labels, options.trackers, options.hub  # noqa: B018
     if options.output_path is not None and not str(options.output_path):
         hint = "give e.g. output_path='results'"
         raise UsageError("the name of the folder is empty", where="output_path", hint=hint)
@@ -89,7 +87,7 @@ def check_consent(
                 if not confirmed:
                     raise metric.fn.refusal().relocate(form.where("metric_list"))
                 metric.fn.load()
-    judged = [(form, scorer) for form in forms for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)]
+    judged = judged_forms(forms)
     if judge and not judged:
         logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
     if labelled and not judged:
@@ -100,6 +98,11 @@ def check_consent(
         except ConfigError as error:
             raise error.at(form.where("scorer") or form.name) from error
         check_judges(judges)
+
+
+def judged_forms(forms: Sequence[Form]) -> list[tuple[Form, AIJudge]]:
+    """The forms that have a judge, with it."""
+    return [(form, scorer) for form in forms for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)]
 
 
 def check_output_types(forms: Sequence[Form]) -> None:

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from multiform.forms import Form, Sample
+from multiform.forms.form import copy_form
 from multiform.forms.request_cache import cached_requests, delete_requests
 from multiform.models import Model
 from multiform.prompts.prompt import ChatTemplate
@@ -77,14 +78,14 @@ class Documents:
         self._given_away: set[str] = set()
         self._checking = DocumentChecking(forms, corpus=bool(options.decontamination_corpus))
         if self.total > FEW_DOCUMENTS:
-            self._preview([form.copy() for form in forms])
+            self._preview([copy_form(form) for form in forms])
         in_turn = self._fits_one_chunk or self._caching is not None
-        copies = [] if in_turn else [form.copy() for form in forms]
+        copies = [] if in_turn else [copy_form(form) for form in forms]
         self._ahead = _Ahead(copies, self.counts, self._template, self._checking)
         self._stream = _with_own_random_state(self._chunks())
         self._first = next(self._stream, [])
         if options.write_out:
-            progress.message(first_prompts(forms, self._first, lambda form: _samples(form.copy(), self._template)))
+            progress.message(first_prompts(forms, self._first, lambda form: _samples(copy_form(form), self._template)))
 
     @property
     def is_one_chunk(self) -> bool:

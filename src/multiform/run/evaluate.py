@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import partial, wraps
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial, wraps
 from typing import Any, ParamSpec
 
+from multiform.forms import Form
 from multiform.lint import model_findings
 from multiform.results import Results
-from multiform.run.checks import check_forms, check_model_fits, check_options
+from multiform.run.checks import check_forms, check_model_fits, check_options, judged_forms
 from multiform.run.costs import Spending, plan_text
 from multiform.run.document_checks import contaminated_docs, log_findings
 from multiform.run.documents import Documents
@@ -23,9 +24,9 @@ from multiform.run.progress import chosen_progress
 from multiform.run.runner import Runner
 from multiform.run.schedule import early_stopping
 from multiform.run.setup import load_forms, set_seeds
-from multiform.run.store import chosen_store
+from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
-from multiform.scoring.judges import Judging, judging_by
+from multiform.scoring.judges import JudgeChoice, Judging, judging_by
 from multiform.tasks.functions import import_plugins
 
 P = ParamSpec("P")
@@ -138,34 +139,39 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
         import_plugins(options.imports)
     check_options(options)
     started = time.monotonic()
-    store = chosen_store(options.use_cache)
-    caches_all, fresh = bool(options.use_cache), bool(options.fresh)
-    judging = Judging(choice=options.judge, cache=store, caches_all=caches_all, fresh=fresh, prices=options.prices)
-    with using_sandbox(options.sandbox) if options.sandbox else nullcontext(), judging_by(judging):
+    open_store = cache(partial(chosen_store, options.use_cache))
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        if options.sandbox:
+            enter(using_sandbox(options.sandbox))
         set_seeds(options.seeds)
         forms, groups = load_forms(options)
+        judging = _make_judging(options, forms, open_store)
+        if judging is not None:
+            enter(judging_by(judging))
         check_forms(options, forms)
-        stopping = early_stopping(options, forms, groups)
+        stopping = early_stopping(options, forms, groups) if options.stops_early else None
         check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
-        with (
-            chosen_progress(options.progress) as progress,
-            interrupts_say(lambda: "the model has not been run yet; run the same command again"),
-            nullcontext(executor) if executor else open_executor(options.cluster) as executor,
-        ):
-            load = partial(executor.load, options.model, options.model_arguments, progress, store)
-            # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
-            model = load() if options.apply_chat_template else None
-            documents = Documents(options, forms, model, progress)
-            contaminated = contaminated_docs(forms, options.decontamination_corpus)
-            model = model or load()
-            log_findings(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
-            store = store if options.use_cache or model.stored else None
-            if options.plan_only:
-                return Results(forms=[], run={"plan": plan_text(documents, options, model, store)}, provenance={})
-            if not options.stops_early and (detectable := documents.detectable_differences()):
-                progress.message(detectable)
-            spending = Spending.of(model, options.prices, options.max_cost)
-            with RunResults(
+
+        progress = enter(chosen_progress(options.progress))
+        enter(interrupts_say(lambda: "the model has not been run yet; run the same command again"))
+        executor = executor or enter(open_executor(options.cluster))
+        load = partial(executor.load, options.model, options.model_arguments, progress, open_store)
+        # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
+        model = load() if options.apply_chat_template else None
+        documents = Documents(options, forms, model, progress)
+        contaminated = contaminated_docs(forms, options.decontamination_corpus)
+        model = model or load()
+        log_findings(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
+        store = open_store() if options.use_cache or model.stored else None
+        if options.plan_only:
+            return Results(forms=[], run={"plan": plan_text(documents, options, model, store)}, provenance={})
+        if stopping is None and (detectable := documents.detectable_differences()):
+            progress.message(detectable)
+
+        spending = Spending.of(model, options.prices, options.max_cost)
+        results = enter(
+            RunResults(
                 options=options,
                 model=model,
                 store=store,
@@ -176,24 +182,36 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
                 judging=judging,
                 spending=spending,
                 started=started,
-            ) as results:
-                runner = Runner(
-                    executor,
-                    store,
-                    forms,
-                    documents.counts,
-                    progress,
-                    fresh=options.fresh,
-                    policy=options.policy,
-                    spending=spending,
-                    logs=results.logs,
-                )
-                model.keep_prefixes(options.stops_early or not documents.is_one_chunk)
-                try:
-                    if stopping is None:
-                        runner.run_all(documents)
-                        return results.finish(runner.outcome())
-                    stops = stopping.run(runner, documents.render_all())
-                    return results.finish(runner.outcome(stops))
-                finally:
-                    model.keep_prefixes(False)
+            )
+        )
+        runner = Runner(
+            executor,
+            store,
+            forms,
+            documents.counts,
+            progress,
+            fresh=options.fresh,
+            policy=options.policy,
+            spending=spending,
+            logs=results.logs,
+        )
+        model.keep_prefixes(stopping is not None or not documents.is_one_chunk)
+        stack.callback(model.keep_prefixes, False)
+        if stopping is None:
+            runner.run_all(documents)
+            return results.finish(runner.outcome())
+        stops = stopping.run(runner, documents.render_all())
+        return results.finish(runner.outcome(stops))
+
+
+def _make_judging(options: RunOptions, forms: Sequence[Form], open_store: Callable[[], Store | None]) -> Judging | None:
+    """The judges of a run; None where no form has one."""
+    if not judged_forms(forms):
+        return None
+    return Judging(
+        choice=options.judge or JudgeChoice(),
+        cache=open_store(),
+        caches_all=bool(options.use_cache),
+        fresh=options.fresh,
+        prices=options.prices,
+    )

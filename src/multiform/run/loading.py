@@ -6,21 +6,18 @@ responses of a run are cached, that is all it needs: no weights, and no torch.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from multiform.errors import ModelError, UsageError, reason
-from multiform.models import Model, models
-from multiform.models.arguments import check_arguments
+from multiform.errors import ModelError
+from multiform.models import Model
 from multiform.models.model import Completions, Loglikelihoods, Usage, Workload
 from multiform.models.registry import ChatFormatter
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
-from multiform.run.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,31 +41,6 @@ class Facts:
             chat_template_name=model.chat_template_name(),
             chat_template_text=model.chat_template_text(),
         )
-
-
-def load_now(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
-    """The registered model of that name, loaded into this process."""
-    progress.message(f"loading model '{model}'")
-    started = time.monotonic()
-    loaded = create_model(model, arguments)
-    loaded.loading_seconds = time.monotonic() - started
-    return loaded
-
-
-def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
-    """The registered model of that name with these arguments, which are checked."""
-    try:
-        factory = models.get(model).load()
-    except ImportError as error:
-        message = f"model '{model}' needs a package that is not installed: {error}"
-        raise UsageError(message, where="--model", hint="pip install 'multiform[hf]'") from error
-    try:
-        check_arguments(factory, arguments)
-        return factory(**arguments)
-    except UsageError as error:
-        raise error.or_at("--model_args") from error
-    except TypeError as error:
-        raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
 
 
 class FactsModel(Model):

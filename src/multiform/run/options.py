@@ -478,8 +478,10 @@ class RunOptions(BaseModel):
         return None
 
     @cached_property
-    def judge(self) -> JudgeChoice:
+    def judge(self) -> JudgeChoice | None:
         """The judges that the user chose for tasks that have one."""
+        if self.judge_model is None and self.judge_args is None:
+            return None
         return JudgeChoice.of(self.judge_model, self.judge_args)
 
     @property

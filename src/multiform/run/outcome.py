@@ -66,8 +66,8 @@ class RunResults:
     started: float
     #: What the model has cost.
     spending: Spending
-    #: The judges of the run, and what they have taken.
-    judging: Judging
+    #: The judges of the run, and what they have taken; None where no form has one.
+    judging: Judging | None
     journal: Journal | None = field(init=False)
     #: The trackers that are told of the run; None where there are none.
     tracking: Tracking | None = field(init=False)
@@ -169,7 +169,7 @@ class RunResults:
             )
             for form in forms
         ]
-        if self.judging.usage:
+        if self.judging is not None and self.judging.usage:
             described_run["judging"] = judging_entry(self.judging.usage, form_results, model.name)
         by_name = {form.form: form for form in form_results}
         groups = [result for group in self.groups for result in group_results(group, by_name)] if complete else []
@@ -232,7 +232,8 @@ def _recorded_arguments(options: RunOptions) -> dict[str, Any]:
         value = getattr(options, name)
         if option.recorded and value != OPTION_DEFAULTS[name] and value not in ("", (), [], {}):
             arguments[name] = value
-    return {name: _plain(value) for name, value in {**arguments, **options.judge.to_dict()}.items()}
+    judge = {} if options.judge is None else options.judge.to_dict()
+    return {name: _plain(value) for name, value in {**arguments, **judge}.items()}
 
 
 def _plain(value: Any) -> Any:

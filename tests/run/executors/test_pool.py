@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +210,7 @@ class PoolHere(PoolExecutor):
     def __init__(self) -> None:
         super().__init__(FakePool(2))
 
-    def load(self, model: Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None) -> Model:
+    def load(self, model: Any, arguments: Any, progress: Progress, open_store: Any = None) -> Model:
         self.pool.model = self._model = model  # type: ignore[attr-defined]
         return self.model
 

@@ -94,8 +94,8 @@ class RangesHere(PoolExecutor):
         super().__init__(RangePool(workers, dies))
         self.worker_count = workers
 
-    def load(self, model: Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None) -> Model:
-        self._model = self.pool.model = LocalExecutor().load(model, arguments, progress, store)
+    def load(self, model: Any, arguments: Any, progress: Progress, open_store: Any = None) -> Model:
+        self._model = self.pool.model = LocalExecutor().load(model, arguments, progress, open_store)
         return self._model
 
 
@@ -195,6 +195,7 @@ def test_documents_that_a_worker_cannot_read_are_rendered_by_the_driver(
 
 @register_metric("mine_alone", higher_is_better=True, output_type="multiple_choice")
 def mine_alone(outcome: Any) -> float:
+    """A metric that no other process has."""
     return 1.0
 
 

@@ -93,7 +93,7 @@ def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: P
     expected: dict[Request, Any] = dict(LocalExecutor(local).run(units(requests)))
     executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
-        model = executor.load("hf", {"pretrained": str(tiny_folder), "device": "cpu"}, Silent(), None)
+        model = executor.load("hf", {"pretrained": str(tiny_folder), "device": "cpu"}, Silent())
         outputs: dict[Request, Any] = dict(executor.run(units(requests)))
     finally:
         executor.close()
@@ -215,7 +215,7 @@ def test_a_request_that_kills_its_worker_is_reported_and_the_others_get_a_respon
     arguments = {"asked": str(tmp_path / "asked.txt"), "pause": 0.0, "poison": "question 7."}
     executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
-        executor.load(slow, arguments, Silent(), None)
+        executor.load(slow, arguments, Silent())
         outputs = dict(executor.run(units(requests)))
     finally:
         executor.close()
@@ -233,7 +233,7 @@ def test_a_worker_that_is_alive_and_silent_is_replaced_and_the_others_get_a_resp
     arguments = {"asked": str(tmp_path / "asked.txt"), "pause": 0.0, "sleepy": "question 7."}
     executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
-        executor.load(slow, arguments, Silent(), None)
+        executor.load(slow, arguments, Silent())
         outputs = dict(executor.run(units(requests)))
     finally:
         executor.close()
@@ -283,7 +283,7 @@ def test_workers_of_a_stopped_run_serve_the_next_one(slow: str, tmp_path: Path) 
     requests = quiz_requests()
     executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
     try:
-        executor.load(slow, {"asked": str(tmp_path / "asked.txt")}, Silent(), None)
+        executor.load(slow, {"asked": str(tmp_path / "asked.txt")}, Silent())
         with stoppable():
             stream = executor.run(units(requests))
             answered = dict([next(stream)])
@@ -308,7 +308,7 @@ def test_workers_are_in_the_folder_of_the_driver_and_as_important_as_it(
     monkeypatch.chdir(tmp_path)
     executor = RayExecutor(ClusterOptions.of("local", 1, "cpu=1"))
     try:
-        info = executor.load("placed", {}, Silent(), None).info()
+        info = executor.load("placed", {}, Silent()).info()
     finally:
         executor.close()
     assert info == {"folder": str(tmp_path), "niceness": os.nice(0)}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from multiform.errors import ModelError, MultiformError, reason, shorten
+from multiform.errors import ModelError, MultiformError, UsageError, reason, shorten
 from multiform.models import Model, models
+from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
 from multiform.requests import (
     Completion,
@@ -21,7 +23,7 @@ from multiform.requests import (
     Request,
     RollingRequest,
 )
-from multiform.run.loading import Facts, LazyModel, load_now
+from multiform.run.loading import Facts, LazyModel
 from multiform.run.progress import Progress
 from multiform.run.store import Store
 from multiform.stopping import stop_requested
@@ -55,16 +57,24 @@ class Executor(ABC):
         return self._model
 
     def load(
-        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+        self,
+        model: str | Model | Any,
+        arguments: Mapping[str, Any],
+        progress: Progress,
+        open_store: Callable[[], Store | None] = lambda: None,
     ) -> Model:
         """The model, or the registered one of that name; loaded when it is needed if the store has its facts."""
-        self._model = (
-            self._load_lazily(model, arguments, progress, store) if isinstance(model, str) else as_model(model)
-        )
+        if isinstance(model, str):
+            self._model = self._load_lazily(model, arguments, progress, open_store)
+        else:
+            self._model = as_model(model)
         return self._model
 
-    def _load_lazily(self, name: str, arguments: Mapping[str, Any], progress: Progress, store: Store | None) -> Model:
+    def _load_lazily(
+        self, name: str, arguments: Mapping[str, Any], progress: Progress, open_store: Callable[[], Store | None]
+    ) -> Model:
         entry = models.get(name)
+        store = open_store() if entry.signature_from else None
         signed = None if store is None else entry.signature(arguments)
         if store is None or signed is None:
             return self._load(name, arguments, progress)
@@ -117,6 +127,32 @@ def units(requests: Iterable[Request]) -> list[Unit]:
 def model_key(model: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
     """What tells a model from others: its name and its arguments."""
     return model, repr(sorted(arguments.items()))
+
+
+def load_now(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
+    """The registered model of that name, loaded into this process."""
+    progress.message(f"loading model '{model}'")
+    started = time.monotonic()
+    loaded = create_model(model, arguments)
+    loaded.loading_seconds = time.monotonic() - started
+    return loaded
+
+
+def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
+    """The registered model of that name with these arguments, which are checked."""
+    try:
+        factory = models.get(model).load()
+    except ImportError as error:
+        message = f"model '{model}' needs a package that is not installed: {error}"
+        raise UsageError(message, where="--model", hint="pip install 'multiform[hf]'") from error
+    try:
+        if arguments:
+            check_arguments(factory, arguments)
+        return factory(**arguments)
+    except UsageError as error:
+        raise error.or_at("--model_args") from error
+    except TypeError as error:
+        raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
 
 
 class LocalExecutor(Executor):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from multiform.errors import DataError, MultiformError, reason
 from multiform.formats.base import formats
 from multiform.forms import Form, Sample
+from multiform.forms.form import copy_form
 from multiform.forms.request_cache import code_keys
 from multiform.forms.samplers import samplers
 from multiform.models import Model
@@ -276,7 +277,7 @@ class DocReader:
         self._template = template
         self._is_checked = False
         #: What renders, and the position of the next document: few-shot examples are drawn in the order of documents.
-        self._renderer, self._next = form.copy(), 0
+        self._renderer, self._next = copy_form(form), 0
         self._ids: Sequence[int] | None = None
 
     def check(self, digest: str) -> None:
@@ -288,7 +289,7 @@ class DocReader:
 
     def sample(self, position: int) -> Sample:
         if position < self._next:
-            self._renderer, self._next = self.form.copy(), 0
+            self._renderer, self._next = copy_form(self.form), 0
         form = self._renderer
         if self._ids is None:
             self._ids = form.doc_ids()

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -55,7 +55,11 @@ class RayExecutor(PoolExecutor):
         self._key: tuple[str, str] | None = None
 
     def load(
-        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+        self,
+        model: str | Model | Any,
+        arguments: Mapping[str, Any],
+        progress: Progress,
+        open_store: Callable[[], Store | None] = lambda: None,
     ) -> Model:
         if not isinstance(model, str):
             message = f"workers load a model by its name, and this is a {type(model).__name__}"
@@ -66,7 +70,7 @@ class RayExecutor(PoolExecutor):
         if self._key != key:
             self.close()
             self.pool, self._key = RayPool(self._options, model, arguments, progress), key
-        return super().load(model, arguments, progress, store)
+        return super().load(model, arguments, progress, open_store)
 
     def _load(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
         return WorkerModel(self.pool, self)
