@@ -8,6 +8,7 @@ from the columns that its fields read. No page shows a row of a dataset.
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import logging
@@ -27,6 +28,8 @@ from multiform.tasks.folders import LIBRARY
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "benchmarks"
+#: The benchmarks that people report: tier, the tasks that they are, and a remark, or why they are no task.
+COVERAGE = Path(__file__).parent / "coverage.tsv"
 #: The forms of an example, with choices and without, before the task's own.
 FORMS = (("mcqa", "cloze", "cot"), ("short", "cot"))
 _FIELDS = ("doc_to_context", "doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale")
@@ -181,6 +184,31 @@ def _rendered(config: TaskConfig, label: str, row: Mapping[str, Any]) -> str | N
     return "\n".join([sample.prompt, *ranked])
 
 
+def coverage(found: Mapping[str, Any]) -> str:
+    """A table of the benchmarks that people report, with their tasks, or why there are none."""
+    with COVERAGE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    counts = []
+    for tier in "ABC":
+        listed = [row for row in rows if row["tier"] == tier]
+        counts.append(f"{sum(bool(row['tasks']) for row in listed)} of {len(listed)} of tier {tier}")
+    lines = [
+        "## What people report",
+        "",
+        "Tier A is in the model cards and leaderboards of today, B is common, and C is for special purposes.",
+        f"The library has {', '.join(counts[:-1])} and {counts[-1]}. Of the others, the last column says what they",
+        "would need.",
+        "",
+        "| benchmark | tier | tasks | remark |",
+        "|---|---|---|---|",
+    ]
+    for row in rows:
+        names = [name for name in row["tasks"].split(", ") if name]
+        links = [f"[{name}]({name}.md)" if name in found else f"`{name}`" for name in names]
+        lines.append(f"| {row['benchmark']} | {row['tier']} | {', '.join(links)} | {row['remark']} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Write all pages anew."""
     logging.getLogger("multiform").setLevel(logging.ERROR)
@@ -207,7 +235,8 @@ def main() -> None:
     intro = (
         f"# Benchmarks\n\nThe {len(found)} benchmarks of the library; `make benchmark-pages` writes these pages.\n\n"
     )
-    (PAGES / "README.md").write_text(intro + head + "\n".join(rows) + "\n", encoding="utf-8")
+    table = head + "\n".join(rows) + "\n\n"
+    (PAGES / "README.md").write_text(intro + table + coverage(found), encoding="utf-8")
     print(f"{len(found)} pages in {PAGES.relative_to(ROOT)}; without an example: {', '.join(without) or 'none'}")
 
 

@@ -12,6 +12,7 @@ from multiform import Task, TaskConfig, TaskManager
 from multiform.lint import lint_form
 from multiform.paths import mirror_folders
 from multiform.tasks import Group, read_yaml
+from multiform.tasks.datasets import bfcl
 from multiform.tasks.folders import LIBRARY
 from tests.conftest import ROOT
 
@@ -64,6 +65,8 @@ def labels(name: str) -> list[str]:
 def has_rows(config: TaskConfig, mirrors: Path) -> bool:
     split = config.test_split or config.validation_split
     place = Path(str(config.dataset_path)) / (config.dataset_name or "default") / f"{split}.jsonl"
+    if config.custom_dataset is bfcl.read:  # which joins rows of two files
+        place = Path(bfcl.REPO) / f"BFCL_v3_{config.metadata['category']}" / "train.jsonl"
     files = [folder / place for folder in mirror_folders(mirrors) if (folder / place).is_file()]
     return any(NO_ANSWERS not in file.read_text(encoding="utf-8").partition("\n")[0] for file in files)
 

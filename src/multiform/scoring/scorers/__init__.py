@@ -1,6 +1,6 @@
 """The registered scorers."""
 
-from multiform.scoring.scorers import ai_judge, answers, choice_match, code, instructions
+from multiform.scoring.scorers import ai_judge, answers, choice_match, code, function_calls, instructions
 from multiform.scoring.scorers.base import ReadingScorer, Scorer, register_scorer, scorers
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "answers",
     "choice_match",
     "code",
+    "function_calls",
     "instructions",
     "register_scorer",
     "scorers",

@@ -7,9 +7,8 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from multiform.errors import DataError
-from multiform.paths import mirror_folders
 from multiform.tasks.datasets.files import read_rows
-from multiform.tasks.datasets.hub import hub_file
+from multiform.tasks.datasets.hub import repository_file
 
 REPO = "ArtificialAnalysis/AA-LCR"
 TABLE = "AA-LCR_Dataset.csv"
@@ -18,7 +17,7 @@ DOCUMENTS = "extracted_text/AA-LCR_extracted-text.zip"
 
 def read(*, dataset_mirror: Path | None = None, **_: Any) -> dict[str, list[dict[str, Any]]]:
     """The questions, each with its `documents`: those that `data_source_filenames` lists, in that order."""
-    table, archive = (_file(name, dataset_mirror) for name in (TABLE, DOCUMENTS))
+    table, archive = (repository_file(REPO, name, dataset_mirror) for name in (TABLE, DOCUMENTS))
     try:
         with ZipFile(archive) as texts:
             entries = {tuple(name.split("/")[-3:]): name for name in texts.namelist()}
@@ -28,12 +27,6 @@ def read(*, dataset_mirror: Path | None = None, **_: Any) -> dict[str, list[dict
 
 
 read.takes_mirror = True  # type: ignore[attr-defined]
-
-
-def _file(name: str, mirror: Path | None) -> Path:
-    """A file of the repository, from a mirror that has it under the same name, else from the hub."""
-    places = [] if mirror is None else [folder / REPO / name for folder in mirror_folders(mirror)]
-    return next((place for place in places if place.is_file()), None) or hub_file(REPO, name, mirror)
 
 
 def _documents(row: dict[str, Any], texts: ZipFile, entries: dict[tuple[str, ...], str]) -> list[str]:

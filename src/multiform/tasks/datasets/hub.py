@@ -55,6 +55,13 @@ def hub_file(repo: str, name: str, mirror: Path | None = None) -> Path:
         raise hub_error(error, f"{name} of dataset '{repo}'", repo, None, [f"{repo}/{name}"], mirror) from error
 
 
+def repository_file(repo: str, name: str, mirror: Path | None) -> Path:
+    """A file of a dataset's repository, from a mirror that has it or its rows (as split `train`), else from the hub."""
+    names = (name, f"{name.rpartition('.')[0]}/train.jsonl")
+    places = [] if mirror is None else [folder / repo / each for folder in mirror_folders(mirror) for each in names]
+    return next((place for place in places if place.is_file()), None) or hub_file(repo, name, mirror)
+
+
 @contextmanager
 def progress_on_terminal() -> Iterator[None]:
     """Show the progress of downloads on a terminal, and nothing if the output goes to a file."""
