@@ -189,23 +189,25 @@ class _Writer:
         self.answer = self._expression("_answer", mapping.answer)
 
     def text(self) -> str:
+        body = self._body()
+        return self._preamble(body) + body
+
+    def lead(self) -> str:
+        """The instruction, after the variables that it and the rest of the prompt use."""
+        return self._preamble(self._body()) + self._lead(self.format.instruction)
+
+    def _body(self) -> str:
         format = self.format
         asked = _close_braces(format.question_prefix) + self._question() + _close_braces(format.question_suffix)
         sections = [asked] if format.shows_question else []
         if format.shows_choices and self.choices:
             sections.append(_close_braces(format.choices_prefix) + self._choice_lines())
-        if format.answer_instruction is not None or format.answer_prompt is not None:
-            lead = (
-                self._lead(format.answer_instruction)
-                if format.answer_prompt
-                else _close_braces(format.answer_instruction or "")
-            )
-            sections.append(lead + (format.answer_prompt or ""))
-        return self.lead() + self._context() + _close_braces(format.section_separator).join(sections)
-
-    def lead(self) -> str:
-        """The instruction, after the variables that it and the rest of the prompt use."""
-        return self._preamble() + self._lead(self.format.instruction)
+        if format.answer_prompt:
+            sections.append(self._lead(format.answer_instruction) + format.answer_prompt)
+        elif format.answer_instruction is not None or format.answer_prompt is not None:
+            sections.append(_close_braces(format.answer_instruction or ""))
+        joined = _close_braces(format.section_separator).join(sections)
+        return self._lead(format.instruction) + self._context() + joined
 
     def _lead(self, text: str | None) -> str:
         """A text, followed by the section separator unless it ends in white space."""
@@ -263,8 +265,8 @@ class _Writer:
         between = f"{{% if not loop.last %}}{_close_braces(self.format.choice_delimiter)}{{% endif %}}"
         return f"{{% for choice in {_operand(self.choices)}|choice_list %}}{line}{between}{{% endfor %}}"
 
-    def _preamble(self) -> str:
-        """Jinja statements that set the variables which instructions and choices use."""
+    def _preamble(self, body: str) -> str:
+        """Jinja statements that set the variables which the body uses."""
         if not self.choices:
             return ""
         sets = {"_num_choices": f"{_operand(self.choices)}|choice_list|length"}
@@ -272,15 +274,10 @@ class _Writer:
             sets["_choice_labels"] = self._labels()
             sets["_choice_list_and"] = "_choice_labels|join_words('and')"
             sets["_choice_list_or"] = "_choice_labels|join_words('or')"
-        format = self.format
-        texts = (format.instruction, format.choices_prefix, format.answer_instruction, format.answer_prompt)
-        body = "".join(text or "" for text in texts)
-        labelled = self.format.shows_choices and self.format.choice_labels is not None
-        shows_labels = labelled and "{label}" in self.format.choice_format
-        lists = [name for name in sets if name in body]
-        if shows_labels or any(name.startswith("_choice_list") for name in lists):
-            lists.append("_choice_labels")
-        return "".join(f"{{% set {name} = {value} %}}" for name, value in sets.items() if name in lists)
+        used = {name for name in sets if name in body}
+        if any(name.startswith("_choice_list") for name in used):
+            used.add("_choice_labels")
+        return "".join(f"{{% set {name} = {value} %}}" for name, value in sets.items() if name in used)
 
     def _labels(self) -> str:
         argument = _label_argument(self.format)

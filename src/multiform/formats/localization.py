@@ -27,7 +27,6 @@ from multiform.formats.builtin import (
     GenerateFormat,
     ThinkFormat,
 )
-from multiform.labels import LabelSpec
 
 #: After the colon: the language of the task, as its metadata states it.
 NATIVE = "native"
@@ -269,17 +268,6 @@ class Language(Enum):
     KOR = "Korean"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LanguageWords:
-    """The fixed words of a prompt in one language."""
-
-    question: str
-    answer: str
-    labels: LabelSpec = "letters"
-    #: Between a label and its choice, and between a cue and its answer.
-    space: str = " "
-
-
 @cache
 def _read_words() -> dict[str, Any]:
     """What `languages.toml` has beside the files of the languages, read when a word is first needed."""
@@ -287,21 +275,19 @@ def _read_words() -> dict[str, Any]:
 
 
 @cache
-def language_words(language: Language) -> LanguageWords | None:
+def language_words(language: Language) -> LocalWords | None:
     """The words of stylers' prompts in a language: those of its file, but for what stylers write otherwise.
 
-    >>> language_words(Language.DEU).answer
-    'Antwort:'
+    >>> language_words(Language.JPN).cue("answer"), local_words("ja").cue("answer")
+    ('答え：', '回答：')
     """
     codes = [name.lower() for name, member in Language.__members__.items() if member is language]
     files = [words for words in map(local_words, language_codes()) if words.iso3 in codes and "-" not in words.code]
     if not files:
         return None
-    [words], space = files, files[0].punctuation["space"]
     changes = {key: text for code in codes for key, text in _read_words()["stylers"].get(code, {}).items()}
-    labels: LabelSpec = tuple(changes.pop("labels", "").split()) or words.labels or "letters"
-    cues = {"question": words.cue("question") + space, "answer": words.cue("answer"), **changes}
-    return LanguageWords(**cues, labels=labels, space=space)
+    labels = tuple(changes.pop("labels", "").split()) or files[0].labels
+    return replace(files[0], labels=labels, words={**files[0].words, **changes})
 
 
 def language_of(name: Any) -> Language:

@@ -23,7 +23,7 @@ from multiform.formats.dialects.metric_classes import (
     BitsPerByteLoglikelihood,
     metric_specs,
 )
-from multiform.formats.localization import Language, LanguageWords, language_of, language_words
+from multiform.formats.localization import Language, LocalWords, language_of, language_words
 from multiform.hashing import sha256
 from multiform.labels import label_list
 from multiform.prompts.template import has_markup
@@ -100,10 +100,11 @@ class TaskStyler(ABC):
         words = language_words(language_of(language))
         if words is None:
             return cls(**kwargs)
-        styler = cls(**{"question_prefix": words.question, "cue_text": words.answer, **kwargs})
+        cues = {"question_prefix": words.cue("question") + words.punctuation["space"], "cue_text": words.cue("answer")}
+        styler = cls(**{**cues, **kwargs})
         return styler._written_in(words, kwargs)
 
-    def _written_in(self, words: LanguageWords, arguments: Mapping[str, Any]) -> Self:
+    def _written_in(self, words: LocalWords, arguments: Mapping[str, Any]) -> Self:
         """The styler, which uses the labels and spacing of a language where the arguments say nothing else."""
         return self
 
@@ -227,9 +228,10 @@ class MCStyle(FormatStyler):
     def words(cls, format: FormatConfig) -> dict[str, Any]:
         return {**super().words(format), "space_prefixed_labels": format.choice_format == _LABELLED[True]}
 
-    def _written_in(self, words: LanguageWords, arguments: Mapping[str, Any]) -> Self:
-        labels = {} if words.labels == "letters" else {"choice_labels": list(words.labels)}
-        self.format = {**labels, **({} if words.space else {"target_delimiter": ""}), **self.format}
+    def _written_in(self, words: LocalWords, arguments: Mapping[str, Any]) -> Self:
+        labels = {"choice_labels": list(words.labels)} if words.labels else {}
+        spacing = {} if words.punctuation["space"] else {"target_delimiter": ""}
+        self.format = {**labels, **spacing, **self.format}
         return self
 
 
@@ -275,8 +277,8 @@ class ClozeStyle(FormatStyler):
             "leading_space_continuations": format.target_delimiter != "",
         }
 
-    def _written_in(self, words: LanguageWords, arguments: Mapping[str, Any]) -> Self:
-        if not words.space and "leading_space_continuations" not in arguments:
+    def _written_in(self, words: LocalWords, arguments: Mapping[str, Any]) -> Self:
+        if not words.punctuation["space"] and "leading_space_continuations" not in arguments:
             self.leading_space_continuations = False
         return self
 
