@@ -43,16 +43,16 @@ def one_by_one() -> list[str]:
     """Every value of every axis that changes one of the built-in formats, as the label of a variation."""
     labels = []
     for name in ("mcqa", "generate", "cot"):
-        for axis in BUILTIN:
-            if name != "mcqa" and axis.name != "instruction":
+        for axis, values in BUILTIN.items():
+            if name != "mcqa" and axis != "instruction":
                 continue
-            fixed = "instruction=answer," if axis.name == "shots" else ""
-            for value in axis.values:
+            fixed = "instruction=answer," if axis == "shots" else ""
+            for value in values:
                 try:
-                    label = label_of(f"{name}[{fixed}{axis.name}={value}]")
+                    label = label_of(f"{name}[{fixed}{axis}={value}]")
                 except ConfigError:  # an instruction of another format
                     continue
-                labels += [label] if f"{axis.name}={value}" in label else []
+                labels += [label] if f"{axis}={value}" in label else []
     return labels
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,8 @@ from multiform.labels import LABEL_KINDS
 
 Fields = Mapping[str, Any]
 Change = Callable[[FormatConfig], Fields | None]
+#: A choice that a variation makes: what each of its values changes in a format.
+Axis = Mapping[str, Change]
 
 #: The fields of a format that are a word and what follows it, and the words of English prompts.
 _WORDS = {
@@ -57,15 +58,6 @@ _INSTRUCTIONS: dict[str | None, dict[str, str | None]] = {
 }
 
 _SHOTS = {"each": "examples", "after": "start", "before": "question"}
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A choice that a variation makes: its name, what each of its values changes in a format, and that in words."""
-
-    name: str
-    values: Mapping[str, Change]
-    words: str = "an axis of the task"
 
 
 def _instruction(value: str, format: FormatConfig) -> Fields | None:
@@ -179,28 +171,28 @@ def _words(format: FormatConfig) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _axis(name: str, words: str, values: Iterable[str], change: Callable[[str, FormatConfig], Fields | None]) -> Axis:
-    return Axis(name, {value: partial(change, value) for value in values}, words)
-
-
 _WORDINGS = dict.fromkeys(name for texts in _INSTRUCTIONS.values() for name in texts)
-#: In the order in which they are applied and written.
-BUILTIN = (
-    _axis("instruction", "wording of the instruction", _WORDINGS, _instruction),
-    _axis("shots", "instruction with each example, after or before all", _SHOTS, _shots),
-    _axis("question", "word before the question", [*_WORDS["question_prefix"], "none"], _question),
-    _axis("answer", "word that asks for the answer", _WORDS["answer_prompt"], _answer),
-    _axis("sep", "what follows these words", _SEPARATORS, _separator),
-    _axis("case", "case of these words", _CASES, _case),
-    _axis("sections", "between question, choices and answer", _SECTIONS, _section),
-    _axis("labels", "kind of labels", LABEL_KINDS, _labels),
-    _axis("wrap", "how a label is written", _WRAPPERS, _wrapper),
-    _axis("between", "between choices", _BETWEEN, _choice_delimiter),
-)
-
+#: For each axis, what it changes in words, its values, and how one of them changes a format; in the order in which they
+#: are applied and written.
+_AXES: dict[str, tuple[str, Iterable[str], Callable[[str, FormatConfig], Fields | None]]] = {
+    "instruction": ("wording of the instruction", _WORDINGS, _instruction),
+    "shots": ("instruction with each example, after or before all", _SHOTS, _shots),
+    "question": ("word before the question", [*_WORDS["question_prefix"], "none"], _question),
+    "answer": ("word that asks for the answer", _WORDS["answer_prompt"], _answer),
+    "sep": ("what follows these words", _SEPARATORS, _separator),
+    "case": ("case of these words", _CASES, _case),
+    "sections": ("between question, choices and answer", _SECTIONS, _section),
+    "labels": ("kind of labels", LABEL_KINDS, _labels),
+    "wrap": ("how a label is written", _WRAPPERS, _wrapper),
+    "between": ("between choices", _BETWEEN, _choice_delimiter),
+}
+#: The built-in axes, by name.
+BUILTIN: dict[str, Axis] = {
+    name: {value: partial(change, value) for value in values} for name, (_, values, change) in _AXES.items()
+}
 #: What each axis changes, in words.
 AXIS_WORDS = {
-    **{axis.name: axis.words for axis in BUILTIN},
+    **{name: words for name, (words, _, _) in _AXES.items()},
     "order": "order of the choices",
     "draw": "which few-shot examples",
     "budget": "how many tokens a model may think",

@@ -164,7 +164,7 @@ class Selected:
 class Grammar:
     """The axes of a format: those that a task or the format declares, then the built-in ones."""
 
-    axes: tuple[Axis, ...] = BUILTIN
+    axes: Mapping[str, Axis] = field(default_factory=lambda: BUILTIN)
     #: The orders of choices that may be drawn; none if a task does not allow others than the original one.
     orders: tuple[str, ...] = _ORDERS
 
@@ -177,57 +177,54 @@ class Grammar:
 
         >>> tone = {"polite": {"instruction": "Please answer."}}
         >>> grammar = Grammar.of({"tone": tone, "labels": ["letters", "roman"]})
-        >>> [axis.name for axis in grammar.axes][:2]
+        >>> list(grammar.axes)[:2]
         ['tone', 'instruction']
         """
-        axes = {axis.name: axis for axis in BUILTIN}
+        axes = dict(BUILTIN)
         orders: tuple[str, ...] = _ORDERS
         try:
             for name, values in (axis for declared in declarations for axis in (declared or {}).items()):
                 if name == "order":
                     orders = _declared_orders(values)
                 elif values is None or values is False:
-                    axes[name] = Axis(_checked_name(name), {})
+                    axes[_checked_name(name)] = {}
                 else:
-                    axes[name] = _declared_axis(_checked_name(name), values, axes.get(name))
+                    axes[_checked_name(name)] = _declared_axis(name, values, axes.get(name))
         except ConfigError as error:
             raise error.relocate(f"variations.{error.where}") from error
-        builtin = [axis.name for axis in BUILTIN]
-        return cls(tuple(sorted(axes.values(), key=lambda axis: axis.name in builtin)), orders)
+        return cls({name: axes[name] for name in sorted(axes, key=lambda name: name in BUILTIN)}, orders)
 
     @classmethod
     def common(cls, grammars: Sequence[Grammar]) -> Grammar:
         """The axes and values that several grammars have in common."""
         first, *others = grammars
-        tables = [{axis.name: axis.values for axis in other.axes} for other in others]
-        axes = []
-        for axis in first.axes:
-            shared = [value for value in axis.values if all(value in table.get(axis.name, ()) for table in tables)]
-            axes.append(Axis(axis.name, {value: axis.values[value] for value in shared}))
-        orders = [order for order in first.orders if all(order in other.orders for other in others)]
-        return cls(tuple(axes), tuple(orders))
+        axes = {
+            name: {value: axis[value] for value in axis if all(value in other.axes.get(name, ()) for other in others)}
+            for name, axis in first.axes.items()
+        }
+        return cls(axes, tuple(order for order in first.orders if all(order in other.orders for other in others)))
 
     def vary(self, format: FormatConfig, variation: Variation) -> Selected:
         """The format under a variation; an unknown axis or value, or one that does not fit the format, is an error."""
-        known = [*(axis.name for axis in self.axes), *RUN_AXES]
+        known = [*self.axes, *RUN_AXES]
         for name in variation.choices:
             if name not in known:
                 raise ConfigError(f"unknown axis '{name}' in '{variation}'", hint=nearest(name, known, listed="axes"))
         chosen: dict[str, str] = {}
-        for axis in self.axes:
-            if axis.name not in variation.choices:
+        for name, axis in self.axes.items():
+            if name not in variation.choices:
                 continue
-            value = variation.choices[axis.name]
-            if value not in axis.values:
-                hint = nearest(value, axis.values, listed="values") if axis.values else "the task does not vary it"
-                raise ConfigError(f"unknown value '{value}' of {axis.name} in '{variation}'", hint=hint)
-            changed = axis.values[value](format)
+            value = variation.choices[name]
+            if value not in axis:
+                hint = nearest(value, axis, listed="values") if axis else "the task does not vary it"
+                raise ConfigError(f"unknown value '{value}' of {name} in '{variation}'", hint=hint)
+            changed = axis[value](format)
             if changed is None:
-                message = f"{axis.name}={value} does not fit format '{variation.label}'"
+                message = f"{name}={value} does not fit format '{variation.label}'"
                 raise ConfigError(message, hint="see multiform docs variations for what each axis changes")
             other = replace(format, **changed)
             if other != format:
-                format, chosen[axis.name] = other, value
+                format, chosen[name] = other, value
         if "budget" in variation.choices:
             format, chosen["budget"] = _with_budget(format, variation), variation.choices["budget"]
         order = self._order(format, variation)
@@ -266,14 +263,14 @@ class Grammar:
     ) -> Variation:
         """One value at random on every axis that fits all formats, in the order of the axes."""
         chosen: dict[str, str] = {}
-        for axis in self.axes:
-            value = base.choices.get(axis.name)
-            if value is None and (axis.name != "shots" or shots):
-                fitting = [name for name, change in axis.values.items() if all(change(f) is not None for f in formats)]
+        for name, axis in self.axes.items():
+            value = base.choices.get(name)
+            if value is None and (name != "shots" or shots):
+                fitting = [value for value, change in axis.items() if all(change(f) is not None for f in formats)]
                 value = rng.choice(fitting) if fitting else None
             if value is not None:
-                chosen[axis.name] = value
-                formats = [replace(format, **(axis.values[value](format) or {})) for format in formats]
+                chosen[name] = value
+                formats = [replace(format, **(axis[value](format) or {})) for format in formats]
         if "order" not in base.choices and self.orders and all(format.shows_choices for format in formats):
             chosen["order"] = rng.choice(self.orders)
         kept = {axis: base.choices[axis] for axis in RUN_AXES if axis in base.choices}
@@ -329,15 +326,15 @@ def _checked_name(name: Any) -> str:
 def _declared_axis(name: str, values: Any, builtin: Axis | None) -> Axis:
     if isinstance(values, list | tuple) and builtin is not None:
         for value in values:
-            if value not in builtin.values:
-                hint = nearest(str(value), list(builtin.values), listed="values")
+            if value not in builtin:
+                hint = nearest(str(value), builtin, listed="values")
                 raise ConfigError(f"unknown value {shorten(value)} of axis '{name}'", where=name, hint=hint)
-        return Axis(name, {value: builtin.values[value] for value in values})
+        return {value: builtin[value] for value in values}
     if not isinstance(values, Mapping) or not values:
         message = f"expected a mapping of values, got {shorten(values)}"
         raise ConfigError(message, where=name, hint="write e.g. tone: {polite: {instruction: Please answer.}}")
     declared = {_checked_value(name, value): _declared_change(name, value, keys) for value, keys in values.items()}
-    return Axis(name, {**(builtin.values if builtin else {"default": lambda format: {}}), **declared})
+    return {**({"default": lambda format: {}} if builtin is None else builtin), **declared}
 
 
 def _declared_change(axis: str, value: Any, changed: Any) -> Change:
