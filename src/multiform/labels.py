@@ -95,6 +95,17 @@ def label_list(number: int, spec: str | Sequence[str] = "letters") -> list[str]:
     return [str(label) for label in spec[:number]]
 
 
+def bare_labels(choices: Sequence[Any]) -> list[str] | None:
+    """The labels of choices that are nothing else, such as (B) and (A), as capitals; None if they are texts.
+
+    >>> bare_labels(["(a)", "(b)"]), bare_labels(["1", "2"]), bare_labels(["no", "yes"])
+    (['A', 'B'], ['1', '2'], None)
+    """
+    bare = [str(choice).strip().strip("().:").upper() for choice in choices]
+    are_labels = sorted(bare) == label_list(len(bare)) or bare == label_list(len(bare), "numbers")
+    return bare if are_labels and len(bare) > 1 else None
+
+
 def leading_label(labels: Sequence[str]) -> re.Pattern[str] | None:
     """Matches a text that begins with one of the labels for certain: whatever follows, none is read but that one.
 

@@ -10,7 +10,7 @@ from typing import Any
 from multiform.errors import ConfigError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.base import FormatConfig
-from multiform.labels import gold_index, gold_label, gold_text, label_list
+from multiform.labels import bare_labels, gold_index, gold_label, gold_text, label_list
 from multiform.prompts.template import Compiled, compile_template, has_markup, literal_text, render
 
 #: The variables for the labels of choices that instructions may use.
@@ -338,7 +338,7 @@ def check_raw(format: FormatConfig, mapping: FieldMapping) -> None:
             f"doc_to_text is a prompt already ({reason}); a format would wrap it twice",
             hint='give the bare question, e.g. doc_to_text: question or "{{question}}", and let the format do the rest',
         )
-    if format.needs_choices and choices_are_labels(mapping.choices):
+    if format.needs_choices and isinstance(mapping.choices, list) and bare_labels(mapping.choices):
         raise ConfigError(
             "doc_to_choice holds the labels of the choices, not the choices",
             hint="give the choices' texts, e.g. doc_to_choice: choices; the format adds the labels",
@@ -366,11 +366,3 @@ def prompt_in_question(question: object, *, any_opening: bool = False) -> str | 
     if literals and not any_opening and _OPENING.match(literals[0]):
         return f"it begins with {literals[0].strip()!r}"
     return None
-
-
-def choices_are_labels(choices: object) -> bool:
-    """Whether the choices are a literal list of labels such as A, B, C, D."""
-    if not isinstance(choices, list) or len(choices) < 2:
-        return False
-    bare = [str(choice).strip().strip("().").upper() for choice in choices]
-    return bare in (label_list(len(bare)), label_list(len(bare), "numbers"))

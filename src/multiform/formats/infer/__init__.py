@@ -22,7 +22,7 @@ from multiform.formats.infer.layout import (
     read_layout,
 )
 from multiform.formats.infer.skeleton import MARK, Value, read_skeleton
-from multiform.labels import choice_list, label_list
+from multiform.labels import bare_labels, choice_list, label_list
 from multiform.prompts.template import has_markup
 
 How = Literal["raw", "template", "documents"]
@@ -238,9 +238,4 @@ def names_labels(choices: FieldSpec) -> list[str] | None:
             listed = ast.literal_eval(expression)
         except (SyntaxError, ValueError, MemoryError):
             return None
-    if not isinstance(listed, list) or len(listed) < 2:
-        return None
-    bare = [str(label).strip().strip("().:").upper() for label in listed]
-    if sorted(bare) == label_list(len(bare)) or bare == label_list(len(bare), "numbers"):
-        return bare
-    return None
+    return bare_labels(listed) if isinstance(listed, list) else None

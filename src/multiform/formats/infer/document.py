@@ -16,7 +16,7 @@ from multiform.errors import DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.infer import words
 from multiform.formats.infer.layout import ADD_CHOICES
-from multiform.labels import choice_list, index_among, label_list, parse_literal_list
+from multiform.labels import bare_labels, choice_list, index_among, label_list, parse_literal_list
 
 _LABELLED = re.compile(
     r"(?:^|(?<=\n)|(?<=[ \t]))[ \t]*[\[(]?(?P<label>\w{1,4}|[①-⑩])(?:[\])][.:]?|[.:)：．、])[ \t]*", re.MULTILINE
@@ -89,13 +89,8 @@ def problem(question: str, choices: Sequence[str] = ()) -> str | None:
 
 def are_labels(choices: Sequence[str]) -> bool:
     """Whether the choices are just the labels A, B, C, ... or (a), (b), ..."""
-    stripped = [choice.strip() for choice in choices]
-    bare = [choice.strip("().:").upper() for choice in stripped]
-    return (
-        len(bare) > 1
-        and bare == label_list(len(bare))
-        and not all(choice.islower() and len(choice) == 1 for choice in stripped)
-    )
+    texts = all(choice.strip().islower() and len(choice.strip()) == 1 for choice in choices)
+    return bare_labels(choices) == label_list(len(choices)) and not texts
 
 
 def _enumeration(text: str, number: int, known: set[str]) -> tuple[str, tuple[str, ...]] | None:
