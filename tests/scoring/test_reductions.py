@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from multiform import Completion, ConfigError, Model, TaskConfig, evaluate
-from multiform.scoring.reductions import Vote, build_reduction, majority_at, pass_at
+from multiform.scoring.reductions import build_reduction, majority, pass_at
 from multiform.statistics.estimates import mean_estimate
 
 
@@ -23,18 +23,17 @@ def test_pass_at_k_is_the_mean_over_all_draws_of_k():
 
 def test_majority_is_the_score_of_the_most_frequent_answer_not_of_most_scores():
     # 2 of 5 are right, and no other answer is given as often.
-    votes = [Vote.of(1, "4"), Vote.of(0, "1"), Vote.of(1, "4"), Vote.of(0, "2"), Vote.of(0, "3")]
-    assert majority_at(votes, 5) == 1.0
-    assert majority_at([Vote.of(0, None), Vote.of(0, None)], 2) == 0.0
+    assert majority([1, 0, 1, 0, 0], ["4", "1", "4", "2", "3"]) == 1.0
+    assert majority([0, 0], [None, None]) == 0.0
 
 
 def test_several_reductions_are_joined():
     reduction = build_reduction("avg@4+pass@2+maj@4")
-    votes = [Vote.of(score, answer) for score, answer in ((1, "a"), (0, "b"), (1, "a"), (0, "c"))]
-    assert reduction(votes) == {"avg@4": 0.5, "pass@2": pytest.approx(5 / 6), "maj@4": 1.0}
+    values, answers = [1, 0, 1, 0], ["a", "b", "a", "c"]
+    assert reduction(values, answers) == {"avg@4": 0.5, "pass@2": pytest.approx(5 / 6), "maj@4": 1.0}
     assert reduction.needs == 4
     with pytest.raises(ConfigError, match="avg@5 needs 5 repeats, there are 4"):
-        build_reduction("avg@5")(votes)
+        build_reduction("avg@5")(values)
     with pytest.raises(ConfigError, match="unknown reduction 'maj@0'"):
         build_reduction("maj@0")
 
@@ -82,7 +81,7 @@ def test_intervals_cover_the_mean_over_documents_and_repeats(name):
         values = []
         for chance in (rng.betavariate(2, 2) for _ in range(60)):
             rights = [rng.random() < chance for _ in range(4)]
-            values.append(reduction([Vote.of(right, "right" if right else "wrong") for right in rights])[name])
+            values.append(reduction(rights, ["right" if right else "wrong" for right in rights])[name])
         low, high = mean_estimate(values).interval
         covered += low <= TRUE_VALUES[name] <= high
     assert 0.92 <= covered / runs <= 0.98

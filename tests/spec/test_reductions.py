@@ -99,3 +99,13 @@ def test_several_numbers_of_a_metric_are_reduced_each_by_itself(writing, saying)
     assert scores(task, saying("what?", "no")) == {"exact_match,none": 1.0}
     task = writing(repeats=2, metric_list=[{"metric": lengths, "reduction": longest}])
     assert scores(task, saying("a", "four")) == {"wanted,none": 2.0, "written,none": 4.0}
+
+
+def test_maj_at_k_of_values_without_answers_is_an_error_and_not_0(writing, saying):
+    task = writing(
+        repeats=2,
+        process_results=lambda doc, results: {"right": [1.0, 1.0]},
+        metric_list=[{"metric": "right", "reduction": "maj@2"}],
+    )
+    with pytest.raises(ConfigError, match="maj@2 counts the answers of repeats, and these values have none"):
+        scores(task, saying("no", "no"))

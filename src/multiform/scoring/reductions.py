@@ -24,31 +24,22 @@ class Reduction:
     """Reduces the values of a document's repeats to one value, or to one of each name; errors show `name`."""
 
     name: str
-    function: ReductionFn
+    function: Callable[..., Any]
     #: The smallest number of values that it can reduce.
     needs: int = 1
-    #: Whether each value has to be a `Vote`.
-    counts_votes: bool = False
+    #: Whether it counts how often repeats have the same answer.
+    counts_answers: bool = False
 
-    def __call__(self, values: Sequence[Any]) -> Any:
+    def __call__(self, values: Sequence[Any], answers: Sequence[Any] | None = None) -> Any:
+        """The reduced value; `answers` are those of the responses, None for a response without one."""
+        if self.counts_answers and answers is None:
+            message = f"{self.name} counts the answers of repeats, and these values have none"
+            raise ConfigError(message, where="metric_list", hint="use pass@k or avg@k")
         with running(f"reduction '{self.name}'", hint="call it with the list of one document's values to debug it"):
-            value = self.function(values)
+            value = self.function(values, answers) if self.counts_answers else self.function(values)
         if value is None:
             raise DataError(f"reduction '{self.name}' returned None", hint="return a number, or a dict of numbers")
         return value
-
-
-class Vote(float):
-    """The score of a response, with the answer that was extracted from it; None if there is none."""
-
-    answer: Any
-
-    @classmethod
-    def of(cls, score: float, answer: Any) -> Vote:
-        """A score with the answer that has it."""
-        vote = cls(score)
-        vote.answer = answer
-        return vote
 
 
 _STEPS = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -65,13 +56,14 @@ def build_reduction(spec: str | ReductionFn) -> Reduction:
         return _check_reduction(name_of(spec), spec)
     named = [_AT_K.fullmatch(part) for part in spec.split("+")]
     if all(named):
-        parts = [(match[0], _FUNCTIONS[match[1]], int(match[2])) for match in named if match is not None]
-        return Reduction(
-            name=spec,
-            function=lambda values: {name: reduce(values, k) for name, reduce, k in parts},
-            needs=max(k for _, _, k in parts),
-            counts_votes=any(reduce is majority_at for _, reduce, _ in parts),
-        )
+        parts = [(match[0], match[1], int(match[2])) for match in named if match is not None]
+        counts_answers = any(kind in ("maj", "cons") for _, kind, _ in parts)
+
+        def reduce(values: Sequence[float], answers: Sequence[Any] = ()) -> dict[str, float]:
+            return {name: _at_k(kind, values, answers, k) for name, kind, k in parts}
+
+        needs = max(k for _, _, k in parts)
+        return Reduction(name=spec, function=reduce, needs=needs, counts_answers=counts_answers)
     if spec not in reductions:
         hint = nearest(spec, [*reductions, "pass@1", "avg@1", "maj@1"], listed="reductions")
         raise ConfigError(f"unknown reduction '{spec}'", hint=hint)
@@ -125,53 +117,36 @@ def pass_at_k(values: Sequence[float]) -> dict[str, float]:
     return {f"pass@{k}": pass_at(values, k) for k in ks}
 
 
+_AT_K = re.compile(r"(pass|avg|maj|cons)@([1-9]\d*)")
+
+
+def _at_k(kind: str, values: Sequence[float], answers: Sequence[Any], k: int) -> float:
+    if k > len(values):
+        message = f"{kind}@{k} needs {k} repeats, there are {len(values)}"
+        raise ConfigError(message, hint=f"set repeats: {k} or more")
+    if kind == "pass":
+        return pass_at(values, k)
+    return math.fsum(values[:k]) / k if kind == "avg" else majority(values[:k], answers[:k])
+
+
 def pass_at(values: Sequence[float], k: int) -> float:
     """The unbiased estimate of pass@k: one minus the probability that k draws without replacement all fail."""
     n, right = len(values), sum(1 for value in values if value)
-    if k > n:
-        raise ConfigError(f"pass@{k} needs {k} repeats, there are {n}", hint=f"set repeats: {k} or more")
     return 1.0 - math.comb(n - right, k) / math.comb(n, k)
 
 
-def average_at(values: Sequence[float], k: int) -> float:
-    """The mean of the first k values.
-
-    >>> average_at([1, 0, 0, 1, 1], 4)
-    0.5
-    """
-    return math.fsum(_first(values, k, "avg")) / k
-
-
-def majority_at(values: Sequence[float], k: int) -> float:
-    """The score of the most frequent answer among the first k; of several, the mean of theirs.
+def majority(values: Sequence[float], answers: Sequence[Any]) -> float:
+    """The score of the most frequent answer; of several, the mean of theirs.
 
     Responses without an answer have no vote, and a document without any vote counts as wrong.
 
-    >>> votes = [Vote.of(0, "7"), Vote.of(1, "4"), Vote.of(1, "4"), Vote.of(0, None), Vote.of(0, "7")]
-    >>> majority_at(votes, 4), majority_at(votes, 5)
+    >>> majority([0, 1, 1, 0], ["7", "4", "4", None]), majority([0, 1, 1, 0, 0], ["7", "4", "4", None, "7"])
     (1.0, 0.5)
     """
     scores: dict[str, list[float]] = {}
-    for value in _first(values, k, "maj"):
-        answer = getattr(value, "answer", None)
+    for value, answer in zip(values, answers, strict=True):
         if answer is not None:
             scores.setdefault(repr(answer), []).append(float(value))
     most = max(map(len, scores.values()), default=0)
     tied = [listed[0] for listed in scores.values() if len(listed) == most]
     return math.fsum(tied) / len(tied) if tied else 0.0
-
-
-def _first(values: Sequence[float], k: int, name: str) -> Sequence[float]:
-    if k > len(values):
-        message = f"{name}@{k} needs {k} repeats, there are {len(values)}"
-        raise ConfigError(message, hint=f"set repeats: {k} or more")
-    return values[:k]
-
-
-_AT_K = re.compile(r"(pass|avg|maj|cons)@([1-9]\d*)")
-_FUNCTIONS: dict[str, Callable[[Sequence[float], int], float]] = {
-    "pass": pass_at,
-    "avg": average_at,
-    "maj": majority_at,
-    "cons": majority_at,
-}

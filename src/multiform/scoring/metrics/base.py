@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from multiform.calls import mismatch, name_of
+from multiform.calls import accepted_arguments, mismatch, name_of
 from multiform.errors import ConfigError, UsageError, nearest, reason, running, shorten
 from multiform.formats.base import OutputType
 from multiform.registry import Registry
@@ -115,12 +115,15 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[
     base = _base(spec, computed)
     kwargs = {**(spec.get("kwargs") or {}), **{key: value for key, value in spec.items() if key not in _OWN_KEYS}}
     if computed and not base.whole:
-        unknown = _unknown_arguments(base, kwargs)
-        if unknown and notes is None:
-            raise next(iter(unknown.values()))
-        notes = [] if notes is None else notes
-        notes += unknown.values()
-        kwargs = {key: value for key, value in kwargs.items() if key not in unknown}
+        accepted = accepted_arguments(base.fn, kwargs)
+        for key in (key for key in kwargs if key not in accepted):
+            hint = nearest(key, list(inspect.signature(base.fn).parameters)[1:], listed="its arguments are")
+            unknown = ConfigError(f"metric '{base.name}' has no argument '{key}'", hint=hint)
+            if notes is None:
+                raise unknown
+            notes.append(unknown)
+        kwargs = accepted
+        _check_patterns(base.name, kwargs.get("regexes_to_ignore") or ())
     # A metric of ours takes an outcome, and needs no argument.
     if computed and (base.whole or kwargs or not str(getattr(base.fn, "__module__", "")).startswith("multiform.")):
         _check_call(base, spec["metric"], kwargs)
@@ -150,25 +153,13 @@ def _check_call(metric: Metric, spec_metric: Any, kwargs: Mapping[str, Any]) -> 
         raise ConfigError(message, hint=f"write it as def {name}{written}, and give its other arguments in metric_list")
 
 
-def _unknown_arguments(metric: Metric, kwargs: Mapping[str, Any]) -> dict[str, ConfigError]:
-    """An error for each argument that the metric's function does not take."""
-    parameters = inspect.signature(metric.fn).parameters
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return {}
-    known = list(parameters)[1:]
-    for pattern in kwargs.get("regexes_to_ignore") or ():
+def _check_patterns(name: str, patterns: Sequence[str]) -> None:
+    for pattern in patterns:
         try:
             re.compile(pattern)
         except (re.error, TypeError) as error:
-            message = f"metric '{metric.name}': bad regular expression {pattern!r}: {error}"
+            message = f"metric '{name}': bad regular expression {pattern!r}: {error}"
             raise ConfigError(message, hint="test the pattern") from error
-    return {
-        key: ConfigError(
-            f"metric '{metric.name}' has no argument '{key}'", hint=nearest(key, known, listed="its arguments are")
-        )
-        for key in kwargs
-        if key not in known
-    }
 
 
 def value_metric(name: str) -> Metric:

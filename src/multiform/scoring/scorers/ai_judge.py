@@ -177,11 +177,11 @@ class AIJudge(Scorer):
         scored, details = [], []
         for outcome, by_judge in zip(outcomes, verdicts, strict=True):
             graded, detail = self._grade(by_judge)
-            scored.append(self._with_votes({**graded, **self.score(outcome)}, outcome))
+            scored.append({**graded, **self.score(outcome)})
             details.append(detail)
         self.value_metrics |= {name: metric for name in details[0] if (metric := self._detail_metric(name)) is not None}
         return {
-            **self.reduce(scored),
+            **self.reduce(scored, outcomes),
             **{name: fmean(detail[name] for detail in details) for name in details[0]},
             **dict(_texts(verdicts)),
         }

@@ -30,7 +30,7 @@ from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import Metric, register_metric
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import ChoiceOutcome, Outcome, TextOutcome
-from multiform.scoring.reductions import Reduction, Vote
+from multiform.scoring.reductions import Reduction
 
 scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers", raises=ConfigError)
 register_scorer = scorers.register
@@ -115,18 +115,7 @@ class Scorer:
         if not outcomes:
             message = f"the filters of '{self.name}' left no response to score"
             raise DataError(message, hint="have them return one output for each that they get")
-        return self.reduce([self._with_votes(self._score_one(outcome), outcome) for outcome in outcomes])
-
-    def _with_votes(self, values: Mapping[str, Any], outcome: Outcome) -> Mapping[str, Any]:
-        """The values of one response, with its answer if a reduction counts votes."""
-        voting = [key for key in values if (reduction := self._reduction(key)) and reduction.counts_votes]
-        if not voting:
-            return values
-        if isinstance(outcome, ChoiceOutcome) and voting != ["acc"]:
-            message = f"votes are for the choice that acc picks, and {', '.join(voting)} may pick another"
-            raise ConfigError(message, where="metric_list", hint="leave maj@k out, or use it with acc")
-        answer = self.prediction(outcome)
-        return {**values, **{key: Vote.of(float(values[key]), answer) for key in voting}}
+        return self.reduce([self._score_one(outcome) for outcome in outcomes], outcomes)
 
     def score_documents(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         """Call `score_instances` and check that it returns a mapping of values for each document."""
@@ -139,21 +128,31 @@ class Scorer:
             raise DataError(f"scorer {method} returned {len(scored)} results for {len(docs)} documents", hint=hint)
         return [dict(values) for values in scored]
 
-    def reduce(self, scored: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Reduce the values of repeats to one value for each metric."""
+    def reduce(self, scored: Sequence[Mapping[str, Any]], outcomes: Sequence[Outcome] | None = None) -> dict[str, Any]:
+        """Reduce the values of repeats to one value for each metric; `outcomes` have the answers that maj@k counts."""
         for values in scored:
             if set(values) != set(scored[0]):
                 message = f"the repeats of a document have different metrics: {list(scored[0])} and {list(values)}"
                 raise DataError(message, hint="give every repeat the same ones")
         values_by_metric: dict[str, Any] = {}
         for key in scored[0]:
-            reduced = _reduce_values(key, [values[key] for values in scored], self._reduction(key))
+            reduction = self._reduction(key)
+            answers = None
+            if reduction is not None and reduction.counts_answers and outcomes is not None:
+                answers = [self._answer(key, outcome) for outcome in outcomes]
+            reduced = _reduce_values(key, [values[key] for values in scored], reduction, answers)
             metric = self.metric_named(key)
             if metric is not None and key not in reduced:
                 numbers = [name for name, value in reduced.items() if not isinstance(value, str | None)]
                 self.value_metrics |= dict.fromkeys(numbers, metric)
             values_by_metric |= reduced
         return values_by_metric
+
+    def _answer(self, key: str, outcome: Outcome) -> Any:
+        if isinstance(outcome, ChoiceOutcome) and key != "acc":
+            message = f"votes are for the choice that acc picks, and {key} may pick another"
+            raise ConfigError(message, where="metric_list", hint="leave maj@k out, or use it with acc")
+        return self.prediction(outcome)
 
     def _reduction(self, key: str) -> Reduction | None:
         """The reduction of a metric, if the filters leave as many values as it needs."""
@@ -186,14 +185,16 @@ class Scorer:
         return {metric.name: metric for metric in reversed(self.metrics)}
 
 
-def _reduce_values(key: str, repeats: Sequence[Any], reduction: Reduction | None) -> dict[str, Any]:
+def _reduce_values(
+    key: str, repeats: Sequence[Any], reduction: Reduction | None, answers: Sequence[Any] | None
+) -> dict[str, Any]:
     """The reduced value of repeats; several for a reduction such as ``pass@k``, or a metric with several values."""
     if all(isinstance(value, Mapping) for value in repeats):
         values: dict[str, Any] = {}
         for name in repeats[0]:
-            values |= _reduce_values(str(name), [value.get(name) for value in repeats], reduction)
+            values |= _reduce_values(str(name), [value.get(name) for value in repeats], reduction, answers)
         return values
-    value = repeats[0] if reduction is None else reduction(repeats)
+    value = repeats[0] if reduction is None else reduction(repeats, answers)
     if not isinstance(value, Mapping):
         return {key: value}
     return {f"{name}({key})": number for name, number in value.items()}
