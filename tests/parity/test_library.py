@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import collections
+import json
+from pathlib import Path
 
 import pytest
 
+from multiform import TaskManager
 from multiform.paths import mirror_folders
 from tools.parity import library
 from tools.parity.compare import FAILS, LEAK
@@ -36,3 +39,21 @@ def test_a_changed_prompt_is_noticed(pairs: list[library.Pair]):
     [pair] = [pair for pair in pairs if pair.lm_eval == "piqa"]
     changed = pair.config.replace(doc_to_text="Goal: {{goal}}\nAnswer:")
     assert library.compare_pair(library.Pair(changed, "piqa"), 1).unexplained
+
+
+def test_include_has_the_requests_of_lm_eval_on_rows_of_its_columns(lm_eval_tasks, tmp_path: Path):
+    rows = [
+        {
+            "language": "German", "country": "Germany", "domain": "STEM", "subject": "Math", "level": "Academic",
+            "regional_feature": "agnostic", "question": f" Was ist {number} + 1? ", "answer": number,
+            "option_a": "1", "option_b": "2", "option_c": "3", "option_d": "4",
+        }
+        for number in range(4)
+    ]  # fmt: skip
+    for owner in ("CohereLabs", "CohereForAI"):
+        file = tmp_path / owner / "include-base-44" / "German" / "test.jsonl"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    [config] = TaskManager().load("include_German@lm-eval")
+    result = library.compare_pair(library.Pair(config, "include_base_44_german_stem"), 4, tmp_path)
+    assert (result.docs, result.requests, result.unexplained) == (4, 16, [])

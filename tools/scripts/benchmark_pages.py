@@ -119,7 +119,7 @@ def _facts(name: str, tasks: list[TaskConfig]) -> Iterator[tuple[str, str]]:
     yield "Usually reported", str(facts.get("reported", ""))
     assert config.stated.source is not None
     formats = read_yaml(config.stated.source.file).data.get("formats")
-    if isinstance(formats, Mapping) and "lm-eval" in formats:
+    if isinstance(formats, Mapping) and "lm-eval" in formats and facts.get("lm_eval", config.task):
         yield "In lm-eval", f"`{facts.get('lm_eval', config.task)}`, the same requests as `{config.task}@lm-eval`"
     if "notes" in facts:
         yield "Note", " ".join(str(facts["notes"]).split())
