@@ -215,6 +215,14 @@ def test_search_finds_words_of_prompts_and_completions(
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     assert "wide and bright" in page.locator(".detail pre.text").last.inner_text()
+    assert page.locator(".list .item mark").first.inner_text() == "wide and bright"
+    assert page.locator(".detail mark").all_inner_texts() == ["wide and bright"]
+
+
+def test_marks_of_all_kinds_are_aligned(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url + "#tab=samples")
+    widths = {sign: page.locator(".list .mark", has_text=sign).first.bounding_box()["width"] for sign in "✓✗?·"}
+    assert len(set(widths.values())) == 1
 
 
 def test_two_forms_are_shown_side_by_side_with_their_differences(open_page: Callable[..., Any], url: str) -> None:

@@ -139,6 +139,15 @@ def test_a_description_fixes_the_axis_to_the_range_of_the_metric_and_has_the_cha
     assert (panel.x.low, panel.x.high) == (0.0, 2.0)
 
 
+def test_the_colours_of_a_heat_map_are_those_of_the_whole_range(results: Results) -> None:
+    """Scores of 0.43 and 0.45 are not white and the darkest blue, and numbers can be read on both."""
+    (panel,) = CHARTS["heatmap"](results).panels
+    assert panel.value is not None
+    assert (panel.value.low, panel.value.high) == (0.0, 1.0)
+    texts = str(draw(CHARTS["heatmap"](results)).to_dict(validate=False))
+    assert "datum['score'] > 0.5" in texts
+
+
 @pytest.mark.parametrize("name", CHARTS)
 def test_every_description_is_json_with_a_text_that_says_what_it_shows(results: Results, name: str) -> None:
     spec = CHARTS[name](results)

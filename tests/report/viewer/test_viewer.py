@@ -391,6 +391,30 @@ def test_a_report_that_cannot_be_read_says_so(viewer: Viewer, chromium: Any) -> 
     page.wait_for_selector(".answer-line")
 
 
+@pytest.mark.process
+def test_a_sample_that_cannot_be_read_says_so(viewer: Viewer, chromium: Any) -> None:
+    key = json.loads(get(viewer, "/api/runs")[2])["complete"][0]["key"]
+    page = chromium.new_context().new_page()
+    page.goto(viewer.url)
+    page.goto(f"{viewer.url.partition('?')[0]}report?runs={key}#tab=samples")
+    page.route("**/api/samples*", lambda route: route.fulfill(status=500, body="the disk is gone"))
+    page.locator(".list .doc").first.click()
+    page.get_by_text("The sample cannot be shown: the disk is gone").wait_for()
+    page.unroute("**/api/samples*")
+    page.get_by_role("button", name="try again").click()
+    page.wait_for_selector(".detail pre.text")
+
+
+def test_the_labels_of_a_sweep_tell_models_apart() -> None:
+    runs = {}
+    for number, label in enumerate(("cold", "warm")):
+        results = evaluate(
+            model="dummy", model_args={"seed": number}, tasks="quiz@mcqa", limit=8, progress=False, use_cache=False
+        )
+        runs[label] = replace(results, run={**results.run, "label": label})
+    assert leaderboard(runs)["models"] == ["cold", "warm"]
+
+
 def test_the_page_of_a_report_comes_before_its_data_are_read(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
     key = json.loads(get(viewer, "/api/runs")[2])["complete"][0]["key"]
     monkeypatch.setattr(viewer.runs, "report", None)
