@@ -76,18 +76,14 @@ class Runs:
         known = [state for state in states if state is not None]
         return sorted(known, key=lambda state: state.get("status") != "running")
 
-    def all_results(self) -> dict[str, Results]:
-        """Every readable run without its samples, by its key."""
-        read = {key: self._run(key, file).results for key, file in self.files().items()}
-        return {key: results for key, results in read.items() if results is not None}
-
     def board(self, columns: Sequence[str] | None) -> Mapping[str, Any]:
-        """The leaderboard of all runs, with the average over some columns, and the scores over time."""
+        """The leaderboard of all complete runs, with the average over some columns, and the scores over time."""
         files = self.files()
         stamp = (tuple((key, _stamp(file)) for key, file in files.items()), None if columns is None else tuple(columns))
         with self._lock:
             if stamp not in self._boards:
-                runs = self.all_results()
+                read = {key: self._run(key, file).results for key, file in files.items()}
+                runs = {key: run for key, run in read.items() if run is not None and run.status == "complete"}
                 data = {
                     **leaderboard(runs, of=headlines),
                     **ranking(runs, columns),

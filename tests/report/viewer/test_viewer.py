@@ -351,6 +351,8 @@ def test_a_run_that_was_stopped_can_be_opened_beside_others(viewer: Viewer, fold
     (stopped,) = [run for run in runs if run.get("status") == "stopped"]
     assert len(runs) == 3
     assert get(viewer, f"/api/report?runs={stopped['key']}")[0] == 200
+    ranked = json.loads(get(viewer, "/api/leaderboard")[2])["cells"]  # of complete runs alone
+    assert all(cell is None or cell["run"] != stopped["key"] for row in ranked for cell in row)
     partial.unlink()
 
 
