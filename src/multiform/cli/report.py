@@ -31,7 +31,8 @@ examples:
 def report(options: argparse.Namespace) -> None:
     """Read the results, and write the page."""
     from multiform.report import write_report
-    from multiform.results.read import read_results, recorded_run, results_files, results_of_run
+    from multiform.results.read import read_results, recorded_run, results_files
+    from multiform.results.recorded import results_of_run
 
     if options.all:
         runs = [results_of_run(recorded_run(file)) for path in options.runs for file in results_files(Path(path))]

@@ -15,7 +15,8 @@ from typing import Any
 from multiform.errors import MultiformError, reason, shorten
 from multiform.paths import open_file
 from multiform.report.command import command
-from multiform.results.read import MALFORMED, RecordedRun, read_json, recorded_run, results_of_run
+from multiform.results.read import recorded_run
+from multiform.results.recorded import MALFORMED, RecordedRun, read_json, results_of_run
 from multiform.statistics.estimates import Estimate, mean_estimate
 
 #: The most lines of samples that are read at a time, so that a list of runs never waits long for them.

@@ -17,14 +17,8 @@ from multiform.report.live import LiveScores, live_run, run_state
 from multiform.report.payload import minute
 from multiform.report.streaming import StreamedReport
 from multiform.results.export import json_line
-from multiform.results.read import (
-    MALFORMED,
-    RecordedRun,
-    partial_results_files,
-    recorded_run,
-    results_files,
-    results_of_run,
-)
+from multiform.results.read import partial_results_files, recorded_run, results_files
+from multiform.results.recorded import MALFORMED, RecordedRun, results_of_run
 from multiform.results.results import Results
 
 #: What tells whether a file has changed: its time and size; None where it cannot be read.

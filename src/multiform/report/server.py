@@ -29,7 +29,7 @@ from multiform.report.page import SCRIPT, asset
 from multiform.report.runs import Runs, UnknownPageError
 from multiform.results.export import json_line
 from multiform.results.provenance import package_version
-from multiform.results.read import MALFORMED
+from multiform.results.recorded import MALFORMED
 
 logger = logging.getLogger("multiform")
 

@@ -26,7 +26,7 @@ from multiform.requests import Completion, GenerationRequest, Instance, LLOutput
 from multiform.results.compare import compare_forms
 from multiform.results.export import json_line
 from multiform.results.extraction import ReadAnswer, read_answer, summarize_answers
-from multiform.results.read import MALFORMED, RecordedRun, results_of_run
+from multiform.results.recorded import MALFORMED, RecordedRun, results_of_run
 from multiform.results.results import Results
 from multiform.results.sidecars import picture_file
 from multiform.results.values import FormResult
@@ -94,7 +94,7 @@ class StreamedReport:
         form = self._forms[at]
         first = (number - self._first_blocks[at]) * BLOCK
         places, questions = form.places[first : first + BLOCK], form.questions[first : first + BLOCK]
-        samples = form.run.samples_at(form.form, places, form.run.reader(form.form))
+        samples = form.run.samples_at(form.form, places)
         return [sample_entry(sample, start) for sample, start in zip(samples, questions, strict=True)]
 
     def picture(self, sha256: str) -> str | None:
@@ -152,7 +152,7 @@ class StreamedReport:
 
         def primary() -> Iterator[ScoredSample]:
             nonlocal scorer
-            for place, sample in index.run.placed_samples(form.name, index.run.reader(form.name)) or ():
+            for place, sample in index.run.samples(form.name):
                 scorer = sample.scorer if scorer is None else scorer
                 if sample.scorer == scorer:
                     places.append(place)

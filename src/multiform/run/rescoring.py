@@ -18,7 +18,8 @@ from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import judging_entry
 from multiform.results.labels import HumanLabels
 from multiform.results.provenance import described_config, package_version
-from multiform.results.read import RecordedRun, newest_run
+from multiform.results.read import newest_run
+from multiform.results.recorded import RecordedRun
 from multiform.results.samples import RecordedDoc
 from multiform.results.values import FailedDoc
 from multiform.run.checks import check_consent

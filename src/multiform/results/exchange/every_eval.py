@@ -13,13 +13,9 @@ from typing import Any
 from multiform.hashing import sha256
 from multiform.paths import replace_output, safe_name
 from multiform.requests import Completion
-from multiform.results.exchange.foreign import (
-    ForeignRun,
-    is_number,
-    results_file,
-    texts,
-)
+from multiform.results.exchange.foreign import is_number, results_file, texts
 from multiform.results.export import json_line, to_json, write_json
+from multiform.results.recorded import RecordedRun
 from multiform.results.values import FormResult, ResultsData
 
 SCHEMA_VERSION = "0.3.0"
@@ -200,7 +196,7 @@ def is_every_eval(value: Any) -> bool:
     return isinstance(value, dict) and "schema_version" in value and isinstance(value.get("evaluation_results"), list)
 
 
-def read_every_eval(record: Mapping[str, Any], file: Path) -> ForeignRun:
+def read_every_eval(record: Mapping[str, Any], file: Path) -> RecordedRun:
     """A record as a run, with the samples of the file beside it."""
     forms: dict[str, dict[str, Any]] = {}
     for result in record["evaluation_results"]:
@@ -235,7 +231,9 @@ def read_every_eval(record: Mapping[str, Any], file: Path) -> ForeignRun:
     status = status if status in ("complete", "stopped", "failed") else "complete"
     model = str((record.get("model_info") or {}).get("id"))
     date = str(record.get("evaluation_timestamp") or record.get("retrieved_timestamp"))
-    return ForeignRun(results_file(forms, model=model, date=date, source="every_eval_ever", status=status), lines)
+    return RecordedRun(
+        file, results_file(forms, model=model, date=date, source="every_eval_ever", status=status), lines
+    )
 
 
 def _sample_lines(instances: Iterator[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:

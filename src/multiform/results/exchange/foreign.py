@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from multiform.results.values import ResultsData
@@ -14,14 +14,6 @@ R = TypeVar("R", bound=ResultsData)
 
 #: The ends of the names of arguments whose values are never passed on; a number or truth value is no secret.
 _SECRET = re.compile(r"(key|token|secret|password|authorization|header|cookie|credential)s?$", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignRun:
-    """A run of another tool: its results file as lm-eval would have written it, and the samples of each form."""
-
-    results: dict[str, Any]
-    lines: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def results_file(

@@ -11,7 +11,8 @@ from typing import Any
 
 from multiform.errors import DataError
 from multiform.paths import read_file
-from multiform.results.exchange.foreign import ForeignRun, is_number, results_file, texts
+from multiform.results.exchange.foreign import is_number, results_file, texts
+from multiform.results.recorded import RecordedRun
 from multiform.statistics.estimates import mean_estimate
 
 SPEC, STATS = "run_spec.json", "stats.json"
@@ -51,7 +52,7 @@ def helm_files(folder: Path) -> list[Path]:
     return list(by_model.values())
 
 
-def read_helm_run(file: Path) -> ForeignRun | None:
+def read_helm_run(file: Path) -> RecordedRun | None:
     """The run for which a file stands; None if it is not a file of HELM."""
     if file.name not in (SPEC, STATS) or not (file.parent / SPEC).is_file():
         return None
@@ -69,7 +70,7 @@ def read_helm_run(file: Path) -> ForeignRun | None:
             name = _form_name(str(own.get("name") or folder.name))
             forms[name], lines[name] = _read_form(folder, own)
     date = datetime.fromtimestamp(file.stat().st_mtime).isoformat()
-    return ForeignRun(results_file(forms, model=_model(spec), date=date, source="helm"), lines)
+    return RecordedRun(file, results_file(forms, model=_model(spec), date=date, source="helm"), lines)
 
 
 def _read_json(file: Path) -> Any:

@@ -17,13 +17,9 @@ from multiform.errors import DataError
 from multiform.hashing import short_hash
 from multiform.paths import open_file, safe_name
 from multiform.requests import Completion, GenerationRequest
-from multiform.results.exchange.foreign import (
-    ForeignRun,
-    is_number,
-    results_file,
-    texts,
-)
+from multiform.results.exchange.foreign import is_number, results_file, texts
 from multiform.results.export import to_json, write_json
+from multiform.results.recorded import RecordedRun
 from multiform.results.samples import sample_line
 from multiform.results.values import FailedDoc, FormResult, ResultsData, metrics_in_order
 
@@ -189,11 +185,10 @@ def read_eval_file(file: Path) -> dict[str, Any]:
     return log
 
 
-def read_inspect_logs(logs: list[dict[str, Any]]) -> ForeignRun:
+def read_inspect_logs(logs: list[dict[str, Any]], file: Path) -> RecordedRun:
     """The logs of one run of Inspect, each a task, as one run."""
     forms: dict[str, dict[str, Any]] = {}
     lines: dict[str, list[dict[str, Any]]] = {}
-    about: dict[str, Any] = {}
     for log in logs:
         spec = log["eval"]
         own = ((spec.get("metadata") or {}).get("multiform") or {}).get("form")
@@ -208,9 +203,10 @@ def read_inspect_logs(logs: list[dict[str, Any]]) -> ForeignRun:
     own_about = (spec.get("metadata") or {}).get("multiform") or {}
     states = {value: key for key, value in _STATUS.items()}
     statuses = [states.get(log["status"], "failed") for log in logs]
-    about["status"] = next((status for status in statuses if status != "complete"), "complete")
+    status = next((status for status in statuses if status != "complete"), "complete")
     model = str(own_about.get("model") or spec["model"])
-    return ForeignRun(results_file(forms, model=model, date=str(spec["created"]), source="inspect", **about), lines)
+    results = results_file(forms, model=model, date=str(spec["created"]), source="inspect", status=status)
+    return RecordedRun(file, results, lines)
 
 
 def _own_form(own: Mapping[str, Any]) -> dict[str, Any]:
