@@ -58,7 +58,7 @@ stopped: stored responses are not requested again.
 )
 def sweep(options: argparse.Namespace) -> None:
     """Run what is missing, and print the leaderboard."""
-    from multiform.report.leaderboard import leaderboard
+    from multiform.report.leaderboard import Leaderboard
     from multiform.run.sweep import read_sweep
 
     stated = read_sweep(Path(options.file))
@@ -73,7 +73,7 @@ def sweep(options: argparse.Namespace) -> None:
         print(f"wrote {', '.join(map(str, files))}; submit them with {files[-1]}")
         return
     runs, problems = _run(stated, options)
-    board = leaderboard(runs)
+    board = Leaderboard(runs).to_dict()
     print_result(options, board, _lines(board) if board["models"] else ())
     if problems:
         titles = ", ".join(title for title, _ in problems)

@@ -154,7 +154,7 @@ def _calibration(form: FormResult, samples: Sequence[ScoredSample]) -> dict[str,
     if result is None:
         return None
     error = result.error
-    words = f"expected calibration error {error.value:.3f} ({error.low:.3f} to {error.high:.3f}), without noise"
+    words = f"expected calibration error {error.value:.3f} ({error.interval_text()}), without noise"
     panel = calibration_panel(form, result)
     return {"words": words, "chart": describe_chart("calibration", f"calibration of {form.name}", [panel]).to_dict()}
 

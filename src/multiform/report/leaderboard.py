@@ -13,14 +13,13 @@ from multiform.errors import MultiformError
 from multiform.report.command import arguments_text
 from multiform.results.results import Results
 from multiform.results.run_comparison import compare_form
-from multiform.results.values import FormResult, GroupResult
-from multiform.scoring.metrics.base import RIGHT_OR_WRONG
+from multiform.results.values import FormResult, GroupResult, metric_kind
 from multiform.statistics.estimates import ALPHA, Estimate, normal_estimate
 from multiform.statistics.spread import kendall_tau
 
 Entry: TypeAlias = FormResult | GroupResult
-#: A task and a kind of metric.
-Kind: TypeAlias = tuple[str, str]
+#: By how much a model is better than another under each form that both have.
+Leads: TypeAlias = dict[str, float]
 
 
 def headlines(results: Results) -> list[Entry]:
@@ -30,122 +29,173 @@ def headlines(results: Results) -> list[Entry]:
     >>> [entry.name for entry in headlines(evaluate(model="dummy", tasks="quiz@mcqa~3+cloze", limit=4))]
     ['quiz@mcqa', 'quiz@cloze']
     """
-    groups = [group for group in results.groups if group.estimates and group.depth == 0]
-    inside = {name for group in groups for name in group.forms}
-    entries: list[Entry] = [*groups, *(f for f in results.forms if f.name not in inside and f.estimates)]
     first: dict[str, Entry] = {}
-    for entry in entries:
+    for entry in results.headlines:
         first.setdefault(entry.name.partition("[")[0], entry)
     return list(first.values())
 
 
 def all_forms(results: Results) -> list[Entry]:
     """Every form with a score."""
-    return [form for form in results.forms if form.estimates]
+    return [form for form in results.forms if form.has_score]
 
 
-def leaderboard(runs: Mapping[str, Results], *, of: Callable[[Results], Sequence[Entry]] = all_forms) -> dict[str, Any]:
-    """The scores of all models under all forms, and the pairs of models whose order reverses between two forms.
+class Leaderboard:
+    """The newest score of every model under every form or group, and the run that it is from.
 
     `runs` has the oldest run first: a later run of the same model and form replaces its score. A model with other
     arguments is another model, and a form with other few-shot examples or a chat template another form. `of` gives the
     columns that a run has.
     """
-    board = _Board(runs, of)
-    for form in board.forms:
-        board.mark_tied(form)
-    leads = {pair: board.leads(*pair) for pair in combinations(board.models, 2)}
-    compared = sum(
-        math.comb(n, 2) for found in leads.values() for n in Counter(kind for kind, _ in found.values()).values()
-    )
-    reversals = sorted(board.reversals(leads), key=lambda entry: -min(entry["lead"], -entry["deficit"]))
-    taus = list(board.taus())
-    return {
-        "models": board.models,
-        "forms": board.forms,
-        "cells": [[board.cells.get((model, form)) for form in board.forms] for model in board.models],
-        "reversals": reversals,
-        "tau": taus,
-        **_stability(compared, reversals, [entry["tau"] for entry in taus if entry["tau"] is not None]),
-    }
 
-
-class _Board:
-    """The scores of models under forms, as cells by model and form, and what each cell was made of."""
-
-    def __init__(self, runs: Mapping[str, Results], of: Callable[[Results], Sequence[Entry]]) -> None:
-        self.cells: dict[tuple[str, str], dict[str, Any]] = {}
-        self.entries: dict[tuple[str, str], Entry] = {}
+    def __init__(self, runs: Mapping[str, Results], of: Callable[[Results], Sequence[Entry]] = all_forms) -> None:
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._runs: dict[tuple[str, str], str] = {}
         labels = model_labels(runs)
         for key, results in runs.items():
             for entry in of(results):
                 place = labels[key], form_label(entry, results)
-                self.cells[place] = {**score_cell(entry), "run": key}
-                self.entries[place] = entry
-        self.models = sorted({model for model, _ in self.cells})
-        self.forms = sorted({form for _, form in self.cells})
+                self._entries[place], self._runs[place] = entry, key
+        self.models = sorted({model for model, _ in self._entries})
+        self.forms = sorted({form for _, form in self._entries})
 
-    def scored_cells(self, form: str) -> dict[str, dict[str, Any]]:
-        """The cells of a form that have a score, by model."""
-        cells = {model: self.cells.get((model, form)) for model in self.models}
-        return {model: cell for model, cell in cells.items() if cell is not None and cell["value"] is not None}
+    def to_dict(self, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """The leaderboard as JSON: scores, how stable the order of models is, and the ranking over some columns."""
+        tied = {form: self._tied_with_best(form) for form in self.forms}
+        cells = [[self._cell(model, form, tied[form]) for form in self.forms] for model in self.models]
+        return {
+            "models": self.models,
+            "forms": self.forms,
+            "cells": cells,
+            **self._stability(),
+            **self._ranking(columns),
+        }
 
-    def mark_tied(self, form: str) -> None:
-        """Mark the models that cannot be told from the best under a form, corrected for all pairs of models."""
-        scored = self.scored_cells(form)
-        if len(scored) < 2:
-            return
-        best = max(scored, key=lambda model: _signed_score(scored[model]))
-        pairs = math.comb(len(scored), 2)
-        for model, cell in scored.items():
-            cell["tied"] = model == best or not self.differ(best, model, form, comparisons=pairs)
+    def _column(self, form: str) -> dict[str, Entry]:
+        """The scores under a form, by model."""
+        return {model: self._entries[model, form] for model in self.models if (model, form) in self._entries}
 
-    def differ(self, first: str, second: str, form: str, *, comparisons: int = 1) -> bool:
+    def _cell(self, model: str, form: str, tied: set[str] | None) -> dict[str, Any] | None:
+        entry = self._entries.get((model, form))
+        if entry is None:
+            return None
+        known = {} if tied is None else {"tied": model in tied}
+        return {**score_cell(entry), "run": self._runs[model, form], **known}
+
+    def _tied_with_best(self, form: str) -> set[str] | None:
+        """The models that cannot be told from the best under a form, corrected for all pairs of models."""
+        column = self._column(form)
+        if len(column) < 2:
+            return None
+        best = max(column, key=lambda model: _signed_score(column[model]))
+        pairs = math.comb(len(column), 2)
+        return {model for model in column if model == best or not self._differ(best, model, form, comparisons=pairs)}
+
+    def _differ(self, first: str, second: str, form: str, *, comparisons: int = 1) -> bool:
         """Whether two models differ: by the test of paired documents, else by intervals that lie apart."""
-        ours, theirs = self.entries[first, form], self.entries[second, form]
+        ours, theirs = self._entries[first, form], self._entries[second, form]
         p = None
         with suppress(MultiformError):  # too few documents in common, or other ones
             if isinstance(ours, FormResult) and isinstance(theirs, FormResult):
                 p = compare_form(ours, theirs).p
         if p is not None:
             return p * comparisons < ALPHA
-        a, b = self.cells[first, form], self.cells[second, form]
-        bounds = [a["low"], a["high"], b["low"], b["high"]]
-        return None not in bounds and bool(a["low"] > b["high"] or b["low"] > a["high"])
+        (low, high), (other_low, other_high) = ours.score.interval, theirs.score.interval
+        return low > other_high or other_low > high
 
-    def leads(self, first: str, second: str) -> dict[str, tuple[Kind, float]]:
-        """By how much the first model is better under each form that both have, with the task and kind of metric."""
-        leads = {}
+    def _leads(self, first: str, second: str) -> dict[tuple[str, str], Leads]:
+        """The leads of a model over another, by task and kind of metric: only leads of one kind can reverse."""
+        leads: dict[tuple[str, str], Leads] = {}
         for form in self.forms:
-            scored = self.scored_cells(form)
-            if first in scored and second in scored and _kind(scored[first]) == _kind(scored[second]):
-                leads[form] = _kind(scored[first]), _signed_score(scored[first]) - _signed_score(scored[second])
+            column = self._column(form)
+            if first in column and second in column and _kind(column[first]) == _kind(column[second]):
+                lead = _signed_score(column[first]) - _signed_score(column[second])
+                leads.setdefault(_kind(column[first]), {})[form] = lead
         return leads
 
-    def reversals(self, leads: Mapping[tuple[str, str], Mapping[str, tuple[Kind, float]]]) -> Iterator[dict[str, Any]]:
-        """Pairs of models of which each is ahead under another form of the same task."""
-        for (first, second), by_form in leads.items():
-            for (form, (kind, lead)), (other, (other_kind, deficit)) in product(by_form.items(), repeat=2):
-                if kind == other_kind and lead > 0 > deficit:
-                    yield {
-                        "ahead": first,
-                        "behind": second,
-                        "form": form,
-                        "lead": lead,
-                        "other": other,
-                        "deficit": deficit,
-                        "clear": self.differ(first, second, form) and self.differ(first, second, other),
-                    }
+    def _reversals(self, first: str, second: str, leads: Leads) -> Iterator[dict[str, Any]]:
+        """Pairs of forms of a task under which each of two models is ahead."""
+        for (form, lead), (other, deficit) in product(leads.items(), repeat=2):
+            if lead > 0 > deficit:
+                yield {
+                    "ahead": first,
+                    "behind": second,
+                    "form": form,
+                    "lead": lead,
+                    "other": other,
+                    "deficit": deficit,
+                    "clear": self._differ(first, second, form) and self._differ(first, second, other),
+                }
 
-    def taus(self) -> Iterator[dict[str, Any]]:
+    def _taus(self) -> Iterator[dict[str, Any]]:
         """Kendall's tau between the orders of models under two forms of a task that three or more models have."""
         for form, other in combinations(self.forms, 2):
-            first, second = self.scored_cells(form), self.scored_cells(other)
+            first, second = self._column(form), self._column(other)
             shared = [model for model in first if model in second and _kind(first[model]) == _kind(second[model])]
             if len(shared) >= 3:
-                tau = kendall_tau(*([_signed_score(cells[model]) for model in shared] for cells in (first, second)))
+                tau = kendall_tau(*([_signed_score(column[model]) for model in shared] for column in (first, second)))
                 number = tau if math.isfinite(tau) else None
                 yield {"form": form, "other": other, "models": len(shared), "tau": number}
+
+    def _stability(self) -> dict[str, Any]:
+        """How stable the order of the models is, in numbers and in a sentence; None where nothing can be compared."""
+        pairs = {pair: self._leads(*pair).values() for pair in combinations(self.models, 2)}
+        reversals = [r for pair, kinds in pairs.items() for leads in kinds for r in self._reversals(*pair, leads)]
+        reversals.sort(key=lambda entry: -min(entry["lead"], -entry["deficit"]))
+        taus = list(self._taus())
+        known = [entry["tau"] for entry in taus if entry["tau"] is not None]
+        numbers = {
+            "compared": sum(math.comb(len(leads), 2) for kinds in pairs.values() for leads in kinds),
+            "reversed": len(reversals),
+            "clear": sum(entry["clear"] for entry in reversals),
+            "mean_tau": sum(known) / len(known) if known else None,
+            "min_tau": min(known, default=None),
+        }
+        words = None
+        if compared := numbers["compared"]:
+            words = (
+                f"the order of two models reverses between two forms of a task in {len(reversals)} of {compared} cases "
+                f"({len(reversals) / compared:.0%}), clearly in {numbers['clear']}"
+            )
+            if known:
+                mean, least = numbers["mean_tau"], numbers["min_tau"]
+                words += f"; Kendall's tau between two forms is {mean:.2f} ({least:.2f} at least)"
+        return {"reversals": reversals, "tau": taus, "stability": numbers, "summary": words}
+
+    def _ranking(self, columns: Sequence[str] | None) -> dict[str, Any]:
+        """The models by their average over some columns, in tiers that can be told apart; best first.
+
+        Without `columns`: those that the models have which share the most common one. Only columns of one kind of
+        metric are averaged, that of most columns. Forms of one task have the same documents, so that their standard
+        errors add up in full, while those of different tasks add up as independent ones do; models are compared as if
+        their documents were different ones. Both make the intervals rather too wide than too narrow.
+        """
+        first = {form: next(iter(self._column(form).values())) for form in self.forms}
+        kinds = {form: (metric_kind(entry.metric), entry.higher) for form, entry in first.items()}
+        names = [name for name in (kinds if columns is None else columns) if name in kinds]
+        most_common = Counter(kinds[name] for name in names).most_common(1)
+        names = [name for name in names if kinds[name] == most_common[0][0]]
+        if columns is None:
+            sharing = {name: set(self._column(name)) for name in names}
+            most = max(sharing.values(), key=len, default=set())
+            names = [name for name, having in sharing.items() if most <= having]
+        lacking = {model: [name for name in names if (model, name) not in self._entries] for model in self.models}
+        averages = {
+            model: _average([self._entries[model, name] for name in names])
+            for model in self.models
+            if names and not lacking[model]
+        }
+        sign = -1 if names and kinds[names[0]][1] else 1
+        order = sorted(averages, key=lambda model: sign * averages[model].value)
+        tiers = _tiers([averages[model] for model in order])
+        return {
+            "columns": names,
+            "ranking": [
+                {"model": model, "tier": tier, **averages[model].numbers()}
+                for model, tier in zip(order, tiers, strict=True)
+            ],
+            "unranked": [{"model": model, "lacks": lacks} for model, lacks in lacking.items() if lacks],
+        }
 
 
 def model_labels(runs: Mapping[str, Results]) -> dict[str, str]:
@@ -169,107 +219,31 @@ def form_label(form: Entry, results: Results) -> str:
     return f"{form.name}{shots}{' · chat' if results.provenance.get('chat_template') else ''}"
 
 
-def _stability(compared: int, reversals: Sequence[Any], taus: Sequence[float]) -> dict[str, Any]:
-    """How stable the order of the models is, in numbers and in a sentence; None where there is nothing to compare."""
-    numbers = {
-        "compared": compared,
-        "reversed": len(reversals),
-        "clear": sum(entry["clear"] for entry in reversals),
-        "mean_tau": sum(taus) / len(taus) if taus else None,
-        "min_tau": min(taus, default=None),
-    }
-    words = None
-    if compared:
-        words = (
-            f"the order of two models reverses between two forms of a task in {len(reversals)} of {compared} cases "
-            f"({len(reversals) / compared:.0%}), clearly in {numbers['clear']}"
-        )
-        if taus:
-            words += (
-                f"; Kendall's tau between two forms is {numbers['mean_tau']:.2f} ({numbers['min_tau']:.2f} at least)"
-            )
-    return {"stability": numbers, "summary": words}
-
-
 def score_cell(entry: Entry) -> dict[str, Any]:
     """The first score of a form or group, as pages show it."""
-    score = entry.score
-    return {
-        "task": entry.base,
-        "metric": entry.metric,
-        "value": score.value if math.isfinite(score.value) else None,
-        "low": score.low,
-        "high": score.high,
-        "n": entry.n,
-        "higher": entry.higher,
-    }
+    about = {"task": entry.base, "metric": entry.metric, "n": entry.n, "higher": entry.higher}
+    return {**about, **entry.score.numbers()}
 
 
-def _signed_score(cell: Mapping[str, Any]) -> float:
-    """The score of a cell, such that more is better."""
-    return float(cell["value"] if cell["higher"] else -cell["value"])
+def _signed_score(entry: Entry) -> float:
+    """The score, such that more is better."""
+    return entry.score.value if entry.higher else -entry.score.value
 
 
-def _kind(cell: Mapping[str, Any]) -> Kind:
-    """The task and the kind of metric of a cell: only leads of one kind can reverse."""
-    return cell["task"], "accuracy" if cell["metric"] in RIGHT_OR_WRONG else cell["metric"]
-
-
-def ranking(runs: Mapping[str, Results], columns: Sequence[str] | None) -> dict[str, Any]:
-    """The models by their average over some columns, in tiers that can be told apart; best first.
-
-    Without `columns`: those that the models have which share the most common one. Only columns of one kind of metric
-    are averaged, that of most columns. Forms of one task have the same documents, so that their standard errors add up
-    in full, while those of different tasks add up as independent ones do; models are compared as if their documents
-    were different ones. Both make the intervals rather too wide than too narrow.
-    """
-    board = _Board(runs, headlines)
-    models, cells = board.models, board.cells
-    known = {name: _column_kind(name, cells) for name in board.forms}
-    names = [name for name in (known if columns is None else columns) if name in known]
-    kinds = [known[name] for name in names]
-    names = [name for name in names if known[name] == max(kinds, key=kinds.count)]
-    if columns is None:
-        sharing = [{model for model in models if (model, name) in cells} for name in names]
-        most = max(sharing, key=len, default=set())
-        names = [name for name, having in zip(names, sharing, strict=True) if most <= having]
-    lacking = {model: [name for name in names if (model, name) not in cells] for model in models}
-    averages = {
-        model: _average([board.entries[model, name] for name in names]) for model in models if not lacking[model]
-    }
-    higher = not names or known[names[0]][1]
-    order = sorted(averages, key=lambda model: -averages[model].value if higher else averages[model].value)
-    tiers = _tiers([averages[model] for model in order])
-    return {
-        "columns": names,
-        "ranking": [
-            {"model": model, "tier": tier, "value": a.value, "low": a.low, "high": a.high}
-            for model, tier in zip(order, tiers, strict=True)
-            for a in [averages[model]]
-        ]
-        if names
-        else [],
-        "unranked": [{"model": model, "lacks": lacks} for model, lacks in lacking.items() if lacks],
-    }
-
-
-def _column_kind(name: str, cells: Mapping[tuple[str, str], Mapping[str, Any]]) -> tuple[str, bool]:
-    """The kind of metric of a column, and whether more is better."""
-    cell = next(cell for (_, form), cell in cells.items() if form == name)
-    return _kind(cell)[1], cell["higher"]
+def _kind(entry: Entry) -> tuple[str, str]:
+    """The task of a score and the kind of its metric."""
+    return entry.base, metric_kind(entry.metric)
 
 
 def _average(entries: Sequence[Entry]) -> Estimate:
     """The mean of some scores, each with the same weight."""
-    estimates = [entry.score for entry in entries]
-    by_task: dict[str, list[float | None]] = {}
+    by_task: dict[str, list[float]] = {}
     for entry in entries:
-        by_task.setdefault(entry.base, []).append(entry.score.stderr)
-    value = sum(estimate.value for estimate in estimates) / len(estimates) if estimates else math.nan
-    errors = [sum(found) if None not in (found := errors) else None for errors in by_task.values()]  # type: ignore[arg-type]
-    known = [error for error in errors if error is not None]
-    stderr = math.hypot(*known) / len(estimates) if estimates and len(known) == len(errors) else None
-    return normal_estimate(value, stderr, min((estimate.n for estimate in estimates), default=0))
+        error = math.nan if entry.score.stderr is None else entry.score.stderr
+        by_task.setdefault(entry.base, []).append(error)
+    value = sum(entry.score.value for entry in entries) / len(entries)
+    stderr = math.hypot(*map(sum, by_task.values())) / len(entries)
+    return normal_estimate(value, None if math.isnan(stderr) else stderr, min(entry.score.n for entry in entries))
 
 
 def _tiers(averages: Sequence[Estimate]) -> list[int]:

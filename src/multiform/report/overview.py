@@ -11,15 +11,14 @@ from typing import Any
 from multiform.errors import MultiformError
 from multiform.report.comparisons import changes_chart
 from multiform.results.chart_spec import ChartSpec
-from multiform.results.charts import flips_chart, has_score, overview_chart
-from multiform.results.compare import chance_level, metric_family
-from multiform.results.form_comparison import FormComparison
+from multiform.results.charts import flips_chart, overview_chart
+from multiform.results.compare import chance_level
 from multiform.results.languages import language_spreads
 from multiform.results.notes import form_notes, result_notes
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_all_runs, compare_groups
-from multiform.results.values import FormResult, GroupResult
+from multiform.results.values import FormResult, GroupResult, metric_kind
 from multiform.statistics.design import detectable_difference
 from multiform.statistics.estimates import ALPHA
 
@@ -85,19 +84,11 @@ def _partial_words(results: Results) -> str:
     return f"Partial: the run {state}, {scored:,} of {sum(sizes):,} documents are scored{lacking}{more}"
 
 
-Scored = FormResult | GroupResult
-
-
-def _headlines(results: Results) -> dict[str, list[Scored]]:
+def _headlines(results: Results) -> dict[str, list[FormResult | GroupResult]]:
     """The forms of each outermost group with a score, and of each task in none."""
-    groups = [group for group in results.groups if group.estimates and group.depth == 0]
-    inside = {name for group in groups for name in group.forms}
-    entries: dict[str, list[Scored]] = {}
-    for group in groups:
-        entries.setdefault(group.path, []).append(group)
-    for form in results.forms:
-        if form.name not in inside and has_score(form):
-            entries.setdefault(form.task, []).append(form)
+    entries: dict[str, list[FormResult | GroupResult]] = {}
+    for entry in results.headlines:
+        entries.setdefault(entry.base, []).append(entry)
     return entries
 
 
@@ -114,77 +105,59 @@ def _sentence(results: Results) -> str:
     return f"{model} scores {', '.join(parts[:_NAMED])}{more}{', depending on the form' if several else ''}"
 
 
-def _range_words(name: str, entries: Sequence[Scored]) -> str:
-    families = [_family(entry) for entry in entries]
-    family = max(dict.fromkeys(families), key=families.count)
-    chosen = [entry.score for entry, found in zip(entries, families, strict=True) if found == family]
+def _range_words(name: str, entries: Sequence[FormResult | GroupResult]) -> str:
+    kinds = [metric_kind(entry.metric) for entry in entries]
+    kind = max(dict.fromkeys(kinds), key=kinds.count)
+    chosen = [entry.score for entry in entries if metric_kind(entry.metric) == kind]
     low, high = min(e.value for e in chosen), max(e.value for e in chosen)
-    metric = "" if family == "accuracy" else f" {family}"
+    metric = "" if kind == "accuracy" else f" {kind}"
     if len(chosen) > 1:
         return f"{low:.2f} to {high:.2f}{metric} on {name}"
-    [estimate] = chosen
-    interval = f" ({estimate.low:.3f} to {estimate.high:.3f})" if estimate.low is not None else ""
-    return f"{estimate.value:.3f}{metric}{interval} on {name}"
+    interval = chosen[0].interval_text()
+    return f"{chosen[0].value:.3f}{metric}{f' ({interval})' if interval else ''} on {name}"
 
 
-def _family(entry: Scored) -> str:
-    if isinstance(entry, FormResult):
-        return metric_family(entry) or entry.metric
-    return "accuracy" if entry.metric in ("acc", "exact_match") else entry.metric
-
-
-def _facts(results: Results) -> list[dict[str, str]]:
+def _facts(results: Results) -> Iterator[dict[str, str]]:
     """How sure the answer is: documents, forms, best minus worst, what chance would show, what the run can detect."""
     headlines = _headlines(results)
-    documents = sum(max(entry.n for entry in entries) for entries in headlines.values())
     forms = max((len(entries) for entries in headlines.values()), default=0)
-    facts = [_fact("documents", f"{documents:,}", ""), _fact("form" if forms == 1 else "forms", str(forms), "")]
-    comparisons = [c for c in shown_comparisons(results) if c.spread is not None and c.name in headlines]
-    # Bits per byte and the like have a comparison of their own; accuracy is what the sentence says.
-    comparisons = [c for c in comparisons if any(chance is not None for chance in c.chances)] or comparisons
-    if not comparisons:
-        if forms == 1 and len(headlines) == 1:
-            [[entry]] = headlines.values()
-            if isinstance(entry, FormResult) and (chance := chance_level(entry.samples)) is not None:
-                facts.append(_fact("chance level", f"{chance:.3f}", "how often a random choice is right"))
-        return facts
-    clearest = min(comparisons, key=lambda comparison: _p(comparison))
-    p = min(1.0, _p(clearest) * len(comparisons))
-    pairs = sum(len(other.differences) for other in comparisons if other.name == clearest.name)
-    return [*facts, *_spread_facts(clearest, p, len(comparisons), pairs)]
-
-
-def _p(comparison: FormComparison) -> float:
-    return 1.0 if comparison.spread is None else comparison.spread.p
-
-
-def _spread_facts(comparison: FormComparison, p: float, among: int, pairs: int) -> list[dict[str, str]]:
-    """How far the best form is from the worst; `pairs` of the task's forms are compared with each other."""
-    spread = comparison.spread
-    assert spread is not None
-    low, high = spread.spread.interval
-    where = f"{comparison.name}, {comparison.scoring}" + (f", clearest of {among}" if among > 1 else "")
-    noise, verdict = _noise_words(p)
-    corrected = " after correction" if among > 1 else ""
-    detectable = detectable_difference(comparison.clusters, comparisons=max(1, pairs))
-    can = "none" if detectable.difference is None else f"{detectable.difference:.3f}"
-    return [
-        _fact("best − worst", f"{spread.spread.value:.3f}", f"{low:.3f} to {high:.3f} ({where})", key="spread"),
-        _fact("by chance", f"{spread.by_chance:.3f}", "if all forms were equally good"),
-        _fact("is it noise?", noise, f"{verdict}: {p_words(p)}{corrected}", key="verdict"),
-        _fact("detectable", can, f"smallest difference with {detectable.power:.0%} power"),
+    documents = sum(max(entry.n for entry in entries) for entries in headlines.values())
+    yield _fact("documents", f"{documents:,}", "")
+    yield _fact("form" if forms == 1 else "forms", str(forms), "")
+    spreads = [
+        (comparison, comparison.spread)
+        for comparison in shown_comparisons(results)
+        if comparison.spread is not None and comparison.name in headlines
     ]
+    # Bits per byte and the like have a comparison of their own; accuracy is what the sentence says.
+    spreads = [entry for entry in spreads if any(chance is not None for chance in entry[0].chances)] or spreads
+    if spreads:
+        comparison, spread = min(spreads, key=lambda entry: entry[1].p)
+        among = f", clearest of {len(spreads)}" if len(spreads) > 1 else ""
+        where = f"({comparison.name}, {comparison.scoring}{among})"
+        pairs = sum(len(other.differences) for other, _ in spreads if other.name == comparison.name)
+        detectable = detectable_difference(comparison.clusters, comparisons=max(1, pairs))
+        can = "none" if detectable.difference is None else f"{detectable.difference:.3f}"
+        yield _fact(
+            "best − worst", f"{spread.spread.value:.3f}", f"{spread.spread.interval_text()} {where}", key="spread"
+        )
+        yield _fact("by chance", f"{spread.by_chance:.3f}", "if all forms were equally good")
+        yield _noise_fact(min(1.0, spread.p * len(spreads)), " after correction" if len(spreads) > 1 else "")
+        yield _fact("detectable", can, f"smallest difference with {detectable.power:.0%} power")
+    elif forms == 1 and len(headlines) == 1:
+        [[entry]] = headlines.values()
+        if isinstance(entry, FormResult) and (chance := chance_level(entry.samples)) is not None:
+            yield _fact("chance level", f"{chance:.3f}", "how often a random choice is right")
 
 
 def _language_facts(results: Results) -> Iterator[dict[str, str]]:
     """How far the languages of each group lie apart."""
     for spread in language_spreads(results):
         best, worst = next(iter(spread.scores)), list(spread.scores)[-1]
-        low, high = spread.spread.interval
-        interval = "" if math.isnan(low) else f"{low:.3f} to {high:.3f} "
         pairs = "unpaired" if spread.p is None else f"{p_words(spread.p)}, paired on {spread.paired} rows"
-        words = f"{interval}({best} − {worst}, {len(spread.scores)} languages of {spread.name}, {pairs})"
-        yield _fact("best − worst language", f"{spread.spread.value:.3f}", words)
+        words = f"({best} − {worst}, {len(spread.scores)} languages of {spread.name}, {pairs})"
+        interval = spread.spread.interval_text()
+        yield _fact("best − worst language", f"{spread.spread.value:.3f}", f"{interval} {words}".lstrip())
 
 
 def _fact(name: str, value: str, words: str, key: str = "") -> dict[str, str]:
@@ -239,13 +212,12 @@ def _change_facts(changes: Sequence[tuple[int, int, str, FormChange]]) -> Iterat
     yield _fact("lost", f"{len(change.lowered):,}", "with a lower score in the second run")
     yield _fact("won", f"{len(change.raised):,}", "with a higher one")
     if p is not None:
-        noise, verdict = _noise_words(p)
-        corrected = f" after correction for {change.comparisons}" if change.comparisons > 1 else ""
-        yield _fact("is it noise?", noise, f"{verdict}: {p_words(p)}{corrected}", key="verdict")
+        yield _noise_fact(p, f" after correction for {change.comparisons}" if change.comparisons > 1 else "")
 
 
-def _noise_words(p: float) -> tuple[str, str]:
-    return ("no", "a finding") if p < ALPHA else ("may be", "no finding")
+def _noise_fact(p: float, corrected: str) -> dict[str, str]:
+    noise, verdict = ("no", "a finding") if p < ALPHA else ("may be", "no finding")
+    return _fact("is it noise?", noise, f"{verdict}: {p_words(p)}{corrected}", key="verdict")
 
 
 def _change_entry(first: int, second: int, kind: str, change: FormChange) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from multiform.errors import MultiformError, reason
 from multiform.hashing import sha256
 from multiform.report.command import arguments_text
 from multiform.report.history import history_charts
-from multiform.report.leaderboard import headlines, leaderboard, ranking, score_cell
+from multiform.report.leaderboard import Leaderboard, headlines, score_cell
 from multiform.report.live import LiveScores, live_run, run_state
 from multiform.report.payload import minute
 from multiform.report.streaming import StreamedReport
@@ -78,12 +78,8 @@ class Runs:
             if stamp not in self._boards:
                 read = {key: self._run(key, file).results for key, file in files.items()}
                 runs = {key: run for key, run in read.items() if run is not None and run.status == "complete"}
-                data = {
-                    **leaderboard(runs, of=headlines),
-                    **ranking(runs, columns),
-                    "history": [chart.to_dict() for chart in history_charts(runs)],
-                }
-                self._boards = {stamp: data}
+                history = [chart.to_dict() for chart in history_charts(runs)]
+                self._boards = {stamp: {**Leaderboard(runs, headlines).to_dict(columns), "history": history}}
             return self._boards[stamp]
 
     def check(self, keys: Sequence[str]) -> Mapping[str, Path]:
@@ -139,8 +135,7 @@ class Runs:
         try:
             results = results_of_run(recorded_run(file), samples=False)
             line = {**about, **_summary(results)}
-            runs = {key: results}
-            for shown in (line, leaderboard(runs), ranking(runs, None)):  # what the pages will show of it
+            for shown in (line, Leaderboard({key: results}).to_dict()):  # what the pages will show of it
                 json_line(shown)
         except MultiformError as error:
             return _Run(stamp, {**about, "problem": str(error)})

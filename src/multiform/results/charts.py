@@ -275,8 +275,7 @@ def calibration_chart(results: ResultsData) -> ChartSpec:
 
 def calibration_panel(form: FormResult, result: Calibration) -> ChartPanel:
     """How often the picked choice of one form is right, in bins of its probability."""
-    low, high = result.error.interval
-    name = f"{form.name} (ECE {result.error.value:.3f}, {low:.3f} to {high:.3f})"
+    name = f"{form.name} (ECE {result.error.value:.3f}, {result.error.interval_text()})"
     rows = [
         {"form": name, "confidence": part.confidence, "accuracy": part.accuracy, "n": part.n}
         for part in result.bins

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
 from multiform.results.form_comparison import FormatPopulation, FormComparison, Scoring
-from multiform.results.values import FormResult, GroupResult
-from multiform.scoring.metrics.base import RIGHT_OR_WRONG
+from multiform.results.values import FormResult, GroupResult, metric_kind
 from multiform.statistics.design import form_variance
-from multiform.statistics.estimates import Estimate
 from multiform.statistics.means import DocumentScores, document_scores, form_means, pool_subjects
 from multiform.statistics.paired import paired_differences
 from multiform.statistics.predictions import (
@@ -35,56 +33,85 @@ from multiform.statistics.wordings import MIN_WORDINGS, axis_effects, wording_po
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """The samples of a form that have a value of one metric, by document."""
+    """The samples of a form that have a value of one of its metrics, by document."""
 
     form: FormResult
-    metric: str
+    #: The metric and its scorer, such as ``acc,none``.
+    key: str
     samples: dict[int, ScoredSample]
 
     @classmethod
     def of(cls, form: FormResult, key: str) -> _Scored:
-        """The samples of a form by a key of its scores, such as ``acc,none``."""
         metric, _, scorer = key.partition(",")
-        samples = {s.doc_id: s for s in form.samples if s.scorer == scorer and metric in s.values}
-        return cls(form, metric, samples)
+        return cls(form, key, {s.doc_id: s for s in form.samples if s.scorer == scorer and metric in s.values})
 
-    def family(self, score: Estimate | None) -> str | None:
-        """The comparable metrics, by the name of their family; None where the score is not a mean over documents."""
-        values = [sample.values[self.metric] for sample in self.samples.values()]
-        if (
-            score is None
-            or self.metric == "bypass"
-            or not values
-            or not all(isinstance(value, int | float) for value in values)
-        ):
+    @property
+    def metric(self) -> str:
+        return self.key.partition(",")[0]
+
+    @property
+    def values(self) -> dict[int, Any]:
+        """The value of each document."""
+        return {doc_id: sample.values[self.metric] for doc_id, sample in self.samples.items()}
+
+    @property
+    def family(self) -> str | None:
+        """The kind of comparable metrics; None where the score is not a mean over documents."""
+        score, values = self.form.estimates.get(self.key), list(self.values.values())
+        if score is None or self.metric == "bypass" or not values:
             return None
-        if not np.isclose(np.mean(values), score.value, rtol=1e-9, atol=1e-12):
+        if not all(isinstance(value, int | float) for value in values):
             return None
-        return "accuracy" if self.metric in RIGHT_OR_WRONG else self.metric
+        is_their_mean = np.isclose(np.mean(values), score.value, rtol=1e-9, atol=1e-12)
+        return metric_kind(self.metric) if is_their_mean else None
 
     def on(self, documents: Sequence[int]) -> list[ScoredSample]:
         return [self.samples[doc_id] for doc_id in documents]
 
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A form of a task, or of each task of a group: what is compared with other columns."""
+
+    name: str
+    parts: dict[str, _Scored]
+    group: GroupResult | None = None
+
+    @property
+    def first(self) -> _Scored:
+        return next(iter(self.parts.values()))
+
+    @property
+    def family(self) -> str | None:
+        """The family of all its scores; None where they have none in common."""
+        families = {scored.family for scored in self.parts.values()}
+        return families.pop() if len(families) == 1 else None
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether its score is the mean of the documents or tasks."""
+        return self.group is None or is_mean(self.group, [scored.form for scored in self.parts.values()])
+
+
 def compare_forms(forms: Sequence[FormResult], groups: Sequence[GroupResult] = ()) -> list[FormComparison]:
     """Compare the forms of each task and of each group that was run under more than one; controls are left out."""
+    compared = {form.name: form for form in forms if not form.control}
     controls = {form.name for form in forms if form.control}
-    forms = [form for form in forms if not form.control]
-    scored = [group for group in groups if group.estimates and not controls.intersection(group.forms)]
-    paths = dict.fromkeys(group.path for group in scored)
-    tasks = dict.fromkeys(form.task for form in forms)
-    return [
-        *(c for path in paths for c in _of_group([group for group in scored if group.path == path], forms)),
-        *(c for task in tasks for c in _of_task([form for form in forms if form.task == task])),
-    ]
+    columns: dict[tuple[str, bool], list[_Column]] = {}
+    for group in groups:
+        if group.estimates and not controls.intersection(group.forms):
+            inside = [compared[name] for name in group.forms if name in compared]
+            parts = {form.task: _Scored.of(form, group.primary) for form in inside}
+            columns.setdefault((group.path, True), []).append(_Column(group.name, parts, group))
+    for form in compared.values():
+        parts = {form.task: _Scored.of(form, form.primary)} if form.estimates else {}
+        columns.setdefault((form.task, False), []).append(_Column(form.name, parts))
+    return [comparison for (name, _), alike in columns.items() for comparison in _comparisons(name, alike)]
 
 
 def metric_family(form: FormResult, key: str | None = None) -> str | None:
     """The family of comparable metrics of a form's first metric, or of `key`; None for no mean over documents."""
-    if not form.estimates:
-        return None
-    key = form.primary if key is None else key
-    return _Scored.of(form, key).family(form.estimates[key])
+    return _Scored.of(form, form.primary if key is None else key).family if form.estimates else None
 
 
 def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = None) -> bool:
@@ -103,54 +130,19 @@ def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = N
 def form_table(forms: Sequence[FormResult], key: str) -> DocumentScores | None:
     """The scores of documents that all forms have, a column for each form; None where a score is not their mean."""
     columns = [_Scored.of(form, key) for form in forms]
-    if any(scored.family(scored.form.estimates.get(key)) is None for scored in columns):
-        return None
-    return _table(columns, _common(columns))
+    return None if any(scored.family is None for scored in columns) else _table(columns)
 
 
 def group_table(group: GroupResult, forms: Sequence[FormResult], key: str) -> DocumentScores | None:
     """The scores of the documents of a group's forms; None where the group's score is not their mean."""
     if not forms or not is_mean(group, forms, key):
         return None
-    return _group_table([[_Scored.of(form, key)] for form in forms], weight_by_size=group.weight_by_size)
-
-
-def can_be_compared(metric: str, other: str) -> bool:
-    """Whether two metrics are comparable: they are the same, or both are right or wrong."""
-    return metric == other or {metric, other} <= set(RIGHT_OR_WRONG)
+    return _pooled_table([[_Scored.of(form, key)] for form in forms], weight_by_size=group.weight_by_size)
 
 
 def document_values(form: FormResult, key: str | None = None) -> dict[int, Any]:
     """The value of a form's first metric, or of `key`, for each document."""
-    scored = _Scored.of(form, form.primary if key is None else key)
-    return {doc_id: sample.values[scored.metric] for doc_id, sample in scored.samples.items()}
-
-
-def _of_task(forms: Sequence[FormResult]) -> Iterator[FormComparison]:
-    families: dict[str, list[_Scored]] = {}
-    for form in forms:
-        family = metric_family(form)
-        if family is not None:
-            families.setdefault(family, []).append(_Scored.of(form, form.primary))
-    for family, columns in families.items():
-        for scoring, alike in _by_scoring(columns, lambda scored: scored.form).items():
-            documents = _common(alike)
-            table = _table(alike, documents)
-            if table is not None and (len(alike) > 1 or table.clustered):
-                names = [scored.form.name for scored in alike]
-                samples = [scored.on(documents) for scored in alike]
-                yield _comparison(forms[0].task, family, scoring, names, table, alike, samples)
-
-
-_Column = TypeVar("_Column")
-
-
-def _by_scoring(columns: Sequence[_Column], form_of: Callable[[_Column], FormResult]) -> dict[Scoring, list[_Column]]:
-    """The forms by what is scored; those of several kinds are also compared across all kinds."""
-    kinds: dict[Scoring, list[_Column]] = {}
-    for column in columns:
-        kinds.setdefault(scoring_of(form_of(column)), []).append(column)
-    return kinds if len(kinds) == 1 else {**kinds, "any": list(columns)}
+    return _Scored.of(form, form.primary if key is None else key).values
 
 
 def scoring_of(form: FormResult) -> Scoring:
@@ -160,41 +152,35 @@ def scoring_of(form: FormResult) -> Scoring:
     return "generated" if generated else "ranked"
 
 
-def _of_group(groups: Sequence[GroupResult], forms: Sequence[FormResult]) -> Iterator[FormComparison]:
-    """The comparisons over all subjects of a group, by the first metric that the group has a score of."""
-    by_name = {form.name: form for form in forms}
-    families: dict[str, list[tuple[GroupResult, dict[str, _Scored]]]] = {}
-    for group in groups:
-        key = group.primary
-        inside = [by_name[name] for name in group.forms if name in by_name]
-        subjects = {form.task: _Scored.of(form, key) for form in inside}
-        kinds = {scored.family(scored.form.estimates.get(key)) for scored in subjects.values()}
-        family = kinds.pop() if len(kinds) == 1 else None
-        if family is not None:
-            families.setdefault(family, []).append((group, subjects))
-    alike = [
-        (family, scoring, columns)
-        for family, entries in families.items()
-        for scoring, columns in _by_scoring(entries, lambda entry: next(iter(entry[1].values())).form).items()
-    ]
-    for family, scoring, columns in alike:
-        first, tasks = columns[0]
-        if len(columns) < 2 or any(set(subjects) != set(tasks) for _, subjects in columns):
-            continue
-        by_task = [[subjects[task] for _, subjects in columns] for task in tasks]
-        table = _group_table(by_task, weight_by_size=first.weight_by_size)
-        if table is not None and all(is_mean(group, [s.form for s in scored.values()]) for group, scored in columns):
-            names = [group.name for group, _ in columns]
-            samples = [[s for scored in by_task for s in scored[i].on(_common(scored))] for i in range(len(names))]
-            yield _comparison(first.path, family, scoring, names, table, by_task[0], samples)
+def _comparisons(name: str, columns: Sequence[_Column]) -> Iterator[FormComparison]:
+    """The comparisons of a task or group: one for each family of metrics and what is scored, and one across the kinds.
 
-
-def _group_table(by_task: Sequence[Sequence[_Scored]], *, weight_by_size: bool) -> DocumentScores | None:
-    """The scores of a group's forms on the documents that all of them have, each subject as a sample of its own.
-
-    A run that stopped early may have a single document of a subject. All are then one sample, if they count the same.
+    The tasks of a group are compared by the first metric that the group has a score of.
     """
-    tables = [_table(scored, _common(scored)) for scored in by_task]
+    families: dict[str, list[_Column]] = {}
+    for column in columns:
+        if (family := column.family) is not None:
+            families.setdefault(family, []).append(column)
+    for family, members in families.items():
+        kinds: dict[Scoring, list[_Column]] = {}
+        for column in members:
+            kinds.setdefault(scoring_of(column.first.form), []).append(column)
+        for scoring, alike in (kinds if len(kinds) == 1 else {**kinds, "any": members}).items():
+            group, tasks = alike[0].group, alike[0].parts.keys()
+            if not all(column.parts.keys() == tasks and column.is_mean for column in alike):
+                continue
+            by_task = [[column.parts[task] for column in alike] for task in tasks]
+            table = _pooled_table(by_task, weight_by_size=group is None or group.weight_by_size)
+            if table is not None and (len(alike) > 1 or (table.clustered and group is None)):
+                yield _comparison(name, family, scoring, alike, table, by_task)
+
+
+def _pooled_table(by_task: Sequence[Sequence[_Scored]], *, weight_by_size: bool) -> DocumentScores | None:
+    """The scores of forms on the documents that all of them have, each task of a group as a sample of its own.
+
+    A run that stopped early may have a single document of a task. All are then one sample, if they count the same.
+    """
+    tables = [_table(scored) for scored in by_task]
     known = [table for table in tables if table is not None]
     if len(known) == len(tables):
         return pool_subjects(known, [part.n if weight_by_size else 1 for part in known])
@@ -203,9 +189,9 @@ def _group_table(by_task: Sequence[Sequence[_Scored]], *, weight_by_size: bool) 
     values, clusters = [], []
     for scored in by_task:
         documents = _common(scored)
-        rows, names = _values(scored, documents), _clusters(scored, documents)
-        values += rows
-        clusters += [(scored[0].form.task, name) for name in names or documents]
+        values += _values(scored, documents)
+        names = clusters_of(scored[0].form, scored[0].on(documents)) or documents
+        clusters += [(scored[0].form.task, name) for name in names]
     return _scores_or_none(values, clusters)
 
 
@@ -214,20 +200,16 @@ def _common(columns: Sequence[_Scored]) -> list[int]:
     return sorted(set.intersection(*(set(scored.samples) for scored in columns)))
 
 
-def _table(columns: Sequence[_Scored], documents: Sequence[int]) -> DocumentScores | None:
-    """The scores of a task's forms on these documents; None where they are too few for statistics."""
-    return _scores_or_none(_values(columns, documents), _clusters(columns, documents))
+def _table(columns: Sequence[_Scored]) -> DocumentScores | None:
+    """The scores of a task's forms on the documents that all have; None where they are too few for statistics."""
+    documents = _common(columns)
+    return _scores_or_none(_values(columns, documents), clusters_of(columns[0].form, columns[0].on(documents)))
 
 
 def _values(columns: Sequence[_Scored], documents: Sequence[int]) -> list[tuple[Any, ...]]:
     """A row for each document with its value under each form."""
     values = [[sample.values[scored.metric] for sample in scored.on(documents)] for scored in columns]
     return list(zip(*values, strict=True))
-
-
-def _clusters(columns: Sequence[_Scored], documents: Sequence[int]) -> list[str] | None:
-    """What documents belong together by; None where they are independent."""
-    return clusters_of(columns[0].form, columns[0].on(documents))
 
 
 def _scores_or_none(values: Sequence[Sequence[Any]], clusters: Sequence[Hashable] | None) -> DocumentScores | None:
@@ -241,15 +223,16 @@ def _comparison(
     name: str,
     family: str,
     scoring: Scoring,
-    names: Sequence[str],
+    columns: Sequence[_Column],
     table: DocumentScores,
-    columns: Sequence[_Scored],
-    samples: Sequence[Sequence[ScoredSample]],
+    by_task: Sequence[Sequence[_Scored]],
 ) -> FormComparison:
-    """The comparison of some forms, with their samples in the order of the table; `columns` say the metric of each."""
+    """The comparison of some forms by their scores in the table, which has the samples of `by_task` in their order."""
+    names = [column.name for column in columns]
+    samples = [[s for scored in by_task for s in scored[i].on(_common(scored))] for i in range(len(names))]
     means = form_means(table)
-    metrics = {scored.metric for scored in columns}
-    is_list = len(names) > 1
+    metrics = {column.first.metric for column in columns}
+    several = len(names) > 1
     codes = np.array([[_choice_code(sample) for sample in column] for column in samples]).T
     readable = [column for column in range(len(names)) if (codes[:, column] != MISSING).any()]
     known = len(readable) > 1
@@ -260,19 +243,19 @@ def _comparison(
         name=name,
         metric=metrics.pop() if len(metrics) == 1 else family,
         scoring=scoring,
-        higher_is_better=columns[0].form.higher_is_better.get(columns[0].metric, True),
+        higher_is_better=columns[0].first.form.higher_is_better.get(columns[0].first.metric, True),
         forms=tuple(names),
         n=table.n,
         clusters=len(set(clusters)),
         means=tuple(means.estimates()),
         differences=tuple(paired_differences(table)),
-        spread=spread_of(means) if is_list else None,
-        variance=form_variance(table, *zip(*map(_format_and_draw, names), strict=True)) if is_list else None,
-        rightness=rightness(table) if is_list and table.binary else None,
+        spread=spread_of(means) if several else None,
+        variance=form_variance(table, *zip(*map(_format_and_draw, names), strict=True)) if several else None,
+        rightness=rightness(table) if several and table.binary else None,
         agreement=agreement(table, codes[:, readable]) if known else None,
         kappa=fleiss_kappa(codes[:, readable]) if known and equal else None,
         agreeing=tuple(readable) if known else (),
-        populations=tuple(_populations(table, names)) if is_list else (),
+        populations=tuple(_populations(table, names)) if several else (),
         chances=tuple(chance_level(column) if equal and family == "accuracy" else None for column in samples),
         positions=tuple(position_bias_of(column, clusters) if equal else None for column in samples),
         calibrations=tuple(calibration_of(column, clusters) if equal else None for column in samples),

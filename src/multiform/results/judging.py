@@ -110,11 +110,10 @@ def _order_notes(form: FormResult) -> Iterator[str]:
         swapped = form.estimates.get(f"inconsistent,{scorer}")
         if metric != "first_place" or swapped is None:
             continue
-        low, high = estimate.interval
-        biased = "no order bias is seen" if low <= _FAIR <= high else "there is an order bias"
+        biased = "no order bias is seen" if estimate.covers(_FAIR) else "there is an order bias"
         yield (
-            f"{form.name}: {biased}: the answer shown first gets {estimate.value:.3f} ({low:.3f} to {high:.3f}) of the "
-            f"preferences; in {swapped.value:.0%} of the documents, the preference changes with the order"
+            f"{form.name}: {biased}: the answer shown first gets {estimate.value:.3f} ({estimate.interval_text()}) of "
+            f"the preferences; in {swapped.value:.0%} of the documents, the preference changes with the order"
         )
 
 

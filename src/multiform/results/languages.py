@@ -180,7 +180,7 @@ def languages_text(results: ResultsData) -> str:
     ]
     rows += [
         ["best − worst", *(f"{spread.spread.value:.4f}" for spread in spreads)],
-        ["95 % interval", *map(_interval_text, spreads)],
+        ["95 % interval", *(spread.spread.interval_text(4) for spread in spreads)],
         ["p", *("" if spread.p is None else f"{spread.p:.3f}" for spread in spreads)],
         ["rows", *("unpaired" if spread.paired is None else f"{spread.paired} paired" for spread in spreads)],
     ]
@@ -194,11 +194,6 @@ def _score_text(score: Estimate | None) -> str:
         return "–"
     error = "" if score.stderr is None else f" ± {score.stderr:.4f}"
     return f"{score.value:.4f}{error}  n={score.n}"
-
-
-def _interval_text(spread: LanguageSpread) -> str:
-    low, high = spread.spread.low, spread.spread.high
-    return "" if low is None or high is None else f"{low:.4f} to {high:.4f}"
 
 
 def _how(spread: LanguageSpread) -> str:

@@ -131,11 +131,9 @@ def _control_notes(results: ResultsData) -> Iterator[str]:
         if not control.control or not control.estimates:
             continue
         others = [form for form in results.forms if form.task == control.task and not form.control and form.estimates]
-        best = max(others, key=lambda form: form.estimates[form.primary].value, default=None)
-        beside = "" if best is None else f"; {best.name} scores {best.estimates[best.primary].value:.4f}"
-        estimate = control.estimates[control.primary]
-        low, high = estimate.interval
-        scored = f"{estimate.value:.4f} ({low:.3f} to {high:.3f})"
+        best = max(others, key=lambda form: form.score.value, default=None)
+        beside = "" if best is None else f"; {best.name} scores {best.score.value:.4f}"
+        scored = f"{control.score.value:.4f} ({control.score.interval_text()})"
         yield f"{control.name}: a control, outside of comparisons: it scores {scored}{beside}"
 
 
@@ -184,8 +182,7 @@ def _dataset_notes(results: ResultsData) -> Iterator[str]:
         level = STOPPED_LEVEL if stops else LEVEL
         estimate = dataset_interval(form, form.primary, total, level=level, whole_clusters=not drawn_alone)
         if estimate is not None:
-            low, high = estimate.interval
-            scored = f"all {total:,} documents would score {low:.4f} to {high:.4f} ({form.metric})"
+            scored = f"all {total:,} documents would score {estimate.interval_text(4)} ({form.metric})"
             drawn = f"{form.n:,} of them were drawn at random, and the table's interval is that of all such questions"
             yield f"{form.name}: {scored}; {drawn}"
 
@@ -346,12 +343,10 @@ def _wording_lines(shown: Sequence[FormComparison]) -> Iterator[str]:
     entries = [(comparison, entry) for comparison in shown for entry in comparison.populations]
     for comparison, entry in entries[:_POPULATIONS]:
         population, mean = entry.population, entry.population.mean
-        low, high = mean.interval
-        below, above = population.predicted.interval
         yield (
             f"over {population.wordings} wordings of {comparison.name}@{entry.label}: {comparison.metric} "
-            f"{mean.value:.4f} ± {population.observed_deviation:.4f} SD ({low:.4f} to {high:.4f} for the mean; "
-            f"another wording would score {below:.4f} to {above:.4f})"
+            f"{mean.value:.4f} ± {population.observed_deviation:.4f} SD ({mean.interval_text(4)} for the mean; "
+            f"another wording would score {population.predicted.interval_text(4)})"
         )
     if len(entries) > _POPULATIONS:
         yield f"{len(entries) - _POPULATIONS} more formats with several wordings are in the results file (across_forms)"

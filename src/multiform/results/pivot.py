@@ -164,9 +164,8 @@ def _difference(comparison: FormComparison, *, named: bool) -> str:
     spread = comparison.spread
     if spread is None:
         return ""
-    low, high = spread.spread.interval
     kind = f"{comparison.scoring} " if named else ""
-    return f"{kind}{spread.spread.value:.4f} ({low:.3f} to {high:.3f}), p {p_text(spread.p)}"
+    return f"{kind}{spread.spread.value:.4f} ({spread.spread.interval_text()}), p {p_text(spread.p)}"
 
 
 def p_text(p: float) -> str:

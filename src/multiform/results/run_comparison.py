@@ -11,8 +11,8 @@ from typing import Any
 
 from multiform.errors import DataError, MultiformError, UsageError
 from multiform.forms import ScoredSample
-from multiform.results.compare import can_be_compared, clusters_of, document_values, is_mean, metric_family
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.compare import clusters_of, document_values, is_mean, metric_family
+from multiform.results.values import FormResult, GroupResult, ResultsData, metric_kind
 from multiform.statistics.estimates import LEVEL, Estimate, normal_estimate
 from multiform.statistics.means import DocumentScores, document_scores, form_means, pool_subjects
 from multiform.statistics.paired import holm, paired_difference, simultaneous_bounds
@@ -189,27 +189,26 @@ def form_pairs(first: ResultsData, second: ResultsData) -> list[tuple[FormResult
 
 def compare_form(first: FormResult, second: FormResult, metric: str | None = None) -> FormChange:
     """One form of two runs: the second minus the first, on the first metric or on `metric`."""
-    keyed = [(form, _key(form, metric)) for form in (first, second)]
-    scores = [_by_document(form, key) if metric_family(form, key) else {} for form, key in keyed]
-    estimates = [form.estimates[key] for form, key in keyed]
-    name = first.name if first.name == second.name else f"{first.name} → {second.name}"
-    names = [key.partition(",")[0] for _, key in keyed]
-    if not can_be_compared(*names):
+    keys = [_key(form, metric) for form in (first, second)]
+    names = [key.partition(",")[0] for key in keys]
+    if metric_kind(names[0]) != metric_kind(names[1]):
         message = f"{names[0]} of {first.name} and {names[1]} of {second.name} are not scores of the same kind"
         raise UsageError(message, where="compare", hint="name a score that both have with --metric")
-    common = _change_of_scores(
-        name,
+    change = _unpaired_change(
+        first.name if first.name == second.name else f"{first.name} → {second.name}",
         names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
-        *estimates,
+        first.estimates[keys[0]],
+        second.estimates[keys[1]],
         higher_is_better=first.higher_is_better.get(names[0], True),
     )
-    common = replace(common, settings=tuple(_differing_settings(first, second)))
-    if not all(scores):
-        return common
-    shared, table = _shared_documents(first, second, *scores)
-    left_out = (len(scores[0]) - len(shared), len(scores[1]) - len(shared))
-    gains = {doc: scores[1][doc] - scores[0][doc] for doc in shared}
-    return replace(_pair_scores(common, table, gains, whole=[not number for number in left_out]), left_out=left_out)
+    change = replace(change, settings=tuple(_differing_settings(first, second)))
+    if metric_family(first, keys[0]) is None or metric_family(second, keys[1]) is None:
+        return change
+    shared = _SharedDocuments.of(first, second, *keys)
+    left_out = shared.left_out
+    return replace(
+        _pair_scores(change, shared.table, shared.gains, whole=[not number for number in left_out]), left_out=left_out
+    )
 
 
 def _pair_scores(
@@ -247,17 +246,28 @@ def _differing_settings(first: FormResult, second: FormResult) -> Iterator[str]:
     yield from (key for key in _SETTINGS if first.config.get(key) != second.config.get(key))
 
 
-def _shared_documents(
-    first: FormResult, second: FormResult, before: Mapping[int, float], after: Mapping[int, float]
-) -> tuple[list[int], DocumentScores]:
-    """The documents that both runs have, with the scores of the second and of the first run."""
-    _check_documents(first, second)
-    shared = [doc for doc in before if doc in after]
-    if len(shared) < 2:
-        message = f"the runs share {len(shared)} documents of {first.name}"
-        hint = "compare runs over the same documents: the same --limit or --samples"
-        raise DataError(message, where="compare", hint=hint)
-    return shared, document_scores([[after[doc], before[doc]] for doc in shared], _clusters(first, shared))
+@dataclass(frozen=True, slots=True)
+class _SharedDocuments:
+    """The documents of a form that both runs have."""
+
+    #: The scores of the second and of the first run.
+    table: DocumentScores
+    #: How much higher each document scores in the second run.
+    gains: dict[int, float]
+    #: How many documents only the first and only the second run has.
+    left_out: tuple[int, int]
+
+    @classmethod
+    def of(cls, first: FormResult, second: FormResult, key: str, other: str) -> _SharedDocuments:
+        _check_documents(first, second)
+        before, after = _by_document(first, key), _by_document(second, other)
+        gains = {doc: after[doc] - before[doc] for doc in before if doc in after}
+        if len(gains) < 2:
+            message = f"the runs share {len(gains)} documents of {first.name}"
+            hint = "compare runs over the same documents: the same --limit or --samples"
+            raise DataError(message, where="compare", hint=hint)
+        table = document_scores([[after[doc], before[doc]] for doc in gains], _clusters(first, list(gains)))
+        return cls(table, gains, (len(before) - len(gains), len(after) - len(gains)))
 
 
 def _group_key(group: GroupResult, metric: str | None) -> str | None:
@@ -270,25 +280,16 @@ def _compare_group(
 ) -> FormChange:
     sides = [(g, {form.name: form for form in run.forms if form.name in g.forms}) for run, g in (first, second)]
     (group, before), (other, after) = sides
-    metric = key.partition(",")[0]
-    estimates = [group.estimates[key], other.estimates[key]]
-    common = _change_of_scores(
-        group.name, metric, *estimates, higher_is_better=group.higher_is_better.get(metric, True)
-    )
-    scores = {name: [_by_document(side[name], key) for side in (before, after) if name in side] for name in before}
-    if set(before) != set(after) or not all(all(pair) for pair in scores.values()):
-        return common
-    if not all(is_mean(side, list(forms.values()), key) for side, forms in sides):
-        return common
-    members = {name: _shared_documents(before[name], after[name], *scores[name]) for name in before}
-    tables = [table for _, table in members.values()]
+    metric, estimates = key.partition(",")[0], [group.estimates[key], other.estimates[key]]
+    higher = group.higher_is_better.get(metric, True)
+    change = _unpaired_change(group.name, metric, *estimates, higher_is_better=higher)
+    if set(before) != set(after) or not all(is_mean(side, list(forms.values()), key) for side, forms in sides):
+        return change
+    members = {form.task: _SharedDocuments.of(form, after[name], key, key) for name, form in before.items()}
+    tables = [shared.table for shared in members.values()]
     table = pool_subjects(tables, [part.n if group.weight_by_size else 1 for part in tables])
-    gains = {
-        f"{before[name].task}/{doc}": scores[name][1][doc] - scores[name][0][doc]
-        for name, (shared, _) in members.items()
-        for doc in shared
-    }
-    return _pair_scores(common, table, gains, whole=[table.n == estimate.n for estimate in estimates])
+    gains = {f"{task}/{doc}": gain for task, shared in members.items() for doc, gain in shared.gains.items()}
+    return _pair_scores(change, table, gains, whole=[table.n == estimate.n for estimate in estimates])
 
 
 def _key(form: FormResult, metric: str | None) -> str:
@@ -330,25 +331,20 @@ def _text(sample: ScoredSample) -> Mapping[str, str]:
     return {key: str(value) for key, value in sample.doc.items() if isinstance(value, str | int | bool)}
 
 
-def _change_of_scores(
+def _unpaired_change(
     name: str, metric: str, first: Estimate, second: Estimate, *, higher_is_better: bool
 ) -> FormChange:
-    """The change of a score whose documents are not known."""
+    """The change of a score as if the documents were different ones, which is too wide an interval."""
+    errors = [estimate.stderr for estimate in (first, second) if estimate.stderr is not None]
+    error = math.hypot(*errors) if len(errors) == 2 else None
     return FormChange(
         name=name,
         metric=metric,
         first=first,
         second=second,
-        difference=_unpaired_difference(first, second),
+        difference=normal_estimate(second.value - first.value, error, min(first.n, second.n)),
         paired=False,
         p=None,
         p_holm=None,
         higher_is_better=higher_is_better,
     )
-
-
-def _unpaired_difference(first: Estimate, second: Estimate) -> Estimate:
-    """The difference of two scores as if their documents were different ones, which is too wide an interval."""
-    errors = [estimate.stderr for estimate in (first, second) if estimate.stderr is not None]
-    error = math.hypot(*errors) if len(errors) == 2 else None
-    return normal_estimate(second.value - first.value, error, min(first.n, second.n))

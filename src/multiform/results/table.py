@@ -344,7 +344,7 @@ def rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Seque
             f"{_name(key)} {arrow}".rstrip(),
             f"{estimate.value:.4f}",
             "" if estimate.stderr is None else f"{estimate.stderr:.4f}",
-            _interval(estimate),
+            estimate.interval_text(4),
         )
         name, shots, n = "", "", n or str(estimate.n)
 
@@ -352,12 +352,6 @@ def rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Seque
 def _name(key: str) -> str:
     metric, _, scorer = visible(key).partition(",")
     return metric if scorer == "none" else f"{metric} ({scorer})"
-
-
-def _interval(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f"{estimate.low:.4f} to {estimate.high:.4f}"
 
 
 def html_text(results: ResultsData) -> str:

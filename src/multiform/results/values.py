@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest
 from multiform.forms import Sample, ScoredSample
 from multiform.requests import Completion, Ending, FailedRequest, Output
+from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.estimates import Estimate
 
 if TYPE_CHECKING:
@@ -79,6 +81,11 @@ class ScoredEntry:
     def higher(self) -> bool:
         """Whether more of the first metric is better."""
         return bool(self.higher_is_better.get(self.metric, True))
+
+    @property
+    def has_score(self) -> bool:
+        """Whether the first metric has a value; what --predict_only writes instead of one is none."""
+        return bool(self.estimates) and self.metric != "bypass" and math.isfinite(self.score.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +212,11 @@ class GroupResult(ScoredEntry):
         return {**named, "sample_len": self.n, **_scores(self.estimates), "sample_count": counts}
 
 
+def metric_kind(metric: str) -> str:
+    """The comparable metrics that a metric is one of: all that say right or wrong are "accuracy"."""
+    return "accuracy" if metric in RIGHT_OR_WRONG else metric
+
+
 def metrics_in_order(keys: Iterable[str], config: Mapping[str, Any]) -> list[str]:
     """Names of metrics, or ``metric,scorer``, in the order in which lm-eval writes them for a task's configuration.
 
@@ -320,6 +332,13 @@ class ResultsData(Mapping[str, Scores]):
     def entries(self) -> list[FormResult | GroupResult]:
         """All forms, then all groups."""
         return [*self.forms, *self.groups]
+
+    @property
+    def headlines(self) -> list[FormResult | GroupResult]:
+        """The outermost groups with a score, then the forms with one that are in none of them."""
+        groups = [group for group in self.groups if group.has_score and group.depth == 0]
+        inside = {name for group in groups for name in group.forms}
+        return [*groups, *(form for form in self.forms if form.name not in inside and form.has_score)]
 
     @property
     def model_name(self) -> str:

@@ -56,6 +56,10 @@ class Estimate:
         """The value and its bounds as JSON, with `more` of the fields."""
         return {name: getattr(self, name) for name in ("value", "low", "high", *more)}
 
+    def interval_text(self, digits: int = 3) -> str:
+        """Both bounds in words, such as "0.412 to 0.583"; empty where they are not known."""
+        return "" if self.low is None or self.high is None else f"{self.low:.{digits}f} to {self.high:.{digits}f}"
+
     def covers(self, value: float) -> bool:
         """Whether a value is in the interval; never where the interval is not known."""
         low, high = self.interval

@@ -16,7 +16,7 @@ import pytest
 
 from multiform import Results, evaluate
 from multiform.report.history import history_charts
-from multiform.report.leaderboard import leaderboard, ranking
+from multiform.report.leaderboard import Leaderboard, headlines
 from multiform.report.runs import Runs
 from multiform.report.server import Viewer
 from multiform.results.export import to_json, write_json
@@ -43,18 +43,18 @@ def test_models_are_ranked_in_tiers_that_can_be_told_apart() -> None:
         "3": model("good", {"mcqa": 76, "cloze": 78}),
         "4": model("partial", {"mcqa": 99}),
     }
-    ranked = ranking(runs, ["quiz@mcqa", "quiz@cloze"])
+    ranked = Leaderboard(runs, headlines).to_dict(["quiz@mcqa", "quiz@cloze"])
     assert [(entry["model"], entry["tier"]) for entry in ranked["ranking"]] == [("strong", 0), ("good", 0), ("weak", 1)]
     assert ranked["ranking"][0]["value"] == pytest.approx(0.81)
     assert ranked["unranked"] == [{"model": "partial", "lacks": ["quiz@cloze"]}]
-    by_default = ranking(runs, None)  # by the column that all models have
+    by_default = Leaderboard(runs, headlines).to_dict(None)  # by the column that all models have
     assert by_default["ranking"][0]["model"] == "partial"
 
 
 def test_forms_of_one_task_do_not_make_an_average_surer_than_one_of_them() -> None:
     runs = {"1": model("a", {"mcqa": 60, "cloze": 60})}
-    [both] = ranking(runs, ["quiz@mcqa", "quiz@cloze"])["ranking"]
-    [one] = ranking(runs, ["quiz@mcqa"])["ranking"]
+    [both] = Leaderboard(runs, headlines).to_dict(["quiz@mcqa", "quiz@cloze"])["ranking"]
+    [one] = Leaderboard(runs, headlines).to_dict(["quiz@mcqa"])["ranking"]
     assert both["high"] - both["low"] == pytest.approx(one["high"] - one["low"])
 
 
@@ -71,8 +71,8 @@ def test_only_scores_of_one_metric_reverse_and_are_averaged() -> None:
                     higher_is_better={"bits_per_byte": True}),
         ]  # fmt: skip
         runs[key] = replace(base, forms=forms)
-    assert leaderboard(runs)["reversals"] == []
-    assert len(ranking(runs, ["quiz@mcqa", "quiz@bpb"])["columns"]) == 1
+    assert Leaderboard(runs).to_dict()["reversals"] == []
+    assert len(Leaderboard(runs, headlines).to_dict(["quiz@mcqa", "quiz@bpb"])["columns"]) == 1
 
 
 def test_checkpoints_of_a_model_are_one_line_over_their_steps() -> None:

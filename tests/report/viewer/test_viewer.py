@@ -20,7 +20,7 @@ import pytest
 from multiform import Results, evaluate
 from multiform.cli.main import main
 from multiform.report import server
-from multiform.report.leaderboard import leaderboard
+from multiform.report.leaderboard import Leaderboard
 from multiform.report.server import Viewer
 from multiform.results.export import to_json, write_json
 from multiform.statistics.estimates import mean_estimate
@@ -221,13 +221,12 @@ def result(model: str, scores: dict[str, float]) -> Results:
 
 
 def test_the_leaderboard_finds_orders_that_reverse() -> None:
-    board = leaderboard(
-        {
-            "1": result("a", {"mcqa": 0.8, "cloze": 0.4}),
-            "2": result("b", {"mcqa": 0.6, "cloze": 0.5}),
-            "3": result("c", {"mcqa": 0.1, "cloze": 0.1}),
-        }
-    )
+    runs = {
+        "1": result("a", {"mcqa": 0.8, "cloze": 0.4}),
+        "2": result("b", {"mcqa": 0.6, "cloze": 0.5}),
+        "3": result("c", {"mcqa": 0.1, "cloze": 0.1}),
+    }
+    board = Leaderboard(runs).to_dict()
     (reversal,) = board["reversals"]
     assert (reversal["ahead"], reversal["behind"], reversal["form"], reversal["other"]) == (
         "a",
@@ -268,12 +267,12 @@ def test_a_reversal_is_clear_by_the_test_of_the_same_documents() -> None:
     """Models of 50 and 70 % on 40 documents have intervals that overlap, though one knows all that the other does."""
     first = scored("a", {"mcqa": range(28), "cloze": range(20)})
     second = scored("b", {"mcqa": range(20), "cloze": range(28)})
-    cells = [cell for row in leaderboard({"1": first, "2": second})["cells"] for cell in row]
+    cells = [cell for row in Leaderboard({"1": first, "2": second}).to_dict()["cells"] for cell in row]
     assert max(cell["low"] for cell in cells) < min(cell["high"] for cell in cells)
-    (reversal,) = leaderboard({"1": first, "2": second})["reversals"]
+    (reversal,) = Leaderboard({"1": first, "2": second}).to_dict()["reversals"]
     assert reversal["clear"]
     second = scored("b", {"mcqa": range(25), "cloze": range(23)})  # three documents each way
-    (reversal,) = leaderboard({"1": first, "2": second})["reversals"]
+    (reversal,) = Leaderboard({"1": first, "2": second}).to_dict()["reversals"]
     assert not reversal["clear"]
 
 
@@ -283,7 +282,7 @@ def test_the_leaderboard_marks_all_models_that_cannot_be_told_from_the_best() ->
         "2": scored("b", {"mcqa": range(28)}),
         "3": scored("c", {"mcqa": range(8)}),
     }
-    cells = leaderboard(runs)["cells"]
+    cells = Leaderboard(runs).to_dict()["cells"]
     assert [row[0]["tied"] for row in cells] == [True, True, False]
 
 
@@ -362,7 +361,7 @@ def test_the_leaderboard_keeps_settings_apart() -> None:
     other = replace(result("a", {"mcqa": 0.5}), run={**base.run, "model_args": {"dtype": "float16"}})
     (form,) = base.forms
     shots = replace(base, forms=[replace(form, num_fewshot=5)])
-    board = leaderboard({"1": base, "2": other, "3": shots})
+    board = Leaderboard({"1": base, "2": other, "3": shots}).to_dict()
     assert board["models"] == ["a (dtype=float16)", "a (no arguments)"]
     assert board["forms"] == ["quiz@mcqa", "quiz@mcqa · 5-shot"]
     assert [[entry and entry["run"] for entry in row] for row in board["cells"]] == [["2", None], ["1", "3"]]
@@ -414,7 +413,7 @@ def test_the_labels_of_a_sweep_tell_models_apart() -> None:
             model="dummy", model_args={"seed": number}, tasks="quiz@mcqa", limit=8, progress=False, use_cache=False
         )
         runs[label] = replace(results, run={**results.run, "label": label})
-    assert leaderboard(runs)["models"] == ["cold", "warm"]
+    assert Leaderboard(runs).to_dict()["models"] == ["cold", "warm"]
 
 
 def test_the_page_of_a_report_comes_before_its_data_are_read(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
