@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multiform import evaluate, read_results
-from multiform.report.payload import payload
+from multiform.report.page import payload
 from multiform.results.notes import clearest_difference, closing_lines
 from multiform.results.provenance import usage_words
 from multiform.statistics.means import document_scores

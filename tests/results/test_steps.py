@@ -10,7 +10,7 @@ import multiform
 from multiform.cli.main import main
 from multiform.forms import Task
 from multiform.forms.steps import steps_between
-from multiform.results.steps import step_table
+from multiform.results.run_comparison import step_table
 from multiform.tasks import TaskManager
 
 

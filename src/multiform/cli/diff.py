@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multiform.forms.difference import FormDifference, TokenDifference
     from multiform.forms.steps import ChangeStep
     from multiform.models import Model
-    from multiform.results.steps import StepEffect, StepTable
+    from multiform.results.run_comparison import StepEffect, StepTable
 
 #: How many different edits of tokens are listed.
 _LISTED = 20
@@ -134,7 +134,7 @@ def _tokenizer(model: Model) -> Callable[[str], list[str]] | None:
 
 def _run_steps(options: argparse.Namespace, first: Form, steps: Sequence[ChangeStep], model: Model) -> StepTable:
     """Run the first form and that of every step, all in one run."""
-    from multiform.results.steps import step_table
+    from multiform.results.run_comparison import step_table
     from multiform.run.evaluate import run
 
     configs = [first.config, *(step.form.config for step in steps)]

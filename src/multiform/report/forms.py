@@ -11,8 +11,7 @@ from multiform.errors import ConfigError
 from multiform.formats.axes import AXIS_WORDS
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
-from multiform.report.sample import UNREADABLE, flags_of, margin, pick, sample_score
-from multiform.report.turns import shared_length
+from multiform.report.sample import UNREADABLE, flags_of, margin, pick, sample_score, shared_length
 from multiform.results.chart_spec import describe_chart
 from multiform.results.charts import calibration_panel, position_panel
 from multiform.results.compare import (

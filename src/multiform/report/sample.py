@@ -1,17 +1,20 @@
-"""One sample as the page shows it: its prompt, answer and verdict, and what the matrix of samples says of it."""
+"""One sample as the page shows it: its turns and where the question begins, its answer and verdict, and what the
+matrix of samples says of it."""
 
 from __future__ import annotations
 
+import json
 import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from multiform.forms import ScoredSample
-from multiform.report.turns import chat_turns, shown_prompt
-from multiform.requests import Completion, LLOutput
+from multiform.requests import Completion, GenerationRequest, LLOutput
 from multiform.results.export import sample_row
 from multiform.results.extraction import is_unread
-from multiform.results.samples import choices_and_labels
-from multiform.results.sidecars import media_of
+from multiform.results.samples import choices_and_labels, media_of
 from multiform.results.values import FormResult
 
 #: What can be said of a sample, as bits of a number.
@@ -115,3 +118,189 @@ def _step_text(value: Any) -> str:
     if isinstance(value, list | tuple) and len(value) == 1:
         return _step_text(value[0])
     return "nothing" if value is None else str(value)
+
+
+#: How chat templates begin a turn, with its role, and how they end it.
+_TEMPLATES = (
+    (r"<\|im_start\|>(\w+)\n", r"<\|im_end\|>"),
+    (r"<\|start_header_id\|>(\w+)<\|end_header_id\|>\n\n", r"<\|eot_id\|>"),
+    (r"<\|header_start\|>(\w+)<\|header_end\|>\n\n", r"<\|eot\|>"),
+    (r"<start_of_turn>(\w+)\n", r"<end_of_turn>"),
+    (r"<\|start_of_role\|>(\w+)<\|end_of_role\|>", r"<\|end_of_text\|>"),
+    (r"<\|start\|>(\w+)(?:<\|channel\|>\w+)?<\|message\|>", r"<\|end\|>|<\|return\|>"),
+    (r"<\|START_OF_TURN_TOKEN\|><\|(\w+?)(?:_TOKEN)\|>", r"<\|END_OF_TURN_TOKEN\|>"),
+    (r"<｜(User|Assistant)｜>", r"<｜end▁of▁sentence｜>"),
+    (r"<\|(system|user|assistant)\|>\n?", r"<\|end\|>|</s>|<\|endoftext\|>"),
+)
+#: One of which every known template has.
+_MARKS = ("<|", "<start_of_turn>", "<｜", "[INST]")
+_INSTRUCTION = re.compile(r"\[INST\] ?(.*?) ?\[/INST\] ?((?:(?!</s>|\[INST\]).)*)(?:</s>)?", re.DOTALL)
+#: The most characters of a label such as "Question:" before a question.
+_LABEL = 30
+_ROLES = {"model": "assistant", "chatbot": "assistant", "human": "user", "developer": "system"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTurn:
+    """A turn of a chat; `start` is where its content begins in the text of the prompt."""
+
+    role: str
+    content: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The question of a prompt: where it begins in it, and what it says; without choices if they are a column."""
+
+    start: int
+    text: str
+
+
+def shown_prompt(sample: ScoredSample) -> str:
+    """The prompt of a sample; of a conversation the last one, which has all that was said before."""
+    contexts = [item.request.context for item in sample.instances if isinstance(item.request, GenerationRequest)]
+    return contexts[-1] if len(contexts) == len(sample.outputs) > 0 else sample.sample.prompt
+
+
+def chat_turns(prompt: str) -> list[ChatTurn]:
+    r"""The turns of a chat: messages for a server, or the text of a known chat template; none elsewhere.
+
+    >>> [(turn.role, turn.content) for turn in chat_turns("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")]
+    [('user', 'Hi'), ('assistant', '')]
+    >>> [(turn.role, turn.content) for turn in chat_turns('[{"role": "user", "content": "Hi"}]')]
+    [('user', 'Hi')]
+    """
+    if prompt.startswith("[{"):
+        return _messages(prompt)
+    if not any(mark in prompt for mark in _MARKS):
+        return []
+    for begin, end in _TEMPLATES:
+        if re.search(begin, prompt):
+            return list(_template_turns(prompt, begin, end))
+    return [
+        turn
+        for match in _INSTRUCTION.finditer(prompt)
+        for turn in (
+            ChatTurn("user", match.group(1), match.start(1)),
+            *([ChatTurn("assistant", match.group(2), match.start(2))] if match.group(2) else []),
+        )
+    ]
+
+
+def _messages(prompt: str) -> list[ChatTurn]:
+    try:
+        messages = json.loads(prompt)
+    except (ValueError, RecursionError):
+        return []
+    if not all(isinstance(message, dict) and "role" in message and "content" in message for message in messages):
+        return []
+    turns, at = [], 0
+    for message in messages:
+        written = json.dumps(message["content"], ensure_ascii=False)
+        found = prompt.find(written, at)
+        at = at if found < 0 else found
+        turns.append(ChatTurn(str(message["role"]), _content(message["content"]), at + written.startswith('"')))
+    return turns
+
+
+def _content(content: Any) -> str:
+    """The text of a message; an image or audio clip among its parts is its placeholder."""
+    if not isinstance(content, list):
+        return str(content)
+    parts = [part if isinstance(part, dict) else {"text": str(part)} for part in content]
+    return "".join(
+        str(part.get("text") or f"<{'audio' if 'audio' in str(part.get('type')) else 'image'}>") for part in parts
+    )
+
+
+def _template_turns(prompt: str, begin: str, end: str) -> Iterator[ChatTurn]:
+    heads = list(re.finditer(begin, prompt))
+    for number, head in enumerate(heads):
+        until = heads[number + 1].start() if number + 1 < len(heads) else len(prompt)
+        ended = re.compile(end).search(prompt, head.end(), until)
+        role = head.group(1).lower()
+        yield ChatTurn(_ROLES.get(role, role), prompt[head.end() : ended.start() if ended else until], head.end())
+
+
+def with_questions(form: FormResult, samples: Iterable[ScoredSample]) -> Iterator[tuple[ScoredSample, Question]]:
+    """Each sample with its question, after the description and the few-shot examples.
+
+    In a chat, the question is in the last turn of the user. The task's delimiter says where it begins if it stands
+    between the examples alone. Elsewhere it is the line with the document's own question, or what the prompts before
+    and after have in common, up to a line's end.
+    """
+    shots = form.num_fewshot if isinstance(form.num_fewshot, int) else 0
+    delimiter = str(form.config.get("fewshot_delimiter") or "\n\n")
+    description = str(form.config.get("description") or "")
+    column = str(form.mapping.get("doc_to_text") or form.mapping.get("question") or "")
+    window: list[tuple[ScoredSample, _Asked]] = []
+    for sample in samples:
+        window.append((sample, _last_turn(shown_prompt(sample))))
+        if len(window) > 1:
+            at = len(window) - 2
+            yield window[at][0], _question(window, at, shots, delimiter, description, column)
+        del window[:-2]
+    if window:
+        yield window[-1][0], _question(window, len(window) - 1, shots, delimiter, description, column)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the last turn of the user says, or the whole prompt; and whether its examples are turns of their own."""
+
+    text: str
+    start: int
+    escaped: bool = False
+    multiturn: bool = False
+
+
+def _last_turn(prompt: str) -> _Asked:
+    asking = [turn for turn in chat_turns(prompt) if turn.role == "user"]
+    if not asking:
+        return _Asked(prompt, 0)
+    return _Asked(asking[-1].content, asking[-1].start, prompt.startswith("[{"), len(asking) > 1)
+
+
+def _question(
+    window: Sequence[tuple[ScoredSample, _Asked]], at: int, shots: int, delimiter: str, description: str, column: str
+) -> Question:
+    sample, asked = window[at]
+    own = sample.doc.get(column)
+    neighbours = [window[near][1].text for near in (at - 1, at + 1) if 0 <= near < len(window)]
+    inside = (
+        0
+        if asked.multiturn
+        else _question_start(asked.text, neighbours, shots, delimiter, description, own if isinstance(own, str) else "")
+    )
+    # Messages are JSON in the prompt, where some characters are escaped.
+    before = len(json.dumps(asked.text[:inside], ensure_ascii=False)) - 2 if asked.escaped else inside
+    bare = own.strip() if isinstance(own, str) else ""
+    return Question(asked.start + before, bare if bare and bare in asked.text[inside:] else asked.text[inside:])
+
+
+def _question_start(
+    text: str, neighbours: Sequence[str], shots: int, delimiter: str, description: str, own: str
+) -> int:
+    skipped = len(description) if description and text.startswith(description) else 0
+    if not shots:
+        return skipped
+    if text.count(delimiter, skipped) == shots:
+        return text.rfind(delimiter) + len(delimiter)
+    if own.strip() and (place := text.rfind(own.strip())) >= 0:
+        line = text.rfind("\n", 0, place) + 1
+        return line if place - line <= _LABEL else place
+    return text.rfind("\n", 0, max((shared_length(text, neighbour) for neighbour in neighbours), default=0)) + 1
+
+
+def shared_length(text: str, other: str) -> int:
+    """How many characters two texts begin with alike.
+
+    >>> shared_length("abcd", "abxd"), shared_length("ab", "abc"), shared_length("", "a")
+    (2, 2, 0)
+    """
+    low, high = 0, min(len(text), len(other))
+    while low < high:  # halved, as comparing slices is much faster than comparing characters
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if text[low:middle] == other[low:middle] else (low, middle - 1)
+    return low

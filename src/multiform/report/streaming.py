@@ -19,16 +19,15 @@ from typing import Any
 from multiform.errors import MultiformError, reason
 from multiform.forms import ScoredSample
 from multiform.hashing import sha256
-from multiform.report.payload import BLOCK, ReportParts
-from multiform.report.sample import sample_entry
-from multiform.report.turns import Question, shown_prompt, with_questions
+from multiform.report.page import BLOCK, ReportParts
+from multiform.report.sample import Question, sample_entry, shown_prompt, with_questions
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.compare import compare_forms
 from multiform.results.export import json_line
 from multiform.results.extraction import ReadAnswer, read_answer, summarize_answers
 from multiform.results.recorded import MALFORMED, RecordedRun, results_of_run
 from multiform.results.results import Results
-from multiform.results.sidecars import picture_file
+from multiform.results.samples import picture_file
 from multiform.results.values import FormResult
 
 #: Characters of a question that are kept until the form has been read: what its head is made of.

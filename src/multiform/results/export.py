@@ -18,8 +18,7 @@ from multiform.prompts.media import binary_summary
 from multiform.requests import Completion, LLOutput
 from multiform.results.extraction import extraction_of
 from multiform.results.notes import failures_of
-from multiform.results.samples import choices_and_labels, sample_lines, task_hash
-from multiform.results.sidecars import Sidecars
+from multiform.results.samples import Sidecars, choices_and_labels, sample_lines, task_hash
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate
 

@@ -13,8 +13,7 @@ from multiform.errors import DataError, UsageError, reason, shorten
 from multiform.forms import Sample, ScoredSample
 from multiform.paths import open_file, read_file, safe_name
 from multiform.results.results import Results
-from multiform.results.samples import RecordedDoc, recorded_doc, scored_sample
-from multiform.results.sidecars import read_costs, with_costs
+from multiform.results.samples import RecordedDoc, read_costs, recorded_doc, scored_sample, with_costs
 from multiform.results.values import FailedDoc, FormResult, GroupResult
 from multiform.statistics.estimates import Estimate, recorded_estimate
 

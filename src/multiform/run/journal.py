@@ -26,8 +26,7 @@ from multiform.errors import MultiformError
 from multiform.forms import ScoredSample
 from multiform.results.export import json_line, to_json, write_json
 from multiform.results.results import Results
-from multiform.results.samples import sample_line
-from multiform.results.sidecars import Sidecars, costs_file
+from multiform.results.samples import Sidecars, costs_file, sample_line
 from multiform.run.pending import Batch
 
 logger = logging.getLogger("multiform")

@@ -43,7 +43,7 @@ from multiform.tasks.keys import generation_overrides
 if TYPE_CHECKING:
     from multiform.results.exchange.hub import Hub
     from multiform.results.exchange.trackers import Tracker
-    from multiform.results.labels import HumanLabels
+    from multiform.results.judging import HumanLabels
 
 DEFAULT_MODEL = "bundled"
 #: The experiment trackers that have names, each of them a package.
@@ -487,7 +487,7 @@ class RunOptions(BaseModel):
     @property
     def labels(self) -> HumanLabels | None:
         """The labels of people by which judges are calibrated."""
-        from multiform.results.labels import HumanLabels
+        from multiform.results.judging import HumanLabels
 
         return None if self.judge_labels is None else HumanLabels.read(self.judge_labels)
 

@@ -19,8 +19,7 @@ from multiform.paths import safe_name
 from multiform.results import FormResult, GroupResult, Results
 from multiform.results.export import output_folder, write_results
 from multiform.results.groups import group_results, with_intervals
-from multiform.results.judging import judging_entry
-from multiform.results.labels import CALIBRATED, HumanLabels, calibration
+from multiform.results.judging import CALIBRATED, HumanLabels, calibration, judging_entry
 from multiform.results.provenance import described_config, model_name, provenance, usage_entry
 from multiform.results.values import FailedDoc
 from multiform.run.costs import Spending, dollars

@@ -15,8 +15,7 @@ from multiform.paths import mirror_path
 from multiform.requests import Output, Request
 from multiform.results import FormResult, Results
 from multiform.results.groups import group_results, with_intervals
-from multiform.results.judging import judging_entry
-from multiform.results.labels import HumanLabels
+from multiform.results.judging import HumanLabels, judging_entry
 from multiform.results.provenance import described_config, package_version
 from multiform.results.read import newest_run
 from multiform.results.recorded import RecordedRun

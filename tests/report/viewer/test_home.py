@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from multiform import Results, evaluate
-from multiform.report.history import history_charts
-from multiform.report.leaderboard import Leaderboard, headlines
+from multiform.report.leaderboard import Leaderboard, headlines, history_charts
 from multiform.report.runs import Runs
 from multiform.report.server import Viewer
 from multiform.results.export import to_json, write_json

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from multiform import evaluate, read_results
-from multiform.report.payload import payload
+from multiform.report.page import payload
 from multiform.report.streaming import StreamedReport
 from multiform.requests import Completion
 from multiform.results.export import json_line
