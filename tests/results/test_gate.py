@@ -16,8 +16,7 @@ import pytest
 from multiform import Results, evaluate
 from multiform.cli.main import main
 from multiform.errors import ConfigError, UsageError
-from multiform.results.gate import check_policy, judge, score_bounds
-from multiform.results.gate_policy import read_accuracy_file, read_policy
+from multiform.results.gate import check_policy, judge, read_accuracy_file, read_policy, score_bounds
 from multiform.results.run_comparison import FormChange
 from multiform.statistics.estimates import exact_bounds, mean_estimate
 from multiform.statistics.means import document_scores

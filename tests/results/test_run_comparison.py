@@ -137,7 +137,7 @@ def test_the_gate_fails_equal_models_in_one_of_twenty_runs_at_most(forms: int) -
                 )
             )  # fmt: skip
         # Flips are as often right as wrong only if the rate is a half: the second model is 0.02 worse at most.
-        failed += bool(gate(changes, -0.02).failed)
+        failed += bool(gate(changes, -0.02)["FAIL"])
     assert failed / runs <= 0.05 + 0.025
 
 

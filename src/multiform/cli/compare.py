@@ -7,8 +7,8 @@ import io
 import math
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.cli.parser import JSON, command, flag, print_result
@@ -18,7 +18,7 @@ from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
-    from multiform.results.gate import Gate
+    from multiform.results.gate import Verdict
     from multiform.results.run_comparison import FormChange, WordingChange
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
@@ -70,12 +70,10 @@ def compare(options: argparse.Namespace) -> int:
     groups = compare_groups(first, second, metric=options.metric)
     wordings = compare_wordings(first, second, metric=options.metric)
     alone = {"only_in_first": only_in(first, second), "only_in_second": only_in(second, first)}
-    verdict = None
-    if options.fail_below is not None:
-        missing = () if options.allow_missing else alone["only_in_first"]
-        changes = [replace(entry, left_out=(0, 0)) for entry in compared] if options.allow_missing else compared
-        verdict = gate([*groups, *changes], options.fail_below, missing=missing)
-    failed = () if verdict is None else verdict.failed
+    verdicts = None if options.fail_below is None else gate([*groups, *compared], options.fail_below)
+    partial = [entry.name for entry in compared if entry.left_out[0]]
+    missing = [] if options.allow_missing else [*alone["only_in_first"], *partial]
+    failed = () if verdicts is None else verdicts["FAIL"]
     folded = _fold(first, compared, groups) - {entry.name for entry in failed}
     described = {
         "forms": list(map(_entry, compared)),
@@ -84,8 +82,8 @@ def compare(options: argparse.Namespace) -> int:
         "failed": [entry.name for entry in failed],
         **alone,
     }
-    if verdict is not None:
-        described |= {"open": [entry.name for entry in verdict.open], "missing": verdict.missing}
+    if verdicts is not None:
+        described |= {"open": [entry.name for entry in verdicts["INCONCLUSIVE"]], "missing": missing}
     shown = [*groups, *(entry for entry in compared if entry.name not in folded)]
     print_result(options, described, _lines(shown, len(folded), wordings, documents=options.documents))
     runs = (options.first, options.second)
@@ -94,7 +92,7 @@ def compare(options: argparse.Namespace) -> int:
     for run, names in zip(runs, alone.values(), strict=True):
         if names:
             print(f"not compared, as only {run} has it: {_name_list(names)}", file=sys.stderr)
-    return 0 if verdict is None else _report_gate(verdict, options)
+    return 0 if verdicts is None else _report_gate(verdicts, missing, options)
 
 
 def _entry(entry: FormChange) -> dict[str, Any]:
@@ -110,23 +108,25 @@ def _wording_line(entry: WordingChange) -> str:
     )
 
 
-def _report_gate(verdict: Gate, options: argparse.Namespace) -> int:
-    """Say which forms fail the limit and which are open; the exit code."""
-    limit = f"{options.fail_below:+g}"
-    for entry in verdict.failed:
+def _report_gate(
+    verdicts: Mapping[Verdict, Sequence[FormChange]], missing: Sequence[str], options: argparse.Namespace
+) -> int:
+    """Say which forms fail the limit, which are missing and which are open; the exit code."""
+    limit, failed, undecided = f"{options.fail_below:+g}", verdicts["FAIL"], verdicts["INCONCLUSIVE"]
+    for entry in failed:
         highest = entry.gain_bounds()[1]
         surely = "" if math.isnan(highest) else f" (with 95 % confidence below {highest:+.4f})"
         print(f"fails: {entry.name}: {entry.gain:+.4f} is below {limit}{surely}", file=sys.stderr)
-    if verdict.missing:
-        missing = f"fails: {options.second} lacks forms or documents of {options.first}: {_name_list(verdict.missing)}"
-        print(f"{missing}; --allow_missing passes without them", file=sys.stderr)
-    if verdict.open:
-        names = _name_list([entry.name for entry in verdict.open])
+    if missing:
+        lacks = f"{options.second} lacks forms or documents of {options.first}: {_name_list(missing)}"
+        print(f"fails: {lacks}; --allow_missing passes without them", file=sys.stderr)
+    if undecided:
+        names = _name_list([entry.name for entry in undecided])
         word = "fails" if options.strict else "passes"
         print(
             f"{word}, but a result below {limit} is not excluded: {names}; more documents would tell", file=sys.stderr
         )
-    return 1 if verdict.failed or verdict.missing or (options.strict and verdict.open) else 0
+    return 1 if failed or missing or (options.strict and undecided) else 0
 
 
 def _cautions(compared: Sequence[FormChange], runs: Sequence[str]) -> Iterator[str]:

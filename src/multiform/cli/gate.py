@@ -47,8 +47,7 @@ policy.yaml:
 )
 def gate(options: argparse.Namespace) -> int:
     """Print the verdict of each condition; the exit code is that of the whole."""
-    from multiform.results.gate import EXIT_CODES, check_policy
-    from multiform.results.gate_policy import read_policy
+    from multiform.results.gate import EXIT_CODES, check_policy, read_policy
     from multiform.results.read import read_results
 
     policy = read_policy(Path(options.policy))
@@ -65,7 +64,7 @@ def gate(options: argparse.Namespace) -> int:
 
 
 def _baseline(path: str) -> ResultsData:
-    from multiform.results.gate_policy import is_accuracy_file, read_accuracy_file
+    from multiform.results.gate import is_accuracy_file, read_accuracy_file
     from multiform.results.read import read_results
 
     return read_accuracy_file(Path(path)) if is_accuracy_file(Path(path)) else read_results(path)

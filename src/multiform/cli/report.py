@@ -110,8 +110,7 @@ examples:
 )
 def export(options: argparse.Namespace) -> None:
     """Read the run, and write its files."""
-    from multiform.results.exchange.exporters import exporters
-    from multiform.results.exchange.foreign import shareable
+    from multiform.results.exchange.exporters import exporters, shareable
     from multiform.results.export import prepare_output
     from multiform.results.read import read_results
 

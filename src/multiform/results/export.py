@@ -20,7 +20,6 @@ from multiform.results.extraction import extraction_of
 from multiform.results.notes import failures_of
 from multiform.results.samples import Sidecars, choices_and_labels, sample_lines, task_hash
 from multiform.results.values import FormResult, GroupResult, ResultsData
-from multiform.statistics.estimates import Estimate
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -53,7 +52,10 @@ def to_json(results: ResultsData) -> dict[str, Any]:
         **dict(about[:model]),
         "task_hashes": {form.name: task_hash(form) for form in forms},
         **dict(about[model:]),
-        "intervals": {entry.name: _intervals(entry.estimates) for entry in all_results},
+        "intervals": {
+            entry.name: {key: [estimate.low, estimate.high] for key, estimate in entry.estimates.items()}
+            for entry in all_results
+        },
         "forms": {form.name: _form(form) for form in forms},
         **({"weight_by_size": {group.name: group.weight_by_size for group in scored}} if scored else {}),
         **({"across_forms": _across_forms(results)} if results.comparisons else {}),
@@ -135,18 +137,14 @@ def _finite(value: Any) -> Any:
         return binary_summary(value) if value.startswith(_DATA_URLS) else value
     if kind is int or kind is bool or value is None:
         return value
-    if kind is float:
+    if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if kind is list or kind is tuple:
+    if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a number of numpy or torch
         return _finite(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     # A data URL holds a whole file, which is replaced by its summary.
     return binary_summary(value) if isinstance(value, str) and value.startswith(_DATA_URLS) else value
 
@@ -172,10 +170,6 @@ def _across_forms(results: ResultsData) -> Mapping[str, Any]:
     from multiform.results.form_comparison import by_name  # which needs numpy
 
     return by_name(results.comparisons)
-
-
-def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, list[float | None]]:
-    return {key: [estimate.low, estimate.high] for key, estimate in estimates.items()}
 
 
 def _variation(label: str | None) -> dict[str, Any]:
@@ -245,11 +239,14 @@ def write_parquet(forms: Sequence[FormResult], path: Path) -> Path:
     import pyarrow.parquet
 
     rows = list(sample_rows(forms))
-    names = list(dict.fromkeys([*SAMPLE_COLUMNS, *(name for row in rows for name in row)]))
-    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    columns = {name: _column([row.get(name) for row in rows]) for name in _column_names(rows)}
     with replace_output(path) as file:
         pyarrow.parquet.write_table(pyarrow.table(columns), file)
     return path
+
+
+def _column_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys([*SAMPLE_COLUMNS, *(name for row in rows for name in row)]))
 
 
 def _column(values: list[Any]) -> Any:
@@ -267,23 +264,19 @@ SCORE_COLUMNS = (
 )
 
 
-def scores_frame(results: ResultsData) -> DataFrame:
-    """A data frame with a row for each metric and filter of each form and group."""
-    return _frame(list(frame_rows(results)), SCORE_COLUMNS)
-
-
-def samples_frame(results: ResultsData) -> DataFrame:
-    """A data frame with a row for each sample of each form."""
-    rows = list(sample_rows(results.forms))
-    return _frame(rows, dict.fromkeys([*SAMPLE_COLUMNS, *(name for row in rows for name in row)]))
-
-
-def _frame(rows: list[dict[str, Any]], columns: Iterable[str]) -> DataFrame:
+def data_frame(results: ResultsData, table: str) -> DataFrame:
+    """A data frame with a row for each sample of each form, or for each score ("scores") of each form and group."""
     try:
         import pandas
     except ImportError as error:
         raise UsageError("to_pandas needs the package pandas", hint="pip install pandas") from error
-    return pandas.DataFrame(rows, columns=list(columns))
+    if table == "scores":
+        return pandas.DataFrame(list(frame_rows(results)), columns=list(SCORE_COLUMNS))
+    if table == "samples":
+        rows = list(sample_rows(results.forms))
+        return pandas.DataFrame(rows, columns=_column_names(rows))
+    hint = "give 'samples' or 'scores'"
+    raise UsageError(f"expected one of two tables, got {shorten(table)}", where="to_pandas", hint=hint)
 
 
 def frame_rows(results: ResultsData) -> Iterator[dict[str, Any]]:

@@ -1,27 +1,217 @@
 """The gate: PASS, FAIL or INCONCLUSIVE for two runs under a policy, from the intervals of `run_comparison`.
 
-A condition is "the gain is at least this" or "the score is at least this". It passes if the lower one-sided bound keeps
-the limit, fails if the upper bound misses it, and is open otherwise. The bounds hold for all conditions at once.
+A policy says what a candidate may lose, must gain or must reach. A condition is "the gain is at least this" or "the
+score is at least this". It passes if the lower one-sided bound keeps the limit, fails if the upper bound misses it, and
+is open otherwise. The bounds hold for all conditions at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
-from multiform.errors import UsageError, nearest
-from multiform.results.gate_policy import Policy, Rule, listed_patterns
+from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.results.run_comparison import FormChange, compare_form, compare_groups, form_pairs, only_in
 from multiform.results.values import FormResult, ResultsData
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
-from multiform.statistics.estimates import Estimate, exact_bounds, wilson_interval
+from multiform.statistics.estimates import LEVEL, Estimate, exact_bounds, wilson_interval
 from multiform.statistics.paired import simultaneous_bounds
+from multiform.tasks.parse import parse_yaml
+from multiform.tasks.yaml import read_text
 
 Verdict: TypeAlias = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 #: The exit codes of the verdicts.
 EXIT_CODES: dict[Verdict, int] = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
+#: The number of documents of a score that is taken as exact: never the smaller of two.
+_EXACT = 1 << 53
+#: The limits of a rule, each of which is a condition.
+_LIMITS = ("max_loss", "min_gain", "min_score", "max_score")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What forms or groups must keep; each of the four limits is one condition, and those that are None are none."""
+
+    #: The most that the candidate may lose against the baseline, and the least that it must gain.
+    max_loss: float | None = None
+    min_gain: float | None = None
+    #: The least and the most that the candidate's own score may be.
+    min_score: float | None = None
+    max_score: float | None = None
+    #: With fewer documents, nothing is decided.
+    min_n: int = 0
+    #: The score: ``acc`` or ``acc,none``; by default the first one.
+    metric: str | None = None
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The conditions by name."""
+        return {name: getattr(self, name) for name in _LIMITS if getattr(self, name) is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The rules of a gate. `confidence` holds for all conditions together."""
+
+    confidence: float = LEVEL
+    #: The rule of all forms and groups that no pattern of `tasks` names; None leaves them out.
+    default: Rule | None = None
+    #: Rules by the name of a form, task or group, or by a pattern such as ``mmlu_*``.
+    tasks: Mapping[str, Rule]
+    allow_missing: bool = False
+
+    def rule(self, form: str, task: str) -> Rule | None:
+        """The rule of a form or group: by its name, by its task, by the first pattern that fits, or the default."""
+        for name in (form, task):
+            if name in self.tasks:
+                return self.tasks[name]
+        return next((self.tasks[pattern] for pattern in self.tasks if _matches(pattern, form, task)), self.default)
+
+
+def _matches(pattern: str, form: str, task: str) -> bool:
+    """Whether a pattern of a policy names a form or its task."""
+    return fnmatchcase(form, pattern) or fnmatchcase(task, pattern)
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy of a YAML file; what is wrong in it is a ConfigError with its line."""
+    data, place = _mapping_file(path, "write e.g. 'default: {max_loss: 0.02}'")
+    keys = [field.name for field in fields(Policy)]
+
+    def check(key: str, is_right: Callable[[Any], bool], expected: str, example: str) -> Any:
+        if key not in data or is_right(data[key]):
+            return data.get(key)
+        message = f"expected {expected}, got {shorten(data[key])}"
+        raise ConfigError(message, where=place(key), hint=f"write e.g. '{key}: {example}'")
+
+    for key in data:
+        if key not in keys:
+            raise ConfigError(f"unknown key '{key}'", where=place(key), hint=nearest(str(key), keys, listed="keys"))
+    confidence = check("confidence", lambda x: _is_number(x) and 0.5 < x < 1, "a share between 0.5 and 1", "0.95")
+    allow_missing = check("allow_missing", lambda x: isinstance(x, bool), "true or false", "true")
+    stated = check("tasks", lambda x: isinstance(x, dict | None), "a mapping of rules", "{arc_easy: {max_loss: 0.02}}")
+    default = None if data.get("default") is None else _rule(data["default"], place("default"))
+    # A rule of a task states what differs from the default.
+    common = data.get("default") or {}
+    tasks = {str(name): _rule(rule, place("tasks", name), common) for name, rule in (stated or {}).items()}
+    if default is None and not tasks:
+        hint = "write e.g. 'default: {max_loss: 0.02}'"
+        raise ConfigError("the policy has neither 'default' nor 'tasks'", where=place(), hint=hint)
+    return Policy(
+        confidence=float(confidence or LEVEL), default=default, tasks=tasks, allow_missing=bool(allow_missing)
+    )
+
+
+def _rule(stated: Any, where: str, common: Mapping[str, Any] | None = None) -> Rule:
+    names = [field.name for field in fields(Rule)]
+    if not isinstance(stated, dict):
+        message = f"expected a mapping of limits, got {shorten(stated)}"
+        raise ConfigError(message, where=where, hint="write e.g. {max_loss: 0.02}")
+    for key, value in stated.items():
+        if key not in names:
+            raise ConfigError(f"unknown limit '{key}'", where=where, hint=nearest(str(key), names, listed="limits"))
+        if key == "metric":
+            right, expected = isinstance(value, str), "the name of a score"
+        elif key == "min_n":
+            right, expected = isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a whole number"
+        elif key == "max_loss":
+            right, expected = _is_number(value) and value >= 0, "a number that is not negative"
+        else:
+            right, expected = _is_number(value), "a number"
+        if not right and value is not None:
+            message = f"{key}: expected {expected}, got {shorten(value)}"
+            raise ConfigError(message, where=where, hint="a loss of two points is 0.02")
+    rule = Rule(**{**(common or {}), **stated})
+    if not rule.limits:
+        hint = "give max_loss, min_gain, min_score or max_score"
+        raise ConfigError("the rule has no limit", where=where, hint=hint)
+    return rule
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _mapping_file(path: Path, hint: str) -> tuple[dict[str, Any], Any]:
+    """The mapping in a YAML file, and a function that gives the place of a key."""
+    parsed = parse_yaml(read_text(path), path)
+    if parsed.notes:
+        raise parsed.notes[0]
+    if not isinstance(parsed.data, dict):
+        raise ConfigError("expected a mapping", where=f"{path}:1", hint=hint)
+
+    def place(*keys: Any) -> str:
+        return ": ".join([str(parsed.positions.get(tuple(map(str, keys)), f"{path}:1")), *map(str, keys[-1:])])
+
+    return parsed.data, place
+
+
+def is_accuracy_file(path: Path) -> bool:
+    """Whether a path is a YAML file, as those are with which vLLM's CI checks accuracy."""
+    return path.suffix in (".yaml", ".yml") and path.is_file()
+
+
+def read_accuracy_file(path: Path) -> ResultsData:
+    """The scores of one of vLLM's accuracy files as a run without samples: each is taken as exact.
+
+    ```yaml
+    model_name: org/model
+    tasks:
+    - name: gsm8k
+      metrics:
+      - {name: "exact_match,strict-match", value: 0.755}
+    limit: 1000
+    num_fewshot: 5
+    ```
+    """
+    data, place = _mapping_file(path, "name a results folder, or an accuracy file with model_name and tasks")
+    num_fewshot, limit = data.get("num_fewshot"), data.get("limit")
+    for key, value in (("num_fewshot", num_fewshot), ("limit", limit)):
+        if value is not None and not _is_number(value):
+            message = f"expected a number, got {shorten(value)}"
+            raise ConfigError(message, where=place(key), hint=f"write e.g. '{key}: 5'")
+    tasks = data.get("tasks")
+    if not isinstance(tasks, list) or not tasks:
+        raise ConfigError("expected a list of tasks", where=place("tasks"), hint="see docs/guides/gate-in-ci.md")
+    forms = [_reference_form(entry, place("tasks"), num_fewshot, limit) for entry in tasks]
+    return ResultsData(forms=forms, run={"model": data.get("model_name"), "limit": limit}, provenance={})
+
+
+def _reference_form(entry: Any, where: str, num_fewshot: Any, limit: Any) -> FormResult:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    metrics = entry.get("metrics") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or not isinstance(metrics, list):
+        message = f"expected a name and metrics, got {shorten(entry)}"
+        raise ConfigError(message, where=where, hint="write e.g. {name: gsm8k, metrics: [{name: acc, value: 0.7}]}")
+    estimates = {}
+    for metric in metrics:
+        value: Any = metric.get("value") if isinstance(metric, dict) else None
+        if not _is_number(value) or not isinstance(metric.get("name"), str):
+            message = f"{name}: expected the name and the value of a metric, got {shorten(metric)}"
+            raise ConfigError(message, where=where, hint='write e.g. {name: "acc,none", value: 0.7}')
+        # No error of its own: the file says what the score is, not how sure it is.
+        estimates[metric["name"]] = Estimate(value=float(value), n=_EXACT, stderr=0.0)
+    return FormResult(
+        form=name,
+        task=name.partition("@")[0],
+        alias=name,
+        identity="",
+        version=None,
+        num_fewshot=num_fewshot,
+        total_docs=int(limit) if limit is not None and limit >= 1 else 0,
+        estimates=estimates,
+        higher_is_better={},
+        config={},
+        mapping={},
+        format=None,
+        format_label=name.partition("@")[2] or None,
+        overridden=(),
+        samples=(),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +256,6 @@ class GateReport:
         return "INCONCLUSIVE" if "INCONCLUSIVE" in verdicts or not verdicts else "PASS"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """What `compare --fail_below` finds: the forms that are worse than the limit, and those that are open."""
-
-    failed: tuple[FormChange, ...]
-    #: The forms whose loss may be beyond the limit, although that is not shown.
-    open: tuple[FormChange, ...]
-    #: The baseline's forms that the other run lacks, and forms with documents that only the baseline has.
-    missing: tuple[str, ...]
-
-
 def judge(low: float, high: float, value: float, limit: float) -> Verdict:
     """The verdict on "the value is at least the limit" from its bounds; without bounds, a value below it fails.
 
@@ -90,8 +269,8 @@ def judge(low: float, high: float, value: float, limit: float) -> Verdict:
     return "PASS" if low >= limit else "INCONCLUSIVE"
 
 
-def gate(changes: Sequence[FormChange], limit: float, *, missing: Sequence[str] = ()) -> Gate:
-    """Test each form against a limit of its gain, such as -0.02, with an error of 5 % for all forms together.
+def gate(changes: Sequence[FormChange], limit: float) -> dict[Verdict, list[FormChange]]:
+    """The forms by their verdicts under a limit of the gain, such as -0.02, with an error of 5 % for all together.
 
     A form fails if its gain is below the limit with 95 % confidence. A score without an interval fails if it is below,
     and is not open otherwise.
@@ -101,8 +280,7 @@ def gate(changes: Sequence[FormChange], limit: float, *, missing: Sequence[str] 
         low, high = change.gain_bounds()
         verdict = judge(low, high, change.gain, limit)
         verdicts["PASS" if verdict == "INCONCLUSIVE" and math.isnan(high) else verdict].append(change)
-    partial = [change.name for change in changes if change.left_out[0]]
-    return Gate(failed=tuple(verdicts["FAIL"]), open=tuple(verdicts["INCONCLUSIVE"]), missing=(*missing, *partial))
+    return verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +301,10 @@ def check_policy(policy: Policy, base: ResultsData, candidate: ResultsData) -> G
     Forms and documents that only the baseline has are missing, unless the policy allows that.
     """
     names = [(entry.name, entry.base) for run in (base, candidate) for entry in run.entries]
-    if unknown := listed_patterns(policy, names):
-        hint = nearest(unknown[0], dict.fromkeys(name for name, _ in names), listed="the runs have")
-        raise UsageError(f"no form, task or group of the runs is called '{unknown[0]}'", where="policy", hint=hint)
+    for pattern in policy.tasks:
+        if not any(_matches(pattern, *name) for name in names):
+            hint = nearest(pattern, dict.fromkeys(name for name, _ in names), listed="the runs have")
+            raise UsageError(f"no form, task or group of the runs is called '{pattern}'", where="policy", hint=hint)
     subjects = [*_groups(policy, base, candidate), *_forms(policy, base, candidate)]
     if not subjects:
         message = "no form or group that both runs have falls under a rule"
@@ -170,7 +349,7 @@ def _groups(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterat
             continue
         alone = replace(base, groups=[group])
         for change in compare_groups(alone, candidate, metric=rule.metric):
-            yield _Subject(rule, change, change.second, 0, change.metric.partition(",")[0] in RIGHT_OR_WRONG)
+            yield _Subject(rule, change, change.second, 0, change.metric in RIGHT_OR_WRONG)
 
 
 def _is_rate(form: FormResult, key: str) -> bool:

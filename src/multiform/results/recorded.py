@@ -308,3 +308,25 @@ def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         metric, comma, _ = key.partition(",")
         if comma and not metric.endswith("_stderr") and isinstance(value, int | float) and not isinstance(value, bool):
             yield key, float(value)
+
+
+def results_file(
+    forms: Mapping[str, Mapping[str, Any]], *, model: str, date: str, source: str, **about: Any
+) -> dict[str, Any]:
+    """A results file with the scores of each form: those of ``scores``, over ``n`` documents, with its ``failures``."""
+    return {
+        "results": {name: {"alias": name, **form["scores"]} for name, form in forms.items()},
+        "configs": {name: dict(form.get("config") or {"task": name}) for name, form in forms.items()},
+        "n-shot": {name: form.get("num_fewshot") for name, form in forms.items()},
+        "versions": {name: form.get("version") for name, form in forms.items()},
+        "higher_is_better": {name: dict(form.get("higher_is_better") or {}) for name, form in forms.items()},
+        "n-samples": {name: {"original": form["n"], "effective": form["n"]} for name, form in forms.items()},
+        "intervals": {name: dict(form.get("intervals") or {}) for name, form in forms.items()},
+        "forms": {name: dict(form.get("about") or {}) for name, form in forms.items()},
+        "failures": {name: form["failures"] for name, form in forms.items() if form.get("failures")},
+        "config": {"model": model, "model_args": {}},
+        "model_name": model,
+        "date_iso": date,
+        "source": source,
+        **about,
+    }

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from multiform.errors import UsageError, shorten
 from multiform.results.values import ResultsData, no_such_form
 
 if TYPE_CHECKING:
@@ -54,12 +53,9 @@ class Results(ResultsData):
 
         `table="scores"` has a row for each metric and filter of each form and group.
         """
-        from multiform.results.export import samples_frame, scores_frame
+        from multiform.results.export import data_frame
 
-        if table not in ("samples", "scores"):
-            hint = "give 'samples' or 'scores'"
-            raise UsageError(f"expected one of two tables, got {shorten(table)}", where="to_pandas", hint=hint)
-        return samples_frame(self) if table == "samples" else scores_frame(self)
+        return data_frame(self, table)
 
     @property
     def chart(self) -> Charts:

@@ -13,9 +13,9 @@ from typing import Any
 from multiform.hashing import sha256
 from multiform.paths import replace_output, safe_name
 from multiform.requests import Completion
-from multiform.results.exchange.foreign import is_number, results_file, texts
+from multiform.results.exchange.exporters import is_number, texts
 from multiform.results.export import json_line, to_json, write_json
-from multiform.results.recorded import RecordedRun
+from multiform.results.recorded import RecordedRun, results_file
 from multiform.results.values import FormResult, ResultsData
 
 SCHEMA_VERSION = "0.3.0"

@@ -1,13 +1,17 @@
-"""The exporters by name: functions that write the results of a run for another tool."""
+"""The exporters by name, functions that write the results of a run for another tool, and what they share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from multiform.registry import Registry
 from multiform.results.results import Results
+from multiform.results.values import ResultsData
 
 #: Writes results into a folder, and returns the files. The results have no secrets.
 Exporter: TypeAlias = Callable[[Results, Path], list[Path]]
@@ -46,3 +50,45 @@ def write_lm_eval(results: Results, folder: Path) -> list[Path]:
 def write_samples_table(results: Results, folder: Path) -> list[Path]:
     """Write ``samples.parquet``: a row for each sample of each form."""
     return [results.to_parquet(folder / "samples.parquet")]
+
+
+R = TypeVar("R", bound=ResultsData)
+
+#: The ends of the names of arguments whose values are never passed on; a number or truth value is no secret.
+_SECRET = re.compile(r"(key|token|secret|password|authorization|header|cookie|credential)s?$", re.IGNORECASE)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number; a truth value is one."""
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def without_secrets(value: Any) -> Any:
+    """A value without the entries whose names look like those of secrets.
+
+    >>> without_secrets({"model": "m", "api_key": "sk-1", "extra": {"auth_token": "t", "add_bos_token": True}})
+    {'model': 'm', 'extra': {'add_bos_token': True}}
+    """
+    if isinstance(value, Mapping):
+        return {key: without_secrets(item) for key, item in value.items() if not _is_secret(str(key), item)}
+    return [without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    return not isinstance(value, int | float | None) and _SECRET.search(name) is not None
+
+
+def shareable(results: R) -> R:
+    """The results without secrets, for whoever is not the user: those of the run, and of the metadata of each form."""
+    forms = [replace(form, config=_config_without_secrets(form.config)) for form in results.forms]
+    return replace(results, run=without_secrets(dict(results.run)), forms=forms)
+
+
+def _config_without_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A task's configuration without secrets in its metadata, which has the arguments of the model."""
+    return {key: without_secrets(value) if key == "metadata" else value for key, value in config.items()}
+
+
+def texts(values: Iterable[Any]) -> list[str]:
+    """All values as text."""
+    return [value if isinstance(value, str) else str(value) for value in values]

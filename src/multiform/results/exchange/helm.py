@@ -11,8 +11,8 @@ from typing import Any
 
 from multiform.errors import DataError
 from multiform.paths import read_file
-from multiform.results.exchange.foreign import is_number, results_file, texts
-from multiform.results.recorded import RecordedRun
+from multiform.results.exchange.exporters import is_number, texts
+from multiform.results.recorded import RecordedRun, results_file
 from multiform.statistics.estimates import mean_estimate
 
 SPEC, STATS = "run_spec.json", "stats.json"

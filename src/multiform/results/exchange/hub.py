@@ -14,7 +14,7 @@ import yaml
 
 from multiform.errors import UsageError, nearest, reason, shorten
 from multiform.paths import replace_output, safe_name
-from multiform.results.exchange.foreign import is_number, shareable
+from multiform.results.exchange.exporters import is_number, shareable
 from multiform.results.export import write_results
 from multiform.results.values import ResultsData
 

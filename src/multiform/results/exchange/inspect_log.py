@@ -17,9 +17,9 @@ from multiform.errors import DataError
 from multiform.hashing import short_hash
 from multiform.paths import open_file, safe_name
 from multiform.requests import Completion, GenerationRequest
-from multiform.results.exchange.foreign import is_number, results_file, texts
+from multiform.results.exchange.exporters import is_number, texts
 from multiform.results.export import to_json, write_json
-from multiform.results.recorded import RecordedRun
+from multiform.results.recorded import RecordedRun, results_file
 from multiform.results.samples import sample_line
 from multiform.results.values import FailedDoc, FormResult, ResultsData, metrics_in_order
 

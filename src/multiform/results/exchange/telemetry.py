@@ -9,7 +9,7 @@ from typing import Any
 
 from multiform.hashing import sha256
 from multiform.paths import replace_output
-from multiform.results.exchange.foreign import is_number
+from multiform.results.exchange.exporters import is_number
 from multiform.results.export import frame_rows, json_line
 from multiform.results.values import FormResult, ResultsData
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 
 from multiform.errors import UsageError, nearest
 from multiform.forms import ScoredSample
-from multiform.results.exchange.foreign import is_number, shareable, without_secrets
+from multiform.results.exchange.exporters import is_number, shareable, without_secrets
 from multiform.results.export import SAMPLE_COLUMNS, json_line, sample_rows, to_json, write_json
 from multiform.results.values import ResultsData
 
