@@ -150,9 +150,9 @@ def reason(error: BaseException, limit: int = 300) -> str:
 
 
 class running:  # noqa: N801  (it reads as a verb: with running("process_docs"))
-    """While somebody else's code runs, which may raise anything: what it raises is one error that names it.
+    """A block that runs somebody else's code: whatever that raises becomes one error that names it.
 
-    Errors of our own and interrupts go through as they are; `sys.exit` is a failure like any other.
+    Our own errors and interrupts pass unchanged; `sys.exit` is a failure like any other.
 
     >>> with running("process_docs", hint="call it to debug it"):
     ...     raise KeyError("question")

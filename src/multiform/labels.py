@@ -107,10 +107,10 @@ def bare_labels(choices: Sequence[Any]) -> list[str] | None:
 
 
 def leading_label(labels: Sequence[str]) -> re.Pattern[str] | None:
-    """Matches a text that begins with one of the labels for certain: whatever follows, none is read but that one.
+    """A pattern for texts that certainly begin with one of the labels, whatever else may still be generated.
 
-    What stands after the label is part of that: "A" may become "A, B or C", and "I" a sentence. None where a label is
-    not a short word.
+    What follows the label has to be known: "A" may become "A, B or C", and "I" the beginning of a sentence. None if a
+    label is not a short word.
 
     >>> pattern = leading_label(["A", "B"])
     >>> [bool(pattern.match(text)) for text in (" B.", " B. Paris", "**B**\\n", " A", " A good one", " A, or B")]

@@ -27,8 +27,8 @@ _ENDINGS: Mapping[str, Ending] = {
     **dict.fromkeys(("image_safety", "image_prohibited_content", "image_recitation", "error_toxic"), "filtered"),
 }
 
-#: What models, servers and harnesses call the same argument of a generation. Of several names the first counts,
-#: as in lm-eval.
+#: The names that models, servers and harnesses have for the same generation argument. If several are given, the
+#: first counts, as in lm-eval.
 GENERATION_ALIASES: Mapping[str, tuple[str, ...]] = {
     "max_gen_toks": ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"),
     "until": ("until", "stop"),

@@ -160,7 +160,7 @@ def test_native_is_the_language_and_script_that_the_task_states():
     assert loaded("m_mmlu_sr@mcqa:native")[0].format.question_prefix == "Pitanje: "
     assert loaded("belebele_srp_Cyrl@mcqa:native")[0].format.question_prefix == "Питање: "
     assert loaded("belebele_zho_Hant@mcqa:native")[0].format.question_prefix == "問題："
-    with pytest.raises(ConfigError, match="no words of the task's language 'ar' in script arb_Latn"):
+    with pytest.raises(ConfigError, match="no words for the task's language 'ar' in script arb_Latn"):
         loaded("belebele_arb_Latn@mcqa:native")
 
 

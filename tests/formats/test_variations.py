@@ -175,7 +175,7 @@ def registry_format(monkeypatch):
         ("mcqa[sep=space,sep=dash]", "two values of sep"),
         ("cloze[labels=roman]", "labels=roman does not fit format 'cloze'"),
         ("cloze[order=reverse]", "does not show the choices"),
-        ("mcqa[order=abd]", "no order of choices is called 'abd'"),
+        ("mcqa[order=abd]", "unknown order of choices 'abd'"),
         ("mcqa[draw=x]", "draw=x is not a whole number"),
         ("mcqaa[labels=roman]", "unknown format 'mcqaa'"),
         ("[labels=roman]", "the task has no format that could be varied"),
@@ -270,7 +270,7 @@ def test_variations_are_drawn_from_the_axes_of_the_task(asked):
         ({"labels": ["greek"]}, "variations.labels: unknown value 'greek' of axis 'labels'"),
         ({"draw": {"x": {}}}, "variations.draw: an axis cannot be called 'draw'"),
         ({"tone": {"a,b": {}}}, "variations.tone: a value cannot be called 'a,b'"),
-        ({"order": ["sorted"]}, "variations.order: no order of choices is called 'sorted'"),
+        ({"order": ["sorted"]}, "variations.order: unknown order of choices 'sorted'"),
     ],
 )
 def test_axes_that_are_declared_wrongly_are_refused_when_the_task_is_read(declared, message):

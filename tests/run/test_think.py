@@ -168,7 +168,7 @@ def test_servers_that_get_messages_are_refused(model, reason):
 
 @pytest.mark.parametrize(("keys", "message"), [
     ({"scored": "generation"}, "after a thought, labels or texts are scored, not generation"),
-    ({"after_thought": " "}, "it marks where a thought ends"),
+    ({"after_thought": " "}, "it is empty, but marks the end of a thought"),
     ({"gen_prefix": "The answer is"}, "the answer begins after the thought, not in the prompt"),
 ])  # fmt: skip
 def test_settings_that_do_not_fit_are_refused(keys, message):

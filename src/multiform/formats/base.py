@@ -21,7 +21,7 @@ class Dialect(Protocol):
         """The format, with other arguments of the styler or template, or other fields."""
 
 
-#: Looked up after the registered formats; never part of ``@all``.
+#: The names of stylers and templates: looked up after the registered formats, and never part of ``@all``.
 dialect_names: Registry[Callable[[], Dialect]] = Registry("style")
 
 
@@ -101,8 +101,8 @@ class FormatConfig:
 
     #: Text before every prompt; may hold Jinja, and the variables `_num_choices`, `_choice_labels`, ...
     instruction: str | None = None
-    #: Where the instruction stands: with all few-shot examples and the question, or once, at the start of the prompt
-    #: before the examples, or with the question after them.
+    #: Where the instruction goes: with every few-shot example and the question ("examples"), or once, before the
+    #: examples ("start") or after them, with the question ("question").
     instruction_at: Literal["examples", "start", "question"] = "examples"
     question_prefix: str = "Question: "
     #: Text after the question, such as " ______".
@@ -166,7 +166,7 @@ class FormatConfig:
         self._check(isinstance(self.metric_list, tuple | None), "metric_list", "a list of metrics")
 
     def _canonical_values(self) -> Iterator[tuple[str, Any]]:
-        """Fields that are written in another way than they are kept in, or whose default depends on others."""
+        """The fields whose stored value differs from the given one, or whose default depends on other fields."""
         if self.choice_labels is None:
             replacements = self._without_labels().items()
             yield from ((name, value) for name, (default, value) in replacements if getattr(self, name) == default)
@@ -237,7 +237,7 @@ class FormatConfig:
         return self.shows_choices or self.scored in ("labels", "texts")
 
     def of_shots(self) -> FormatConfig:
-        """The format that few-shot examples are laid out by: without an instruction that the prompt has only once."""
+        """The format of few-shot examples: without the instruction if the prompt has it only once."""
         return self if self.instruction_at == "examples" else replace(self, instruction=None)
 
     def until(self) -> list[str]:

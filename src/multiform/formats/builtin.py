@@ -207,9 +207,9 @@ class ThinkFormat(MCQCOTFormat):
     B. Paris
     Your response should end with "The best answer is [answer_letter]" where the [answer_letter] is one of A or B.
 
-    Under a chat template with thoughts the thought is the model's own, up to its end; elsewhere it is what the model
-    writes before it would name the answer. A thought that runs into the token limit is ended there. After it follows
-    `after_thought`, and then each label is scored; without labels (``choice_labels: null``), each text.
+    With a chat template that has thoughts, the thought is the model's own; otherwise it is whatever the model writes
+    before it would name the answer. A thought that reaches the token limit ends there. It is followed by
+    `after_thought`, and then each label is scored, or each text if there are no labels (``choice_labels: null``).
     """
 
     format_name = "think"
@@ -231,13 +231,13 @@ class ThinkFormat(MCQCOTFormat):
             raise ConfigError(message, where="scored", hint="use mcq_cot to have the answer generated")
         if not self.after_thought.strip():
             hint = 'give the beginning of the answer, e.g. "The best answer is"'
-            raise ConfigError("it marks where a thought ends", where="after_thought", hint=hint)
+            raise ConfigError("it is empty, but marks the end of a thought", where="after_thought", hint=hint)
         if self.gen_prefix:
             message = "the answer begins after the thought, not in the prompt"
             raise ConfigError(message, where="gen_prefix", hint="give after_thought instead")
 
     def until(self) -> list[str]:
-        """The beginning of the answer; a thought with an end of its own stops there alone."""
+        """The beginning of the answer; a model's own thought ends only at its own end."""
         return [self.after_thought.strip()]
 
     def shot_answer(self) -> str:

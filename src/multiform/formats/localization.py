@@ -1,8 +1,8 @@
 """Languages: the words, punctuation and instructions of prompts in each, which `languages/*.toml` hold.
 
-A speaker corrects a word in the file of the language; no code has to change. ``@mcqa:de`` selects German words, and
-``@mcqa:native`` those of the task's own language. `languages.toml` has the words that stylers write otherwise, and the
-words by which somebody's prompt is recognised.
+A speaker can correct a word in the file of a language without touching code. ``@mcqa:de`` selects German words, and
+``@mcqa:native`` those of the task's own language. `languages.toml` has the words that stylers use instead, and further
+words by which the parts of existing prompts are recognised.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def local_words(code: str) -> LocalWords:
     if code not in language_codes():
         known = next((other for other in language_codes() if code.casefold() in _names(local_words(other))), None)
         hint = f"write '{known}'" if known else nearest(code, language_codes(), listed="there are")
-        raise ConfigError(f"no words of a language '{code}'", hint=hint)
+        raise ConfigError(f"there are no words for a language '{code}'", hint=hint)
     return _read_file(_FOLDER / f"{code}.toml")
 
 
@@ -165,7 +165,7 @@ def language_names(metadata: Mapping[str, Any] | None) -> list[str]:
 
 
 def label_language(code: str, metadata: Mapping[str, Any] | None) -> LocalWords:
-    """The words that the part of a label after the colon asks for, for a task with this metadata."""
+    """The words of the language after the colon of a label; ``native`` is the one that the task's metadata states."""
     if code != NATIVE:
         return local_words(code)
     native = task_language(metadata)
@@ -175,7 +175,7 @@ def label_language(code: str, metadata: Mapping[str, Any] | None) -> LocalWords:
         message = (
             "the task does not say in which language it is"
             if stated is None
-            else f"there are no words of the task's language '{stated}'" + (f" in script {script}" if script else "")
+            else f"there are no words for the task's language '{stated}'" + (f" in script {script}" if script else "")
         )
         hint = "set metadata.language, or name a language: " if stated is None else "name a language: "
         raise ConfigError(message, hint=f"{hint}{', '.join(language_codes())}")
@@ -225,7 +225,7 @@ def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
     swap("gen_prefix", GenerateFormat.gen_prefix, begun)
     swap("after_thought", ThinkFormat.after_thought, begun)
     if not changes:
-        message = f"the format has no English words that {words.name} ones could replace"
+        message = f"the format has no English words that could be replaced by {words.name} ones"
         raise ConfigError(message, hint="leave out the language, or use mcqa, cloze, hybrid, generate or cot")
     if words.labels and format.choice_labels == "letters":
         changes["choice_labels"] = words.labels
@@ -276,7 +276,7 @@ def _read_words() -> dict[str, Any]:
 
 @cache
 def language_words(language: Language) -> LocalWords | None:
-    """The words of stylers' prompts in a language: those of its file, but for what stylers write otherwise.
+    """The words that stylers use in a language: those of its file, except for the ones that stylers replace.
 
     >>> language_words(Language.JPN).cue("answer"), local_words("ja").cue("answer")
     ('答え：', '回答：')

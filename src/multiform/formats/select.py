@@ -85,7 +85,7 @@ def _in_language(
     base = select_format(spec, name or None)
     if base is None:
         hint = f"name a format before the colon, e.g. mcqa:{code}"
-        raise ConfigError("the task has no format that could be written in a language", hint=hint)
+        raise ConfigError("the task has no format that a language could be chosen for", hint=hint)
     try:
         return Selected(f"{base.label}:{code}", localize(base.format, label_language(code, metadata)))
     except ConfigError as error:

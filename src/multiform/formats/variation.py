@@ -90,20 +90,19 @@ class ChoiceOrder:
 
     @classmethod
     def parse(cls, text: str) -> ChoiceOrder | None:
-        """The order of that name; None for `original` and for other names of the same."""
+        """The order of that name; None for the original order, whatever it is called."""
         letters = "".join(label_list(len(text), "lower")) if len(text) <= 26 else ""
         permutes = len(text) > 1 and sorted(text) == list(letters)
         if not (text in ("original", "reverse") or _NUMBERED.fullmatch(text) or permutes):
             hint = "write original, reverse, rotate:1, shuffle:7, or a permutation such as bdac"
-            raise ConfigError(f"no order of choices is called {shorten(text)}", where="order", hint=hint)
+            raise ConfigError(f"unknown order of choices {shorten(text)}", where="order", hint=hint)
         return None if text in ("original", "rotate:0", letters) else cls(text)
 
     def permutation(self, number: int, key: str) -> tuple[int, ...]:
         """For each position, the index of the choice that stands there.
 
-        A shuffle depends on its seed and on `key`, a text of the document, so that the order and the number of
-        documents do not matter. Of a permutation of more choices than there are, those that there are keep their
-        order; with fewer it is an error.
+        A shuffle depends only on its seed and on `key`, a text of the document, not on the order or number of
+        documents. A permutation may name more positions than a document has choices, but not fewer.
 
         >>> ChoiceOrder("dbca").permutation(3, "")
         (1, 2, 0)
@@ -143,7 +142,7 @@ RUN_AXES = ("order", "draw", "budget")
 _ORDERS = ("original", "reverse", "rotate:1", "shuffle:1", "shuffle:2", "shuffle:3")
 #: Fields that say what is scored, and how: no variation changes them.
 _SCORING = ("scored", "scorer", "metric_list", "generation_kwargs", "answer_as", "variations")
-#: After this many draws in a row that are all known, there are taken to be no others.
+#: Give up after this many draws in a row that are all known.
 _PATIENCE = 500
 
 
@@ -165,7 +164,7 @@ class Grammar:
     """The axes of a format: those that a task or the format declares, then the built-in ones."""
 
     axes: Mapping[str, Axis] = field(default_factory=lambda: BUILTIN)
-    #: The orders of choices that may be drawn; none if a task does not allow others than the original one.
+    #: The orders of choices that may be drawn; empty if a task allows only the original one.
     orders: tuple[str, ...] = _ORDERS
 
     @classmethod

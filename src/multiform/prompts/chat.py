@@ -94,7 +94,7 @@ class ChatTemplate:
             raise ModelError(message, where=self.model, hint=hint) from error
 
 
-#: When the rendering that is going on began: a template that is tried and then rendered sees one time.
+#: When the current rendering began: a template that is tried in another process first sees the same time twice.
 _now: ContextVar[datetime] = ContextVar("now")
 
 

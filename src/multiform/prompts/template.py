@@ -1,7 +1,7 @@
 """Templates: compiled once, rendered in a sandbox with a document, and their source taken apart.
 
-The sandbox has plain data alone, nothing that changes or reaches anything, and charges every operation (see `limits`).
-Values that are not plain data, such as an image, can be passed through a template but not looked into.
+A template reads plain data, cannot change it or reach anything else, and is charged for every operation (see
+`limits`). Other values, such as an image, can be passed through a template, but their attributes cannot be read.
 """
 
 from __future__ import annotations
