@@ -7,7 +7,6 @@ import resource
 import socket
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -86,40 +85,17 @@ def test_a_response_that_arrives_too_slowly_ends_with_the_timeout(reply):
     assert failed.value.overloaded
 
 
-def bomb(layers: int, size: int = 2**30) -> bytes:
-    body = gzip.compress(bytes(2**20)) * (size // 2**20)  # members of one file
-    for _ in range(layers - 1):
-        body = gzip.compress(body)
-    return body
-
-
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_a_compressed_response_is_not_blown_up(layers):
-    packed = gzip.compress(bytes(50 * SIZE)) if layers == 1 else bomb(layers)
+@pytest.mark.parametrize("name", ["gzip", "gzip, gzip", "deflate", "br", "zstd", "x" * 1000])
+def test_a_compressed_response_is_a_failed_attempt_and_is_not_blown_up(name):
+    packed = gzip.compress(bytes(50 * SIZE))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(FailedAttemptError, match=r"longer than|not requested"):
-        ask(sent(packed, f"Content-Encoding: {', '.join(['gzip'] * layers)}"))
+    with pytest.raises(FailedAttemptError, match=r"encoded as '.*', which was not requested"):
+        ask(sent(packed, f"Content-Encoding: {name}"))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
 
 
-@pytest.mark.parametrize("name", ["br", "zstd", "gzip, br", "x" * 1000])
-def test_an_unknown_encoding_is_a_failed_attempt(name):
-    with pytest.raises(FailedAttemptError, match="encoded as"):
-        ask(sent(b"{}", f"Content-Encoding: {name}"))
-
-
-@pytest.mark.parametrize(
-    ("name", "pack"),
-    [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)],
-)
-def test_responses_are_decoded(name, pack):
-    body = b'{"a": [' + b"1, " * 1000 + b"1]}"
-    assert ask(sent(pack(body), f"Content-Encoding: {name}")) == {"a": [1] * 1001}
-
-
-def test_damaged_compression_is_a_failed_attempt():
-    with pytest.raises(FailedAttemptError, match="cannot be decoded"):
-        ask(sent(b"no gzip", "Content-Encoding: gzip"))
+def test_a_response_that_is_said_not_to_be_encoded_is_read():
+    assert ask(sent(b'{"a": 1}', "Content-Encoding: identity")) == {"a": 1}
 
 
 @pytest.mark.parametrize("value", ["Wed, 21 Oct 2015 07:28:00 +99999999999999", "inf", "-1", "1e400", "x" * 10_000])

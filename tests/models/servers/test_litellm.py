@@ -13,8 +13,8 @@ from multiform.errors import ModelError, UsageError
 from multiform.models import models
 from multiform.models.servers import litellm_chat
 from multiform.requests import Completion, FailedRequest, GenerationRequest
-from tests.models.fake_server import FakeServer, fake_server
-from tests.models.fake_server_fixture import completion_of
+from tests.models.fake_server import FakeServer, Fault, fake_server
+from tests.models.fake_server_fixture import completion_of, shorten_waits
 
 KEY = "sk-verysecret"
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of litellm itself
@@ -34,7 +34,7 @@ def test_forms_that_need_log_likelihoods_are_refused() -> None:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
     pytest.importorskip("litellm", reason="litellm is not installed: pip install 'multiform[litellm]'")
-    monkeypatch.setattr(litellm_chat, "FIRST_WAIT", 0.01)
+    shorten_waits(monkeypatch)
     with fake_server() as running:
         yield running
 
@@ -81,6 +81,7 @@ def test_errors_that_pass_are_retried_and_others_are_not(server: FakeServer) -> 
     assert "too long" in failed.reason
     assert KEY not in failed.reason
     server.fail(9, status=401, message=f"Incorrect API key: {KEY}")
+    server.probe_faults.append(Fault(status=401))
     with pytest.raises(ModelError, match="check the model's name and the provider's key") as caught:
         completion_of(model(server), "c")
     assert KEY not in str(caught.value)

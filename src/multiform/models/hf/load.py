@@ -19,7 +19,6 @@ from multiform.models.arguments import take_fields
 from multiform.models.hf.source import (
     ModelSource,
     check_gguf_file,
-    check_quantizer,
     file_options,
     first_line,
     hub_commit,
@@ -72,8 +71,6 @@ def load(source: ModelSource, auto_class: Any = None) -> Loaded:
         config = transformers.AutoConfig.from_pretrained(source.pretrained, **file_options(source, folder))
         auto_class = _auto_class(source, config, auto_class)
         quantized_by = _quantization_method(config, source)
-        if quantized_by:
-            check_quantizer(quantized_by, where=source.pretrained)
         tokenizer = load_tokenizer(source, folder)
         saved_in = getattr(config.get_text_config(), "dtype", None) or config.dtype
         if str(source.dtype) == "auto" and dtype is torch.float32 and saved_in in HALF:
@@ -200,7 +197,7 @@ def _load_weights(
         raise ModelError(
             f"the checkpoint is quantized ('{quantized_by}') and cannot be loaded here: {first_line(error)}",
             where=source.pretrained,
-            hint="name a checkpoint that is not quantized",
+            hint="install what is missing, or name a checkpoint that is not quantized",
         ) from error
     missing = sorted(report["missing_keys"])
     if missing:

@@ -30,21 +30,6 @@ FOUR_BIT = ("bnb_4bit_quant_type", "bnb_4bit_compute_dtype", "bnb_4bit_use_doubl
 #: Settings of a device map.
 MEMORY = ("max_memory", "max_memory_per_gpu", "max_cpu_memory", "offload_folder")
 QUANT_TYPES = ("fp4", "nf4")
-#: The packages that transformers needs for checkpoints that were saved quantized, by the names that pip has for them,
-#: each with the module that it installs.
-QUANTIZERS: dict[str, dict[str, str]] = {
-    "aqlm": {"aqlm[cpu]": "aqlm"},
-    "auto-round": {"auto-round": "auto_round"},
-    "awq": {"gptqmodel": "gptqmodel"},
-    "bitsandbytes": {"bitsandbytes": "bitsandbytes"},
-    "compressed-tensors": {"compressed-tensors": "compressed_tensors"},
-    "eetq": {"kernels": "kernels"},
-    "gptq": {"optimum": "optimum", "gptqmodel": "gptqmodel"},
-    "hqq": {"hqq": "hqq"},
-    "quanto": {"optimum-quanto": "optimum.quanto"},
-    "torchao": {"torchao": "torchao"},
-    "vptq": {"vptq": "vptq"},
-}
 #: Small files that tell what a hub repository has.
 CONFIG_FILES = ["config.json", "tokenizer_config.json", "adapter_config.json"]
 #: Kinds of models, with lm-eval's names; by default a model's configuration tells.
@@ -154,27 +139,6 @@ def quantization_config(options: ModelSource) -> transformers.BitsAndBytesConfig
         raise ModelError(f"{name} needs the package 'bitsandbytes'", hint="run: pip install bitsandbytes")
     bits = {"load_in_4bit": True} if options.load_in_4bit else {"load_in_8bit": True}
     return transformers.BitsAndBytesConfig(**bits, **four_bit)
-
-
-def check_quantizer(method: str, *, where: str) -> None:
-    """Raise a ModelError where a package for checkpoints that are quantized by this method is missing."""
-    missing = [package for package, module in QUANTIZERS.get(method, {}).items() if not _is_installed(module)]
-    if missing:
-        message = f"the checkpoint is quantized ('{method}'), which needs {_quote(missing)}"
-        hint = f"run: pip install {' '.join(missing)}; or name a checkpoint that is not quantized"
-        raise ModelError(message, where=where, hint=hint)
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that the module would be in
-        return False
-
-
-def _quote(packages: list[str]) -> str:
-    kind = "package" if len(packages) == 1 else "packages"
-    return f"the {kind} {' and '.join(repr(package) for package in packages)}"
 
 
 def placement(source: ModelSource, device_map: Any) -> dict[str, Any]:

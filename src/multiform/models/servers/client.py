@@ -8,6 +8,7 @@ import random
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,6 @@ import httpx
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.servers.exchange import (
-    ENCODINGS,
     MAX_RESPONSE_BYTES,
     FailedAttemptError,
     HTTPClient,
@@ -29,6 +29,7 @@ from multiform.models.servers.exchange import (
     exchange,
     fetch,
 )
+from multiform.models.servers.protocol import counted_tokens
 from multiform.models.servers.secrets import Redactor, proxy_secrets, shown_url, url_secrets
 from multiform.requests import Completion, FailedRequest
 from multiform.stopping import stop_requested
@@ -69,7 +70,7 @@ class Client:
     `timeout` bounds one attempt and `deadline` all attempts at one request, in seconds. A request that fails while
     the server responds to others is retried at most `max_retries` times; a server that responds to none is retried
     until the deadline. `num_concurrent` is the maximum number of requests in flight. `probe` is a small request that
-    every working server completes: it tells a bad request from a server that is down. `observe` is called with every
+    every working server completes: it tells a bad request from a server that is down. `notice` is called with every
     response to a POST, by several threads.
     Secrets are sent as headers and parameters of the URL, and shown nowhere.
     """
@@ -86,7 +87,7 @@ class Client:
         num_concurrent: int = 8,
         probe: Mapping[str, Any] | None = None,
         key_hint: str = "give api_key",
-        observe: Callable[[Any], None] = lambda response: None,
+        notice: Callable[[Any], None] = lambda response: None,
     ) -> None:
         self.url = url
         self.timeout = timeout
@@ -94,8 +95,11 @@ class Client:
         self.max_retries = max_retries
         self.num_concurrent = num_concurrent
         self.probe = probe
-        self.observe = observe
-        self._headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODINGS, **(headers or {})}
+        #: The tokens of prompts and completions that the responses count, those to probes included.
+        self.tokens = Counter[str]()
+        self._tokens_lock = threading.Lock()
+        self._notice = notice
+        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **(headers or {})}
         self._hints = {**_HINTS, 401: key_hint}
         self._redact = Redactor([*url_secrets(url), *proxy_secrets(), *secrets])
         self._random = random.Random()  # for jitter: the shared generator belongs to the tasks
@@ -319,6 +323,12 @@ class Client:
         if content is not None:
             self.observe(response)
         return response
+
+    def observe(self, response: Any) -> None:
+        """Take note of a response of the model: its tokens are counted."""
+        with self._tokens_lock:
+            self.tokens.update(counted_tokens(response))
+        self._notice(response)
 
     def _patience(self) -> float:
         """The seconds after which a request is not sent again."""

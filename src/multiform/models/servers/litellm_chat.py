@@ -6,22 +6,22 @@ to the interfaces that have them.
 
 from __future__ import annotations
 
+import json
 import os
-import threading
-import time
-from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from multiform.errors import ModelError, UsageError
 from multiform.models.arguments import ArgumentRules, argument_names
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
 from multiform.models.prices import Price, find_price
-from multiform.models.servers.client import FIRST_WAIT, LONGEST_WAIT
+from multiform.models.servers.client import Client
+from multiform.models.servers.exchange import response_failure
 from multiform.models.servers.openai_chat import message_part, read_chat
 from multiform.models.servers.protocol import (
     other_arguments,
@@ -32,32 +32,46 @@ from multiform.models.servers.protocol import (
     token_limit,
     with_media,
 )
-from multiform.models.servers.secrets import HIDDEN, Redactor
-from multiform.models.servers.server_model import at_least, counted_tokens, text_tokens
+from multiform.models.servers.secrets import HIDDEN
+from multiform.models.servers.server_model import PROBE, PROBE_TOKENS, at_least, text_tokens
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Messages
-from multiform.requests import (
-    Completion,
-    FailedRequest,
-    GenerationRequest,
-    LoglikelihoodRequest,
-    Request,
-    RollingRequest,
-)
-from multiform.stopping import stop_requested
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 
 _RULES = ArgumentRules(renamed={"pretrained": "model", "base_url": "api_base"}, ignored=LOCAL_ARGUMENTS)
-#: Statuses of errors that end the run: every further request would meet them.
-_FATAL = (401, 403, 404)
-_STOP_CHECK_SECONDS = 0.2
 _EXTRA = "pip install 'multiform[litellm]'"
+
+
+class _LiteLLMClient(Client):
+    """Sends requests by LiteLLM; `complete` is its function of that name."""
+
+    def __init__(self, complete: Callable[..., Any], name: str, **options: Any) -> None:
+        super().__init__(url=httpx.URL("http://litellm"), **options)
+        self._complete, self._name = complete, name
+        self._hints = dict.fromkeys((401, 403, 404), "check the model's name and the provider's key")
+
+    @property
+    def shown(self) -> str:
+        return self._name
+
+    def _exchange(self, http: Any, content: bytes | None, url: httpx.URL | None = None) -> Any:
+        try:
+            response = self._complete(**json.loads(content or b"{}")).model_dump()
+        except Exception as error:  # LiteLLM's errors have no base of their own
+            self._is_there = True
+            message = str(error).partition("Traceback (most recent call last)")[0]
+            raise response_failure(getattr(error, "status_code", None) or 500, message) from error
+        self._is_there = self._has_responded = True
+        self.observe(response)
+        return response
 
 
 class LiteLLMChat(Model):
     """A chat model that LiteLLM calls.
 
     `model` is LiteLLM's name of it, with the provider. `api_base` and `api_key` go to LiteLLM, which otherwise reads
-    the environment variables of the provider. `seed` is sent where the provider has one.
+    the environment variables of the provider. `seed` is sent where the provider has one. The others are those of
+    `ServerModel`.
     """
 
     kind = "litellm"
@@ -74,6 +88,7 @@ class LiteLLMChat(Model):
         num_concurrent: int = 8,
         max_retries: int = 5,
         timeout: float = 300,
+        deadline: float = 900,
         seed: int | None = 1234,
         reasoning_effort: str | None = None,
         **arguments: Any,
@@ -87,13 +102,21 @@ class LiteLLMChat(Model):
             raise UsageError("the model 'litellm' needs the argument 'model'", hint=hint)
         self.name = str(model)
         self.api_base, self.seed, self.reasoning_effort = api_base, seed, reasoning_effort
-        self.num_concurrent = int(at_least(1, num_concurrent, "num_concurrent"))
-        self.max_retries = int(at_least(0, max_retries, "max_retries"))
-        self.timeout = at_least(0.001, timeout, "timeout")
         self._key = api_key
-        self._redact = Redactor([api_key or "", *(v for n, v in os.environ.items() if n.endswith(("_KEY", "_TOKEN")))])
-        self._tokens = Counter[str]()
-        self._lock = threading.Lock()
+        self.client = _LiteLLMClient(
+            lambda **payload: self._library.completion(**payload, **self._call_options),
+            self.name,
+            secrets=[api_key or "", *(v for n, v in os.environ.items() if n.endswith(("_KEY", "_TOKEN")))],
+            timeout=at_least(0.001, timeout, "timeout"),
+            deadline=at_least(0, deadline, "deadline"),
+            max_retries=int(at_least(0, max_retries, "max_retries")),
+            num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
+        )
+
+    @property
+    def _call_options(self) -> dict[str, Any]:
+        retries = {"num_retries": 0, "max_retries": 0}  # they are the client's
+        return {"api_base": self.api_base, "api_key": self._key, "timeout": self.client.timeout, **retries}
 
     @cached_property
     def _library(self) -> Any:
@@ -109,7 +132,9 @@ class LiteLLMChat(Model):
         try:
             supported = self._library.get_supported_openai_params(model=self.name)
         except Exception as error:
-            raise UsageError(self._clean(error), where="--model litellm", hint="give PROVIDER/MODEL") from error
+            raise UsageError(
+                self.client.clean(str(error)), where="--model litellm", hint="give PROVIDER/MODEL"
+            ) from error
         if not supported:
             message = f"LiteLLM does not know the provider of '{self.name}'"
             raise UsageError(message, where="--model litellm", hint="give PROVIDER/MODEL")
@@ -126,14 +151,17 @@ class LiteLLMChat(Model):
         return f"litellm {self.name}{base} seed={self.seed}{effort}"
 
     def info(self) -> dict[str, Any]:
-        arguments: dict[str, Any] = {"model": self.name, "seed": self.seed, "num_concurrent": self.num_concurrent}
+        arguments: dict[str, Any] = {
+            "model": self.name,
+            "seed": self.seed,
+            "num_concurrent": self.client.num_concurrent,
+        }
         arguments |= {"api_base": self.api_base} if self.api_base else {}
         arguments |= {"reasoning_effort": self.reasoning_effort} if self.reasoning_effort else {}
         return {"model_args": {**arguments, **({"api_key": HIDDEN} if self._key else {})}}
 
     def server_tokens(self) -> dict[str, int]:
-        with self._lock:
-            return dict(self._tokens)
+        return dict(self.client.tokens)
 
     def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
         generations = [request for request in requests if isinstance(request, GenerationRequest)]
@@ -177,55 +205,8 @@ class LiteLLMChat(Model):
         }
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        """The completions, as they arrive; after a requested stop, those of requests in flight."""
-        waiting = iter(enumerate(requests))
-        flying: dict[Future[Completion | FailedRequest], int] = {}
-        with ThreadPoolExecutor(self.num_concurrent) as pool:
-            while True:
-                while len(flying) < self.num_concurrent and not stop_requested():
-                    if (entry := next(waiting, None)) is None:
-                        break
-                    flying[pool.submit(self._ask, entry[1])] = entry[0]
-                if not flying:
-                    return
-                done, _ = wait(flying, timeout=_STOP_CHECK_SECONDS, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield flying.pop(future), future.result()
-
-    def _ask(self, request: GenerationRequest) -> Completion | FailedRequest:
-        """Ask once, and again where an error may pass."""
-        payload = self.payload(request)
-        for attempt in range(self.max_retries + 1):
-            try:
-                response = self._library.completion(
-                    **payload,
-                    api_base=self.api_base,
-                    api_key=self._key,
-                    timeout=self.timeout,
-                    num_retries=0,
-                    max_retries=0,
-                ).model_dump()
-                with self._lock:
-                    self._tokens.update(counted_tokens(response))
-                return read_chat(request, response, None)
-            except ModelError as error:  # malformed
-                problem, may_pass = error.what, True
-            except Exception as error:  # LiteLLM's errors have no base of their own
-                status = getattr(error, "status_code", None) or 500
-                problem = self._clean(error)
-                if status in _FATAL:
-                    raise ModelError(
-                        problem, where=self.name, hint="check the model's name and the provider's key"
-                    ) from error
-                may_pass = status in (408, 409, 429) or status >= 500
-            if not may_pass or attempt == self.max_retries or stop_requested():
-                return FailedRequest(reason=problem, retried=attempt)
-            time.sleep(min(FIRST_WAIT * 2**attempt, LONGEST_WAIT))
-        raise AssertionError("unreachable")
-
-    def _clean(self, error: Exception) -> str:
-        text = str(error).partition("Traceback (most recent call last)")[0]
-        return " ".join(self._redact(text).split())[:500]
+        self.client.probe = self.payload(GenerationRequest.of(PROBE, {"max_gen_toks": PROBE_TOKENS}))
+        return self.client.ask(requests, self.payload, lambda request, response: read_chat(request, response, None))
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         raise no_loglikelihoods(self.name, "this form")

@@ -23,13 +23,14 @@ from multiform.models.servers.client import Client
 from multiform.models.servers.openai_logprobs import ROUNDING, is_logprob, only_choice
 from multiform.models.servers.protocol import (
     completion,
+    counted_tokens,
     finish_reason,
     request_messages,
     stop_strings,
     take_prefill,
     with_media,
 )
-from multiform.models.servers.server_model import BEGUN, CHAT_RULES, ChatServer, counted_tokens, resolve_arguments
+from multiform.models.servers.server_model import BEGUN, CHAT_RULES, ChatServer, resolve_arguments
 from multiform.prompts.media import Kind, Media
 from multiform.prompts.prompt import Prompt
 from multiform.requests import (

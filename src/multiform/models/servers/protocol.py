@@ -25,6 +25,30 @@ _CONTEXT_FULL = frozenset({"model_context_window_exceeded", "model_length"})
 _FAILED = frozenset(
     {"error", "abort", "aborted", "cancelled", "failed", "network_error", "insufficient_system_resource"}
 )
+#: Where servers count tokens: the object, and its entries for prompts and completions.
+_TOKEN_COUNTS = (
+    ("usage", "prompt_tokens", "completion_tokens"),
+    ("usage", "input_tokens", "output_tokens"),
+    ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
+)
+#: Google counts what a model thought apart; it is billed as the completion is.
+_THOUGHTS = "thoughtsTokenCount"
+
+
+def counted_tokens(response: Any) -> dict[str, int]:
+    """The tokens of the prompt and of the completion, as the server counts them; empty where it does not.
+
+    >>> counted_tokens({"usage": {"prompt_tokens": 7, "completion_tokens": 2}})
+    {'prompt': 7, 'completion': 2}
+    """
+    if not isinstance(response, Mapping):
+        return {}
+    for key, prompt, completion in _TOKEN_COUNTS:
+        counts = response.get(key)
+        if isinstance(counts, Mapping) and type(counts.get(prompt)) is int:
+            written = [counts.get(name) for name in (completion, _THOUGHTS)]
+            return {"prompt": counts[prompt], "completion": sum(count for count in written if type(count) is int)}
+    return {}
 
 
 def request_messages(request: GenerationRequest | LoglikelihoodRequest) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from multiform.models.servers.batch.driver import BatchClient
 from multiform.models.servers.batch.interfaces import BatchInterface
 from multiform.models.servers.batch.ledger import Ledger
 from multiform.models.servers.client import Client
-from multiform.models.servers.protocol import PREFILL, move_prefill, token_limit
+from multiform.models.servers.protocol import PREFILL, counted_tokens, move_prefill, token_limit
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
 from multiform.models.servers.thinking import Thinking
 from multiform.prompts.prompt import Messages
@@ -90,14 +90,6 @@ _LASTING = (
 _OLD = 24 * 3600.0
 
 
-#: Where servers count tokens: the object, and its entries for prompts and completions.
-_TOKEN_COUNTS = (
-    ("usage", "prompt_tokens", "completion_tokens"),
-    ("usage", "input_tokens", "output_tokens"),
-    ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
-)
-#: Google counts what a model thought apart; it is billed as the completion is.
-_THOUGHTS = "thoughtsTokenCount"
 #: The bytes of a token, about: fewer in languages with other letters, whose characters have more bytes.
 _TOKEN_BYTES = 4
 #: The tokens of roles and separators in a chat, about.
@@ -107,22 +99,6 @@ _CHAT_TOKENS = 8
 def text_tokens(text: str) -> int:
     """About how many tokens a server counts for a prompt."""
     return len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS
-
-
-def counted_tokens(response: Any) -> dict[str, int]:
-    """The tokens of the prompt and of the completion, as the server counts them; empty where it does not.
-
-    >>> counted_tokens({"usage": {"prompt_tokens": 7, "completion_tokens": 2}})
-    {'prompt': 7, 'completion': 2}
-    """
-    if not isinstance(response, Mapping):
-        return {}
-    for key, prompt, completion in _TOKEN_COUNTS:
-        counts = response.get(key)
-        if isinstance(counts, Mapping) and type(counts.get(prompt)) is int:
-            written = [counts.get(name) for name in (completion, _THOUGHTS)]
-            return {"prompt": counts[prompt], "completion": sum(count for count in written if type(count) is int)}
-    return {}
 
 
 class ServerModel(Model):
@@ -166,8 +142,6 @@ class ServerModel(Model):
             raise UsageError(f"the model '{self.kind}' needs the argument 'model'", hint=hint)
         self.name = str(model)
         self._versions: dict[str, Counter[str]] = {}
-        #: The tokens of prompts and completions that the responses count, those to probes included.
-        self._tokens = Counter[str]()
         self._versions_lock = threading.Lock()
         self.fingerprinted = bool(fingerprint)
         root = server_root(base_url or os.environ.get(self.url_env) or self.default_url, self.endpoints, self.root_path)
@@ -189,7 +163,7 @@ class ServerModel(Model):
             num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
             probe=self.payload(self.probe()),
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
-            observe=self._count_version,
+            notice=self._count_version,
         )
         #: What requests are sent with: one by one, or in batches.
         self.sender: Client | BatchClient = self.client
@@ -277,8 +251,7 @@ class ServerModel(Model):
         return {"model_args": {**self._arguments, **self.settings()}, **server, **versions}
 
     def server_tokens(self) -> dict[str, int]:
-        with self._versions_lock:
-            return dict(self._tokens)
+        return dict(self.client.tokens)
 
     def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
         """By the bytes of prompts; labels after one prompt are one request where the server does not echo prompts."""
@@ -301,8 +274,6 @@ class ServerModel(Model):
         return self.client.without_secrets(changed)
 
     def _count_version(self, response: Any) -> None:
-        with self._versions_lock:
-            self._tokens.update(counted_tokens(response))
         version = self.version(response) if isinstance(response, Mapping) else {}
         for key, value in version.items():
             with self._versions_lock:
