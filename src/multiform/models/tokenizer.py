@@ -207,7 +207,7 @@ def after_prefix(continuation: Tokens, prefix: int | None) -> Pair:
 
 def fit(pair: Pair, max_length: int, text: str) -> Pair:
     """The pair truncated at the left to the context length; the last token is not an input of the model."""
-    check_length(len(pair.tokens) - pair.start, max_length, text)
+    check_length(pair.scored, max_length, text)
     surplus = len(pair.tokens) - (max_length + 1)
     return Pair(pair.tokens[surplus:], pair.start - surplus) if surplus > 0 else pair
 

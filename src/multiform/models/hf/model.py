@@ -187,7 +187,7 @@ class HFModel(LocalModel):
         if not self.model.config.is_encoder_decoder:
             return super()._fit(pair, continuation)
         # The encoder gets the context alone.
-        check_length(len(pair.tokens) - pair.start, self.max_length, continuation)
+        check_length(pair.scored, self.max_length, continuation)
         surplus = pair.start - self.max_length
         return Pair(pair.tokens[surplus:], self.max_length) if surplus > 0 else pair
 

@@ -5,10 +5,10 @@ Log-likelihoods are computed in batches; the decoding loop is that of transforme
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import transformers
@@ -23,6 +23,7 @@ from multiform.models.identity import identity
 from multiform.models.model import Counters
 from multiform.models.tokenizer import move_whitespace, split
 from multiform.models.torch.device import fixed_rows, run_batches
+from multiform.models.torch.forward import LoglikelihoodSums, Targets
 from multiform.models.torch.plan import BatchLimits
 from multiform.models.torch.sampling import Generation
 from multiform.models.torch.structure import accepted_options
@@ -52,6 +53,34 @@ class MediaRow:
     targets: list[tuple[int, int]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class MediaRequest:
+    """A request, its position, and its prompt with the model's placeholders."""
+
+    index: int
+    request: GenerationRequest
+    prompt: Prompt
+
+
+Item = TypeVar("Item", MediaRow, MediaRequest)
+Output = TypeVar("Output", LLOutput, Completion)
+
+
+def _run_groups(
+    items: Iterable[Item], inputs: Inputs, limits: BatchLimits, run: Callable[[Sequence[Item]], list[Response[Output]]]
+) -> Iterator[Response[Output]]:
+    """The responses of batches whose prompts can be processed together, the longest first."""
+    ordered = sorted(items, key=lambda item: (str(inputs.key(item.prompt)), -_length(item.prompt), item.prompt.text))
+    for _, group in groupby(ordered, key=lambda item: inputs.key(item.prompt)):
+        for responses in run_batches(list(group), lambda item: _length(item.prompt), limits, run):
+            yield from responses
+
+
+def _length(prompt: Prompt) -> int:
+    """About how many tokens a prompt has; the number of an image's is known only when it has been processed."""
+    return len(prompt.text) // 4 + 256 * len(prompt.media)
+
+
 def score_with_media(
     model: PreTrainedModel, inputs: Inputs, pairs: Sequence[tuple[Prompt, str]], limits: BatchLimits, max_length: int
 ) -> Iterator[Response[LLOutput]]:
@@ -59,28 +88,17 @@ def score_with_media(
 
     The labels of one question are one row, so that its images are computed once.
     """
+    tokenized = list(_tokenize_pairs(inputs, pairs))
+    sums = LoglikelihoodSums([len(tokens) for _, _, tokens in tokenized])
+    yield from sums.empty()
     rows: dict[object, MediaRow] = {}
-    for index, (prompt, cut, tokens) in enumerate(_tokenize_pairs(inputs, pairs)):
-        if not tokens:
-            yield index, LLOutput(0.0, True, 0)
-            continue
-        key = (prompt, cut, tokens[:-1].tobytes())
-        rows.setdefault(key, MediaRow(prompt, cut, tokens[:-1])).targets.append((index, tokens[-1]))
-
-    def order(row: MediaRow) -> tuple[str, int, str]:
-        return str(inputs.key(row.prompt)), -_length(row), row.prompt.text
-
-    def run(batch: Sequence[MediaRow]) -> list[Response[LLOutput]]:
-        return _score_batch(model, inputs, batch, max_length)
-
-    for _, group in groupby(sorted(rows.values(), key=order), key=lambda row: inputs.key(row.prompt)):
-        for responses in run_batches(list(group), _length, limits, run):
-            yield from responses
-
-
-def _length(row: MediaRow) -> int:
-    """The approximate length of a row; the number of an image's tokens is known only when it has been processed."""
-    return len(row.prompt.text) // 4 + len(row.added) + 256 * len(row.prompt.media)
+    for index, (prompt, cut, tokens) in enumerate(tokenized):
+        if tokens:
+            key = (prompt, cut, tokens[:-1].tobytes())
+            rows.setdefault(key, MediaRow(prompt, cut, tokens[:-1])).targets.append((index, tokens[-1]))
+    yield from _run_groups(
+        rows.values(), inputs, limits, lambda batch: _score_batch(model, inputs, batch, max_length, sums)
+    )
 
 
 def _tokenize_pairs(inputs: Inputs, pairs: Sequence[tuple[Prompt, str]]) -> Iterator[tuple[Prompt, int, Tokens]]:
@@ -96,27 +114,20 @@ def _tokenize_pairs(inputs: Inputs, pairs: Sequence[tuple[Prompt, str]]) -> Iter
 
 @torch.inference_mode()
 def _score_batch(
-    model: PreTrainedModel, inputs: Inputs, rows: Sequence[MediaRow], max_length: int
+    model: PreTrainedModel, inputs: Inputs, rows: Sequence[MediaRow], max_length: int, sums: LoglikelihoodSums
 ) -> list[Response[LLOutput]]:
     tensors = inputs.tensors([row.prompt for row in rows], model, padding_side="right")
     keep = [int(n) - row.cut for n, row in zip(tensors["attention_mask"].sum(-1), rows, strict=True)]
-    ends = [number + len(row.added) for number, row in zip(keep, rows, strict=True)]
-    check_length(max(ends), max_length, rows[ends.index(max(ends))].prompt)
-    positions = sorted(
-        {position for row, end in zip(rows, ends, strict=True) for position in _scored_positions(row, end)}
-    )
-    logits = _logits(model, extend_inputs(tensors, keep, [row.added for row in rows]), positions)
-    responses: list[Response[LLOutput]] = []
-    for row, end, row_logits in zip(rows, ends, logits, strict=True):
-        scored = row_logits[[positions.index(position) for position in _scored_positions(row, end)]].float()
-        normalisers = scored.logsumexp(-1)
-        likeliest = scored.argmax(-1).tolist()
+    targets = Targets()
+    for number, (row, start) in enumerate(zip(rows, keep, strict=True)):
+        check_length(start + len(row.added), max_length, row.prompt)
         for index, last in row.targets:
-            tokens = [*row.added, last]
-            token_logits = scored[range(len(tokens)), tokens]
-            loglikelihood = float((token_logits - normalisers).double().sum())
-            responses.append((index, LLOutput(loglikelihood, tokens == likeliest, len(tokens))))
-    return responses
+            targets.add(index, number, start - 1, [*row.added, last])
+    positions = torch.from_numpy(targets.needed()).to(model.device)
+    options = accepted_options(model.forward, logits_to_keep=positions)
+    extended = extend_inputs(tensors, keep, [row.added for row in rows])
+    logits: torch.Tensor = model(**extended, use_cache=False, **options).logits
+    return sums.add(logits if options else logits[:, positions], targets)
 
 
 def check_length(length: int, max_length: int, prompt: Prompt) -> None:
@@ -129,57 +140,6 @@ def check_length(length: int, max_length: int, prompt: Prompt) -> None:
         )
 
 
-def _scored_positions(row: MediaRow, end: int) -> range:
-    """The positions of a row whose logits are needed."""
-    return range(end - len(row.added) - 1, end)
-
-
-def _logits(model: PreTrainedModel, tensors: dict[str, torch.Tensor], positions: Sequence[int]) -> torch.Tensor:
-    """The logits at some positions of each row."""
-    index = torch.tensor(positions, device=model.device)
-    options = accepted_options(model.forward, logits_to_keep=index)
-    logits: torch.Tensor = model(**tensors, use_cache=False, **options).logits
-    return logits if options else logits[:, index]
-
-
-@dataclass(frozen=True, slots=True)
-class MediaRequest:
-    """A request, its position, and its prompt with the model's placeholders."""
-
-    index: int
-    request: GenerationRequest
-    prompt: Prompt
-
-    @property
-    def length(self) -> int:
-        """The approximate number of tokens in the prompt."""
-        return len(self.prompt.text) // 4 + 256 * len(self.prompt.media)
-
-
-def generate_with_media(
-    model: PreTrainedModel,
-    inputs: Inputs,
-    requests: Sequence[MediaRequest],
-    limits: BatchLimits,
-    make_generation: Callable[[int, GenerationRequest, list[int]], Generation],
-) -> Iterator[Response[Completion]]:
-    """The completion of each request, batch by batch.
-
-    The model's own `generate` runs the decoding loop, because it alone knows how an architecture counts
-    the positions of images; sampling and stopping are the same as for text models.
-    """
-
-    def order(request: MediaRequest) -> tuple[str, int, str]:
-        return str(inputs.key(request.prompt)), -request.length, request.prompt.text
-
-    def run(batch: Sequence[MediaRequest]) -> list[Response[Completion]]:
-        return _generate_batch(model, inputs, batch, make_generation)
-
-    for _, group in groupby(sorted(requests, key=order), key=lambda request: inputs.key(request.prompt)):
-        for responses in run_batches(list(group), lambda request: request.length, limits, run):
-            yield from responses
-
-
 @torch.inference_mode()
 def _generate_batch(
     model: PreTrainedModel,
@@ -187,6 +147,7 @@ def _generate_batch(
     requests: Sequence[MediaRequest],
     make_generation: Callable[[int, GenerationRequest, list[int]], Generation],
 ) -> list[Response[Completion]]:
+    """The completions of a batch by the model's own `generate`: it alone knows how images count as positions."""
     tokenizer = inputs.encoder.tokenizer
     tensors = inputs.tensors([request.prompt for request in requests], model, padding_side="left")
     generations = []
@@ -268,10 +229,13 @@ class HFMultimodalModel(HFModel):
         texts = [GenerationRequest(prompts[index], requests[index].options, requests[index].sample) for index in plain]
         for position, output in super().generate(texts) if texts else ():
             yield plain[position], output
-        with_media = [
-            MediaRequest(index, requests[index], prompt) for index, prompt in enumerate(prompts) if prompt.media
-        ]
-        yield from generate_with_media(self.model, self.inputs, with_media, self.media_limits, self._generation)
+        others = [MediaRequest(index, requests[index], prompt) for index, prompt in enumerate(prompts) if prompt.media]
+        yield from _run_groups(
+            others,
+            self.inputs,
+            self.media_limits,
+            lambda batch: _generate_batch(self.model, self.inputs, batch, self._generation),
+        )
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         return None  # the number of an image's tokens is known only when it has been processed

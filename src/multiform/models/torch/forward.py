@@ -31,7 +31,7 @@ from multiform.models.torch.attention import (
     empty_mask,
 )
 from multiform.models.torch.device import device_of, to_device
-from multiform.models.torch.plan import Pair, Pass
+from multiform.models.torch.plan import Pass
 from multiform.models.torch.structure import accepted_options, parameters, sliding_window
 from multiform.models.torch.tree import Branch, Tokens
 from multiform.requests import LLOutput, Response
@@ -223,13 +223,13 @@ class Targets:
 
 
 class LoglikelihoodSums:
-    """The sums so far over the tokens of each pair's continuation."""
+    """The sums so far over the tokens of each continuation, of which there are so many."""
 
-    def __init__(self, pairs: Sequence[Pair]) -> None:
-        self.lengths = [len(pair.tokens) - pair.start for pair in pairs]
-        self.missing = np.array(self.lengths, dtype=np.int64)
-        self.sums = np.zeros(len(pairs))
-        self.greedy = np.ones(len(pairs), dtype=bool)
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self.lengths = lengths
+        self.missing = np.array(lengths, dtype=np.int64)
+        self.sums = np.zeros(len(lengths))
+        self.greedy = np.ones(len(lengths), dtype=bool)
 
     def empty(self) -> Iterator[Response[LLOutput]]:
         """The responses that need no model: an empty continuation has log-likelihood 0."""

@@ -36,7 +36,7 @@ def _score_until_complete(
     pairs: Sequence[Pair], run: Callable[[Sequence[Pair]], Iterator[Response[LLOutput]]]
 ) -> Iterator[Response[LLOutput]]:
     """The response of each pair. `run` ends early when memory runs out; it is then called with the remaining pairs."""
-    yield from LoglikelihoodSums(pairs).empty()
+    yield from LoglikelihoodSums([pair.scored for pair in pairs]).empty()
     waiting = [index for index, pair in enumerate(pairs) if pair.inputs]
     while waiting:
         scored: set[int] = set()
@@ -69,7 +69,7 @@ def score_by_plan(
         prefixes = kept.entries()
         planned = scoring_plan(remaining, size=size, budget=budget, kept=kept)
         kept.use(prefixes[step.load.number] for step in planned.passes if step.load)
-        sums, cache = LoglikelihoodSums(remaining), KVCache()
+        sums, cache = LoglikelihoodSums([pair.scored for pair in remaining]), KVCache()
 
         @torch.inference_mode()
         def run_pass(step: Pass) -> list[Response[LLOutput]]:
@@ -142,7 +142,7 @@ def score_in_batches(
     def run(remaining: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         nonlocal limits
         planned = batch_plan(lm, remaining, limits, way, max_kept=max_kept, least=least)
-        sums = LoglikelihoodSums(remaining)
+        sums = LoglikelihoodSums([pair.scored for pair in remaining])
         states: dict[int, ModelState] = {}
         for number, batch in enumerate(planned.batches):
             if stop_requested():

@@ -83,7 +83,7 @@ class Seq2SeqEngine:
 
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, batch by batch."""
-        sums = LoglikelihoodSums(pairs)
+        sums = LoglikelihoodSums([pair.scored for pair in pairs])
         yield from sums.empty()
         if not (rows := _rows(self.model, pairs)):
             return
