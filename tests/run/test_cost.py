@@ -13,7 +13,7 @@ from multiform import evaluate, read_results
 from multiform.cli.main import main
 from multiform.errors import IncompleteRunError, UsageError
 from multiform.models.prices import Price, find_price
-from multiform.models.servers.server_model import counted_tokens
+from multiform.models.servers.protocol import counted_tokens
 from multiform.results.notes import result_notes
 from tests.models.servers.fake_batches import FakeBatches, fake_batches
 

@@ -14,7 +14,7 @@ import pytest
 
 from multiform import evaluate
 from multiform.models.dummy import DummyModel
-from multiform.models.model import Usage, Workload
+from multiform.models.model import Usage
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Response, request_size
 from multiform.run.progress import PlainProgress, Silent, TerminalProgress, chosen_progress
 from multiform.run.status import RunningScore, RunStatus, score_lines
@@ -98,7 +98,7 @@ def test_the_time_left_is_by_tokens_and_not_by_requests() -> None:
     requests = [LoglikelihoodRequest("a", str(i)) for i in range(90)] + [
         GenerationRequest.of("a", {}, sample=i) for i in range(10)
     ]
-    work = Workload(prefill=1000, unshared=4000, decode=2000, completions=10)
+    work = Usage(prefill=1000, unshared=4000, decode=2000, completions=10)
     status = RunStatus(requests, workload=work, usage=meter, clock=clock)
     left = status.time_left
     assert left is None
@@ -143,9 +143,7 @@ def test_a_long_batch_gives_signs_of_life_in_a_pipe() -> None:
     clock, meter, out = Clock(), Meter(), io.StringIO()
     display = PlainProgress(out, clock, tick=1000)
     display.begin(4, 1)
-    display.watch(
-        RunStatus([LoglikelihoodRequest("a", "b")] * 4, workload=Workload(prefill=90), usage=meter, clock=clock)
-    )
+    display.watch(RunStatus([LoglikelihoodRequest("a", "b")] * 4, workload=Usage(prefill=90), usage=meter, clock=clock))
     for second in range(1, 31):  # one batch of thirty seconds: no request is answered
         clock.now, meter.usage = float(second), Usage(prefill=second, prefill_seconds=second)
         display.tick()
@@ -188,7 +186,7 @@ def test_no_number_is_cut_in_a_terminal(width: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("LINES", "24")
     clock, meter = Clock(), Meter()
     display = TerminalProgress(Terminal(), clock)
-    work = Workload(prefill=456_789_012, unshared=956_789_012, decode=98_765_432, completions=5)
+    work = Usage(prefill=456_789_012, unshared=956_789_012, decode=98_765_432, completions=5)
     status = RunStatus([LoglikelihoodRequest("a", "b")] * 1_234_567, workload=work, usage=meter, clock=clock)
     clock.now, status.completed = 36_000, 123_456
     meter.usage = Usage(prefill=123_456_789, prefill_seconds=30_000, decode=10, decode_seconds=10, unshared=10)

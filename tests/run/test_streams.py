@@ -16,7 +16,7 @@ import pytest
 from multiform import DataError, LLOutput, LoglikelihoodRequest, Task, TaskConfig, evaluate
 from multiform.fields import Doc
 from multiform.models.dummy import DummyModel
-from multiform.models.model import Workload
+from multiform.models.model import Usage
 from multiform.requests import Request, Response
 from multiform.run import documents, spool
 from multiform.run.store import Store
@@ -328,8 +328,8 @@ def test_requests_of_several_chunks_are_counted_once(folder: Path, tmp_path: Pat
 class Counting(DummyModel):
     """Counts the tokens of requests, and those that a prompt shares with others."""
 
-    def workload(self, requests: Sequence[Request]) -> Workload:
-        return Workload(prefill=2 * len(requests), unshared=3 * len(requests))
+    def workload(self, requests: Sequence[Request]) -> Usage:
+        return Usage(prefill=2 * len(requests), unshared=3 * len(requests))
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -25,33 +25,12 @@ from multiform.requests import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """The tokens that requests take, before any of them is computed.
-
-    `prefill` are the prompt tokens that will be computed, and `unshared` those without shared prefixes. `decode` is the
-    most that the completions may have together, of which there are `completions`.
-    """
-
-    prefill: int = 0
-    unshared: int = 0
-    decode: int = 0
-    completions: int = 0
-
-    def __add__(self, other: Workload) -> Workload:
-        return Workload(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
-
-    def scale(self, factor: float) -> Workload:
-        """The tokens of requests that are `factor` times as many."""
-        return Workload(**{each.name: round(getattr(self, each.name) * factor) for each in fields(self)})
-
-
 @dataclass(slots=True, kw_only=True)
 class Usage:
-    """What a model has computed so far: prompt tokens (`prefill`), tokens of completions (`decode`), and how long each
-    took.
+    """Tokens of requests: those that a model has computed so far, or those that requests take before they are sent.
 
-    `unshared` are the prompt tokens of all requests with a response, as if nothing were shared between them.
+    `prefill` are prompt tokens and `decode` those of completions, with how long each took; before, the most that
+    completions may have. `unshared` are the prompt tokens as if nothing were shared between requests.
     `completion_tokens` are those of the `completions` that are finished.
     """
 
@@ -70,6 +49,10 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in _NAMES})
+
+    def scale(self, factor: float) -> Usage:
+        """The tokens of requests that are `factor` times as many."""
+        return Usage(**{name: round(getattr(self, name) * factor) for name in _NAMES})
 
     def since(self, earlier: Usage) -> Usage:
         """What was added after an earlier state, such as the beginning of a run."""
@@ -251,7 +234,7 @@ class Model(ABC):
         """The cost of the requests in words, without running them; None where the model does not plan."""
         return None
 
-    def workload(self, requests: Sequence[Request]) -> Workload | None:
+    def workload(self, requests: Sequence[Request]) -> Usage | None:
         """The tokens that the requests take, without running them; None where the model does not count tokens."""
         return None
 

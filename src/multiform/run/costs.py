@@ -10,7 +10,7 @@ from typing import Any
 
 from multiform.errors import UsageError
 from multiform.models import Model
-from multiform.models.model import Workload
+from multiform.models.model import Usage
 from multiform.models.prices import Price
 from multiform.requests import Request
 from multiform.run.documents import Documents
@@ -75,7 +75,7 @@ class Spending:
         return {"server_tokens": tokens, "cost": {"dollars": round(self.cost, 6), "dollars_per_million_tokens": price}}
 
 
-def workload_words(workload: Workload) -> str:
+def workload_words(workload: Usage) -> str:
     """What requests take, in words: the tokens to compute, and those saved by prefix sharing."""
     words = f"{workload.prefill:,} prompt tokens to compute"
     if workload.unshared > workload.prefill:
@@ -110,7 +110,7 @@ def dollars(amount: float) -> str:
 def plan_text(documents: Documents, options: RunOptions, model: Model, store: Store | None) -> str:
     """The requests of the run and what they would cost, in words, and what its documents can tell."""
     later, asked, cached = 0, set[int](), set[int]()  # hashes of requests: a later chunk may have the same again
-    cost, workload, tokens = None, Workload(), Counter[str]()
+    cost, workload, tokens = None, Usage(), Counter[str]()
     in_one = documents.is_one_chunk
     for chunk in documents.chunks():
         requests = dict.fromkeys(instance.request for entry in chunk for instance in entry.sample.instances)
@@ -122,9 +122,9 @@ def plan_text(documents: Documents, options: RunOptions, model: Model, store: St
         if missing and in_one:
             cost = model.plan(missing)
         elif missing:
-            workload += model.workload(missing) or Workload()
+            workload += model.workload(missing) or Usage()
         tokens.update(model.estimate_tokens(missing) if missing else {})
-    if workload != Workload():
+    if workload != Usage():
         cost = workload_words(workload)
     bound = "at most, as the run stops earlier: " if options.stops_early else ""
     number = len(asked) + len(cached)

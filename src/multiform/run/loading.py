@@ -13,7 +13,7 @@ from typing import Any
 
 from multiform.errors import ModelError
 from multiform.models import Model
-from multiform.models.model import Completions, Loglikelihoods, Usage, Workload
+from multiform.models.model import Completions, Loglikelihoods, Usage
 from multiform.models.registry import ChatFormatter
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
@@ -135,7 +135,7 @@ class LazyModel(FactsModel):
     def plan(self, requests: Sequence[Request]) -> str | None:
         return self.model.plan(requests)
 
-    def workload(self, requests: Sequence[Request]) -> Workload | None:
+    def workload(self, requests: Sequence[Request]) -> Usage | None:
         return self.model.workload(requests)
 
     def usage(self) -> Usage | None:

@@ -16,7 +16,7 @@ from typing import Literal
 from multiform.errors import ModelError, MultiformError
 from multiform.forms import Form, Sample, ScoredSample
 from multiform.models import Model
-from multiform.models.model import Usage, Workload
+from multiform.models.model import Usage
 from multiform.requests import Output, Request
 from multiform.results.groups import TaskStops
 from multiform.results.values import FailedDoc
@@ -344,7 +344,7 @@ class Runner:
         self._scores_due = started + max(_SCORES_PAUSE, 20 * spent)
 
 
-def _workload(model: Model, requests: Sequence[Request]) -> Workload | None:
+def _workload(model: Model, requests: Sequence[Request]) -> Usage | None:
     """The tokens that the requests need; None where the model cannot tell, for instance because it is broken."""
     try:
         return model.workload(requests)

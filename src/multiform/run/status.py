@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from multiform.models.model import Usage, Workload
+from multiform.models.model import Usage
 from multiform.requests import Request, request_size
 from multiform.statistics.estimates import Estimate
 from multiform.terminal import duration, visible
@@ -47,21 +47,21 @@ class RunStatus:
         self,
         requests: Sequence[Request] = (),
         *,
-        workload: Workload | None = None,
+        workload: Usage | None = None,
         usage: Callable[[], Usage | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.completed = 0
         self.scores: Sequence[RunningScore] = ()
         self._added = self._size_added = self._size_done = 0
-        self._workload = Workload()
+        self._workload = Usage()
         self.add(len(requests), sum(map(request_size, requests)), workload=workload)
         self._usage = usage
         self._before = usage() or Usage()
         self._clock = clock
         self._started = clock()
 
-    def add(self, requests: int, size: int, *, workload: Workload | None = None, share: float = 1.0) -> None:
+    def add(self, requests: int, size: int, *, workload: Usage | None = None, share: float = 1.0) -> None:
         """Requests of this total length are to be run; those so far are about a `share` of all.
 
         The number of all requests, and what they take, is an estimate until the share is 1.
@@ -147,7 +147,7 @@ class EvaluationStatus(RunStatus):
         return TimeLeft(seconds=self.elapsed_seconds / self.completed * remaining, bound="at most")
 
 
-def _time_left(workload: Workload, usage: Usage) -> TimeLeft | None:
+def _time_left(workload: Usage, usage: Usage) -> TimeLeft | None:
     """The remaining time by the speeds of prefill and decode so far, which are far apart."""
     prefill, decode = _prefill_left(workload, usage), _decode_left(workload, usage)
     if (prefill and not usage.prefill_seconds) or not usage.computed_tokens:
@@ -159,14 +159,14 @@ def _time_left(workload: Workload, usage: Usage) -> TimeLeft | None:
     return TimeLeft(seconds=seconds, bound="at most" if decode and not usage.completions else "about")
 
 
-def _prefill_left(workload: Workload, usage: Usage) -> float:
+def _prefill_left(workload: Usage, usage: Usage) -> float:
     """The prompt tokens that are still to be computed; with padding there are more than were planned."""
     if usage.prefill <= workload.prefill:
         return workload.prefill - usage.prefill
     return workload.prefill * max(0.0, 1 - usage.unshared / max(1, workload.unshared))
 
 
-def _decode_left(workload: Workload, usage: Usage) -> float:
+def _decode_left(workload: Usage, usage: Usage) -> float:
     """The tokens still to decode, if the remaining completions are as long as the finished ones."""
     unfinished = workload.completions - usage.completions
     if not usage.completions:

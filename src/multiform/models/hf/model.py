@@ -23,7 +23,7 @@ from multiform.models.hf.load import max_length as context_length
 from multiform.models.hf.source import RULES, ModelSource
 from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
 from multiform.models.local import LocalModel, TextOptions
-from multiform.models.model import Workload
+from multiform.models.model import Usage
 from multiform.models.tokenizer import Encoder, Seq2SeqEncoder, check_length
 from multiform.models.torch.device import fixed_rows, generation_limits, hold_memory, parse_budget, scoring_limits
 from multiform.models.torch.engine import CausalEngine
@@ -136,12 +136,12 @@ class HFModel(LocalModel):
         }
         return "\n".join(f"{name}: {describe(cost)}" for name, cost in costs.items() if cost.sequences) or None
 
-    def workload(self, requests: Sequence[Request]) -> Workload | None:
+    def workload(self, requests: Sequence[Request]) -> Usage | None:
         if self.media:
             return None
         pairs, windows, generations = self._sequences(requests, for_later=True)
         costs = [*map(self.engine.scoring_cost, (pairs, windows)), self.engine.prefill_cost(generations)]
-        return Workload(
+        return Usage(
             prefill=sum(cost.computed for cost in costs),
             unshared=sum(pair.inputs for pair in (*pairs, *windows)) + sum(len(each.prompt) for each in generations),
             decode=sum(generation.limit for generation in generations),

@@ -27,7 +27,7 @@ from multiform.models.hf.source import ModelSource
 from multiform.models.identity import identity
 from multiform.models.identity import signature as files_signature
 from multiform.models.local import LocalModel, TextOptions
-from multiform.models.model import Workload
+from multiform.models.model import Usage
 from multiform.models.torch.device import fixed_rows
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.sampling import end_tokens, in_force
@@ -287,12 +287,12 @@ class VLLMModel(LocalModel):
                 marked = replace(response, context_truncated=True) if generation.index in cut else response
                 yield generation.index, marked
 
-    def workload(self, requests: Sequence[Request]) -> Workload | None:
+    def workload(self, requests: Sequence[Request]) -> Usage | None:
         """The tokens of the requests; those that are computed are the nodes of their prefix tree, or a few more."""
         pairs, windows, generations = self._sequences(requests, for_later=True)
         inputs = [pair.tokens[:-1] for pair in (*pairs, *windows) if pair.inputs]
         prompts = [array("i", generation.prompt) for generation in generations]
-        return Workload(
+        return Usage(
             prefill=sum(_nodes(sequences) for sequences in (inputs, prompts)),
             unshared=sum(map(len, (*inputs, *prompts))),
             decode=sum(generation.limit for generation in generations),
