@@ -106,8 +106,14 @@ def test_requests_are_tied_to_their_document_however_they_are_returned(fields, r
     ("returned", "message"),
     [
         ("text", "construct_requests returned 'text', which is not a request"),
-        ([LoglikelihoodRequest("a", "b")], "construct_requests made 1 log-likelihood requests for 2 choices"),
-        ([GenerationRequest("a")] * 2, "construct_requests made 0 log-likelihood requests for 2 choices"),
+        (
+            [LoglikelihoodRequest("a", "b")],
+            "construct_requests made 1 LoglikelihoodRequest, and the metrics are of 2 LoglikelihoodRequest",
+        ),
+        (
+            [GenerationRequest("a")] * 2,
+            "construct_requests made 2 GenerationRequest, and the metrics are of 2 LoglikelihoodRequest",
+        ),
     ],
 )
 def test_requests_that_cannot_be_scored_are_refused_before_they_are_asked(fields, liking, returned, message):

@@ -38,6 +38,8 @@ class OutputKind(ABC):
     the instances of the sample, so that `filter_outputs` and `outcomes` get the outputs of all stages, in order.
     """
 
+    #: The type of requests that metrics take responses to.
+    request_type: type[Request] = LoglikelihoodRequest
     #: Whether `next_requests` may give any.
     has_stages: bool = False
 
@@ -103,9 +105,16 @@ class OutputKind(ABC):
         takes them.
         """
 
-    @abstractmethod
     def check_requests(self, sample: Sample) -> None:
         """Refuse requests of a task's own `construct_requests` that the metrics could not be computed from."""
+        types = [type(instance.request) for instance in sample.instances]
+        number = len(sample.choices) or (len(types) if self.request_type is GenerationRequest else 1)
+        wanted = types[:number] if sample.choices else types  # after those for the choices there may be others
+        if wanted != [self.request_type] * number:
+            made = ", ".join(f"{types.count(each)} {each.__name__}" for each in dict.fromkeys(types))
+            message = f"construct_requests made {made}, and the metrics are of {number} {self.request_type.__name__}"
+            hint = "make these, set the output_type of the others, or give process_results"
+            raise DataError(message, where=self.form.name, hint=hint)
 
     def _delimiter(self, options: PromptOptions) -> str:
         """What stands between the prompt and a scored answer; in a chat, the end of the turn stands there."""
@@ -215,15 +224,6 @@ class ChoiceKind(OutputKind):
             texts=sample.texts,
         )
 
-    def check_requests(self, sample: Sample) -> None:
-        number = len(sample.choices)
-        requests = [instance.request for instance in sample.instances[:number]]
-        likelihoods = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
-        if len(likelihoods) < number:
-            message = f"construct_requests made {len(likelihoods)} log-likelihood requests for {number} choices"
-            hint = "make one for each choice, or give process_results"
-            raise DataError(message, where=self.form.name, hint=hint)
-
     def _candidates(self, fields: DocFields) -> Sequence[str]:
         """What is ranked: the choices, or the inputs of a document that has several."""
         if fields.several_inputs:
@@ -275,6 +275,8 @@ class ChoiceKind(OutputKind):
 
 class GenerationKind(OutputKind):
     """generate_until: the model completes the prompt, once or as often as `repeats` says."""
+
+    request_type = GenerationRequest
 
     def answer_key(self, fields: DocFields) -> dict[str, Any]:
         format = self.form.format
@@ -350,14 +352,6 @@ class GenerationKind(OutputKind):
         ]
         return [outcomes]
 
-    def check_requests(self, sample: Sample) -> None:
-        requests = [instance.request for instance in sample.instances]
-        unsupported = [request for request in requests if not isinstance(request, GenerationRequest)]
-        if unsupported:
-            message = f"construct_requests made {type(unsupported[0]).__name__}, and the metrics are of completions"
-            hint = "set the output_type of these requests, or give process_results"
-            raise DataError(message, where=self.form.name, hint=hint)
-
 
 def count_bytes(text: str) -> int:
     """The length of a text in UTF-8."""
@@ -371,9 +365,6 @@ def count_words(text: str) -> int:
 
 class LoglikelihoodKind(OutputKind):
     """loglikelihood: how likely the right answer is after the prompt."""
-
-    #: The type of its only request.
-    request_type: type[Request] = LoglikelihoodRequest
 
     def _target_text(self, fields: DocFields) -> str:
         """The text that is scored, the first of several."""
@@ -401,14 +392,6 @@ class LoglikelihoodKind(OutputKind):
         hooks = self.form.hooks
         words, bytes = hooks.get("count_words", count_words)(text), hooks.get("count_bytes", count_bytes)(text)
         return LikelihoodOutcome(loglikelihood=loglikelihood, is_greedy=is_greedy, text=text, words=words, bytes=bytes)
-
-    def check_requests(self, sample: Sample) -> None:
-        types = [type(instance.request) for instance in sample.instances]
-        if types != [self.request_type]:
-            names = ", ".join(request_type.__name__ for request_type in types)
-            message = f"construct_requests made {names}, and the metrics are of one {self.request_type.__name__}"
-            hint = "make one, set another output_type, or give process_results"
-            raise DataError(message, where=self.form.name, hint=hint)
 
 
 class RollingKind(LoglikelihoodKind):

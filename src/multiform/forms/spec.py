@@ -19,6 +19,7 @@ from multiform.errors import ConfigError, DataError, UsageError, nearest, placin
 from multiform.formats.base import FormatConfig, OutputType
 from multiform.forms.scoring import Scoring, build_scoring
 from multiform.hashing import short_hash
+from multiform.scoring.scorers.choice_match import ChoiceMatch
 from multiform.statistics.sampling import draw_documents
 from multiform.tasks import FewshotConfig, TaskConfig
 from multiform.tasks.datasets.documents import Docs, DocSource, select_docs, select_ids
@@ -247,9 +248,8 @@ class FormSpec:
         if not self.settings.stop_at_answer or self.output_type != "generate_until" or not self.compares:
             return False
         primed = self.format is not None and self.format.choice_labels is not None and bool(self.config.gen_prefix)
-        return primed and all(
-            scorer.reads_leading_label and not scorer.pipeline.steps for scorer in self.scoring.scorers
-        )
+        # Only this very class reads a completion that continues a statement by the label with which it begins.
+        return primed and all(type(each) is ChoiceMatch and not each.pipeline.steps for each in self.scoring.scorers)
 
     @property
     def bypassed(self) -> bool:

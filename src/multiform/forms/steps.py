@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -21,7 +21,6 @@ _DOCUMENTS = (
     *("dataset_path", "dataset_name", "dataset_kwargs", "training_split", "validation_split", "test_split"),
     *("rename_columns", "drop_docs", "draw_docs", "process_docs", "custom_dataset"),
 )
-_EXAMPLES = ("fewshot_split", "fewshot_config")
 _LAYOUT = ("doc_to_text", "doc_to_context", "target_delimiter", "fewshot_delimiter", "gen_prefix")
 _EXTRACTION = ("filter_list", "scorer", "process_results")
 _SCORING = ("output_type", "doc_to_choice", "doc_to_target", "generation_kwargs", "metric_list", *_EXTRACTION,
@@ -72,18 +71,27 @@ class _Parts:
             keys |= {"formats": {"step": self.format}, "_formats_selection": f"step[{axes}]" if axes else "step"}
         return TaskConfig.from_stated(replace(self.stated, data=keys))
 
-    def take(self, other: _Parts, *names: str) -> _Parts:
-        """The parts with these keys as the other ones have them."""
-        rest = {key: value for key, value in self.keys.items() if key not in names}
-        return replace(self, keys={**rest, **{key: other.keys[key] for key in names if key in other.keys}})
 
-    def take_fields(self, other: FormatConfig, *names: str) -> _Parts:
-        """The parts with these fields of the format as another one has them."""
-        assert self.format is not None
-        return replace(self, format=replace(self.format, **{name: getattr(other, name) for name in names}))
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change: some keys, fields of the format, or whole parts become those of the source."""
 
+    what: str
+    source: _Parts
+    keys: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
-_Change = tuple[str, Callable[[_Parts], _Parts]]
+    def apply(self, now: _Parts) -> _Parts:
+        """The parts with the change."""
+        rest = {key: value for key, value in now.keys.items() if key not in self.keys}
+        format = now.format
+        if self.fields:
+            assert format is not None
+            format = replace(format, **{name: getattr(self.source.format, name) for name in self.fields})
+        taken = {key: self.source.keys[key] for key in self.keys if key in self.source.keys}
+        whole = {name: getattr(self.source, name) for name in self.parts}
+        return replace(now, **{"keys": {**rest, **taken}, "format": format, **whole})
 
 
 def steps_between(first: Form, second: Form) -> list[ChangeStep]:
@@ -97,12 +105,12 @@ def steps_between(first: Form, second: Form) -> list[ChangeStep]:
     start, end = _Parts.of(first), _Parts.of(second)
     steps: list[ChangeStep] = []
     parts, names = start, list[str]()
-    for what, change in _changes(start, end, first.config, second.config):
-        changed = change(parts)
+    for change in _changes(start, end, first.config, second.config):
+        changed = change.apply(parts)
         if changed == parts:
             continue
         parts = changed
-        names.append(what)
+        names.append(change.what)
         name = f"{first.name} + {len(steps) + 1}. {' and '.join(names)}"
         if changed == end:
             break
@@ -126,86 +134,57 @@ def _form(parts: _Parts, first: Form, name: str) -> Form | None:
 
 def _changes(start: _Parts, end: _Parts, first: TaskConfig, second: TaskConfig) -> Iterator[_Change]:
     """All changes in the order in which they are made; the last one leaves nothing out."""
-
-    def keys(*names: str) -> Callable[[_Parts], _Parts]:
-        return lambda parts: parts.take(end, *names)
-
-    documents: _Change = ("documents", keys(*_DOCUMENTS))
+    documents = _Change("documents", end, _DOCUMENTS)
     if end.keys.get("drop_docs") is not None:  # other documents might not fit the second form
         yield documents
-    yield "few-shot examples", keys(*_EXAMPLES)
-    yield "number of few-shot examples", keys("num_fewshot")
-    yield "description", keys("description", "keep_description")
+    yield _Change("few-shot examples", end, ("fewshot_split", "fewshot_config"))
+    yield _Change("number of few-shot examples", end, ("num_fewshot",))
+    yield _Change("description", end, ("description", "keep_description"))
     if start.format is not None and end.format is not None:
         yield from _format_changes(start.format, end.format, end)
     elif start.format is None and end.format is None:
-        yield "question and layout", keys("doc_to_text", "doc_to_context")
-        yield "delimiters", keys("target_delimiter", "fewshot_delimiter")
-        yield "beginning of the answer", keys("gen_prefix")
+        yield _Change("question and layout", end, ("doc_to_text", "doc_to_context"))
+        yield _Change("delimiters", end, ("target_delimiter", "fewshot_delimiter"))
+        yield _Change("beginning of the answer", end, ("gen_prefix",))
         if first.output_type == second.output_type:
-            yield "answers", keys("doc_to_choice", "doc_to_target")
-            yield "generation", keys("generation_kwargs", "repeats")
-            yield "extraction", keys(*_EXTRACTION)
-            yield "metric", keys("metric_list")
-        yield "what is scored", keys(*_SCORING)
-    elif start.format is None:
-        yield from _into_format(second)
-    else:
-        yield from _out_of_format(first, end)
-    yield "order of choices or draw of examples", lambda parts: replace(parts, axes=end.axes)
+            yield _Change("answers", end, ("doc_to_choice", "doc_to_target"))
+            yield _Change("generation", end, ("generation_kwargs", "repeats"))
+            yield _Change("extraction", end, _EXTRACTION)
+            yield _Change("metric", end, ("metric_list",))
+        yield _Change("what is scored", end, _SCORING)
+    else:  # the layout of the format changes apart from what is scored
+        formatted = first if end.format is None else second
+        assert formatted.format is not None
+        # An instruction stands before all examples, which a finished prompt has no place for: then both are one step.
+        apart, what = formatted.format.instruction is None, "what is scored"
+        layout = {name: getattr(formatted, name) for name in _LAYOUT if name != "doc_to_context"}
+        laid_out = replace(end, keys={**end.keys, **layout, "doc_to_context": None})
+        if end.format is not None and apart:
+            yield _Change("question and layout", laid_out, _LAYOUT)
+        elif apart:
+            yield _Change(what, laid_out, (*_SCORING, *_LAYOUT), parts=("format",))
+            what = "question and layout"
+        elif end.format is None:
+            what = "what is scored, question and layout"
+        yield _Change(what, end, (*_SCORING, *_LAYOUT), parts=("format",))
+    yield _Change("order of choices or draw of examples", end, parts=("axes",))
     if end.keys.get("drop_docs") is None:
         yield documents
-    yield "everything else", lambda _: end
+    yield _Change("everything else", end, parts=("keys", "format", "axes"))
 
 
 def _format_changes(start: FormatConfig, end: FormatConfig, parts: _Parts) -> Iterator[_Change]:
     """From format to format: the task's fields, each field of the layout, and what is scored."""
-    yield "fields of the task", lambda now: now.take(parts, "doc_to_text", "doc_to_context", *_SCORING[1:3])
-    if (start.scored, end.scored) == ("labels", "texts"):  # while there still are labels
-        yield "what is scored", lambda now: now.take_fields(end, "scored")
+    yield _Change("fields of the task", parts, ("doc_to_text", "doc_to_context", "doc_to_choice", "doc_to_target"))
+    labels_to_texts = (start.scored, end.scored) == ("labels", "texts")
+    if labels_to_texts:  # while there still are labels
+        yield _Change("what is scored", parts, fields=("scored",))
     shared = {f.name for f in fields(start)} & {f.name for f in fields(end)}
     for name in (f.name for f in fields(end) if f.name in shared and f.name not in _SCORED_FIELDS):
-        yield name.replace("_", " "), lambda now, name=name: now.take_fields(end, name)  # type: ignore[misc]
+        yield _Change(name.replace("_", " "), parts, fields=(name,))
     if start.scored == end.scored and type(start) is type(end):
-        yield (
-            "generation",
-            lambda now: now.take(parts, "generation_kwargs", "repeats").take_fields(end, "generation_kwargs"),
-        )
-        yield "extraction", lambda now: now.take(parts, *_EXTRACTION).take_fields(end, "scorer", "answer_as")
-        yield "metric", lambda now: now.take(parts, "metric_list").take_fields(end, "metric_list")
-    what = "metrics and extraction" if start.scored == "labels" and end.scored == "texts" else "what is scored"
-    yield what, lambda now: replace(now.take(parts, *_SCORING), format=end)
-
-
-def _into_format(second: TaskConfig) -> Iterator[_Change]:
-    """From a finished prompt to a format: first the layout of the format, then what it scores.
-
-    An instruction stands before all examples, which a finished prompt has no place for: then both are one step.
-    """
-    assert second.format is not None
-    if second.format.instruction is None:
-        yield "question and layout", lambda now: _with_layout(now, second)
-    end = _Parts.of(Form(second))
-    yield "what is scored", lambda now: replace(now.take(end, *_LAYOUT, *_SCORING), format=end.format)
-
-
-def _out_of_format(first: TaskConfig, end: _Parts) -> Iterator[_Change]:
-    """From a format to a finished prompt: first what that scores, then its layout."""
-    assert first.format is not None
-    if first.format.instruction is None:
-        yield (
-            "what is scored",
-            lambda now: replace(_with_layout(now.take(end, *_SCORING), first), format=None),
-        )
-        yield "question and layout", lambda now: now.take(end, *_LAYOUT)
-    else:
-        yield (
-            "what is scored, question and layout",
-            lambda now: replace(now.take(end, *_LAYOUT, *_SCORING), format=None),
-        )
-
-
-def _with_layout(parts: _Parts, config: TaskConfig) -> _Parts:
-    """The parts with the templates of a configuration's prompt, compiled from its format."""
-    layout = {name: getattr(config, name) for name in _LAYOUT if name != "doc_to_context"}
-    return replace(parts, keys={**parts.keys, **layout, "doc_to_context": None})
+        yield _Change("generation", parts, ("generation_kwargs", "repeats"), ("generation_kwargs",))
+        yield _Change("extraction", parts, _EXTRACTION, ("scorer", "answer_as"))
+        yield _Change("metric", parts, ("metric_list",), ("metric_list",))
+    what = "metrics and extraction" if labels_to_texts else "what is scored"
+    yield _Change(what, parts, _SCORING, parts=("format",))

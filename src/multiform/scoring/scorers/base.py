@@ -67,9 +67,6 @@ class Scorer:
     #: Whether all documents are scored together, after the last response; true for a class with `score_instances`.
     deferred: ClassVar[bool] = False
 
-    #: Whether a completion that continues a statement of the prompt is read by the label with which it begins.
-    reads_leading_label: ClassVar[bool] = False
-
     pipeline: Pipeline
     metrics: Sequence[Metric]
     #: The filtered responses of each document, by the document's index.
@@ -83,7 +80,6 @@ class Scorer:
         super().__init_subclass__(**kwargs)
         if "score_instances" in cls.__dict__ and "deferred" not in cls.__dict__:
             cls.deferred = True
-        cls.reads_leading_label = vars(cls).get("reads_leading_label", False)
 
     @property
     def needs_references(self) -> bool:

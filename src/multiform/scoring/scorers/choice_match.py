@@ -34,8 +34,6 @@ class ChoiceMatch(ReadingScorer):
     last label in one of them counts before what is read otherwise.
     """
 
-    reads_leading_label = True
-
     labels: Any = None
     statements: Sequence[str] = ()
 
