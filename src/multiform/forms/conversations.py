@@ -13,7 +13,7 @@ from multiform.fields import Doc
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.output_kinds import GenerationKind
 from multiform.forms.sample import Context, Conversation, FilteredSample, Sample, Values
-from multiform.prompts.prompt import ChatTemplate, Delimiters, Prompt, PromptOptions, Turn
+from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions, Turn
 from multiform.requests import Completion, GenerationRequest, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome, TextOutcome
@@ -80,21 +80,10 @@ class ConversationKind(GenerationKind):
         assert conversation is not None
         if len(outputs) >= conversation.replies * repeats:
             return []
-        settings, config = self.form.settings, self.form.config
-        options = PromptOptions(
-            apply_chat_template=bool(settings.apply_chat_template),
-            fewshot_as_multiturn=settings.multiturn,
-            chat_template=chat_template,
-        )
-        delimiters = Delimiters(config.target_delimiter, config.fewshot_delimiter)
-        return [
-            GenerationRequest.of(
-                conversation.prompt(self._replies(outputs, repeat), options, delimiters),
-                self.form.generation_kwargs,
-                repeat,
-            )
-            for repeat in range(repeats)
-        ]
+        options, delimiters = self.form.settings.prompt_options(chat_template), self.form.delimiters
+        replies = [self._replies(outputs, repeat) for repeat in range(repeats)]
+        prompts = [conversation.prompt(so_far, options, delimiters) for so_far in replies]
+        return [GenerationRequest.of(prompt, self.form.generation_kwargs, n) for n, prompt in enumerate(prompts)]
 
     def _replies(self, outputs: Sequence[Output], repeat: int) -> list[str]:
         """The replies of one repeat, without thoughts."""

@@ -100,8 +100,7 @@ class HookPrompts:
         if options.apply_chat_template:
             hint = "give chat_template, or leave out apply_chat_template for plain text"
             raise UsageError("messages without a chat template to write them with", where=self._form.name, hint=hint)
-        config = self._form.config
-        return Prompt(plain_chat(messages, Delimiters(config.target_delimiter, config.fewshot_delimiter)))
+        return Prompt(plain_chat(messages, self._form.delimiters))
 
 
 def read_requests(returned: Any, doc_id: int, *, where: str | None) -> list[Instance]:
@@ -135,15 +134,10 @@ class Renderer:
         self.reader = FieldReader(form.config, lambda: form.eval_docs)
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.problems: list[DataError] = []
-        if form.has_media:
-            _ = self.media  # which refuses a task that has no prompts for them
-        self._delimiters = Delimiters(form.config.target_delimiter, form.config.fewshot_delimiter)
-        self._options = self._prompt_options(None)
-
-    @cached_property
-    def media(self) -> MediaReader:
-        """Reads the images and audio clips of documents."""
-        return MediaReader(self.form, self.reader)
+        #: Reads the images and audio clips of documents.
+        self.media = MediaReader(form, self.reader)
+        self._delimiters = form.delimiters
+        self._options = form.settings.prompt_options(None)
 
     @cached_property
     def examples(self) -> FewshotExamples:
@@ -163,7 +157,7 @@ class Renderer:
             if answer_key.get("problem") is not None:
                 self._note_problem(doc_id, answer_key["problem"])
             if self._options.chat_template is not chat_template:
-                self._options = self._prompt_options(chat_template)
+                self._options = self.form.settings.prompt_options(chat_template)
             conversation = self._conversation(fields, rendered=True)
             instances = self._requests(doc_id, fields, self._options, conversation)
             sample = Sample(doc_id=doc_id, doc=doc, conversation=conversation, instances=tuple(instances), **answer_key)
@@ -183,22 +177,13 @@ class Renderer:
         """The conversation of a document that has several turns; if `rendered`, with what stands before it."""
         if not isinstance(self.output_kind, ConversationKind):
             return None
-        if not rendered:
-            [question] = self.output_kind.inputs(fields)
-            return self.output_kind.conversation(fields, [Turn("user", question), *read_turns(fields, self.reader)])
-        [turns] = self.turns(fields, self.form.num_fewshot, self.form.settings.system_instruction, "")
-        self._check_marks(turns)
+        if rendered:
+            [turns] = self.turns(fields, self.form.num_fewshot, self.form.settings.system_instruction, "")
+            self.media.check_turns(turns)
+        else:
+            turns = [Turn("user", question) for question in self.output_kind.inputs(fields)]
         *opening, first = turns
         return self.output_kind.conversation(fields, [first, *read_turns(fields, self.reader)], opening)
-
-    def _prompt_options(self, chat_template: ChatTemplate | None) -> PromptOptions:
-        settings = self.form.settings
-        return PromptOptions(
-            system_instruction=settings.system_instruction,
-            apply_chat_template=bool(settings.apply_chat_template),
-            fewshot_as_multiturn=settings.multiturn,
-            chat_template=chat_template,
-        )
 
     def _answer_key(self, fields: DocFields) -> dict[str, Any]:
         """What is right, as fields of a `Sample`."""
@@ -256,7 +241,7 @@ class Renderer:
             return Prompt("")
         prompts = []
         for turns in self.turns(fields, num_fewshot, options.system_instruction, gen_prefix):
-            self._check_marks(turns)
+            self.media.check_turns(turns)
             prompts.append(render_turns(turns, options))
         return prompts if fields.several_inputs else prompts[0]
 
@@ -271,16 +256,8 @@ class Renderer:
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
         opening += prepend_instruction(instruction, shots)
         questions = [question.removeprefix(instruction) for question in self.output_kind.inputs(fields)]
-        placed = [self._place(question, doc) for question in questions]
+        placed = [self.media.place(Prompt(question), doc) for question in questions]
         return [opening + query_turns(question, gen_prefix, delimiters) for question in placed]
-
-    def _place(self, question: str, doc: Doc) -> Prompt:
-        """The question with the images and audio clips of its document."""
-        return self.media.place(Prompt(question), doc) if self.form.has_media else Prompt(question)
-
-    def _check_marks(self, turns: Sequence[Turn]) -> None:
-        if self.form.has_media:
-            self.media.check_turns(turns)
 
     def _shot(self, doc: Doc) -> list[Turn]:
         """A few-shot example: a document with its answer."""
@@ -288,7 +265,7 @@ class Renderer:
         delimiters = Delimiters(config.target_delimiter or "", config.fewshot_delimiter or "")
         question, answer = self.output_kind.solved_example(fields)
         answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
-        return shot_turns(self._place(question, doc), answer, fields.gen_prefix, delimiters)
+        return shot_turns(self.media.place(Prompt(question), doc), answer, fields.gen_prefix, delimiters)
 
     def _shot_answer(self, fields: DocFields, answer: str) -> str:
         """The answer of an example as its format asks for it, after its rationale if both have one."""

@@ -19,6 +19,7 @@ from multiform.errors import ConfigError, DataError, UsageError, nearest, placin
 from multiform.formats.base import FormatConfig, OutputType
 from multiform.forms.scoring import Scoring, build_scoring
 from multiform.hashing import short_hash
+from multiform.prompts.prompt import ChatTemplate, Delimiters, PromptOptions
 from multiform.scoring.scorers.choice_match import ChoiceMatch
 from multiform.statistics.sampling import draw_documents
 from multiform.tasks import FewshotConfig, TaskConfig
@@ -115,6 +116,15 @@ class RunSettings:
         """Examples are turns of their own in a chat, unless that is turned off."""
         return bool(self.apply_chat_template) if self.fewshot_as_multiturn is None else self.fewshot_as_multiturn
 
+    def prompt_options(self, chat_template: ChatTemplate | None) -> PromptOptions:
+        """How prompts are written for a model with this chat template."""
+        return PromptOptions(
+            system_instruction=self.system_instruction,
+            apply_chat_template=bool(self.apply_chat_template),
+            fewshot_as_multiturn=self.multiturn,
+            chat_template=chat_template,
+        )
+
 
 class TaskObject(Protocol):
     """The object of a task class, whose methods are the hooks of its form."""
@@ -189,6 +199,11 @@ class FormSpec:
     def where_stated(self, *keys: str) -> str | None:
         """The file and line of the first of these keys that the task sets, or of the last one."""
         return self.config.where(next((key for key in keys if getattr(self.config, key)), keys[-1]))
+
+    @property
+    def delimiters(self) -> Delimiters:
+        """What stands between a question and its answer, and between examples."""
+        return Delimiters(self.config.target_delimiter, self.config.fewshot_delimiter)
 
     @property
     def num_fewshot(self) -> int:
