@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 RUN = ("run", "--model", "dummy", "--tasks")
+COMMANDS = ("run", "show", "ls", "validate", "rum", "new", "export", "formats", "store", "docs", "lint")
 ROW = {"question": "Which?", "choices": ["x", "y", "z"], "answer": 0}
 
 
@@ -61,7 +62,7 @@ def data(name: str, rows: list[Any] | str | bytes, where: str, *says: str, at: s
 def flags(name: str, argv: str | list[str], where: str, *says: str, **files: str | bytes) -> Bad:
     """A command line that is wrong; one that does not begin with a command is added to a right run."""
     given = argv.split() if isinstance(argv, str) else argv
-    whole = given if given[:1] and given[0] in ("run", "show", "ls", "validate", "rum") else [*RUN, "task.yaml", *given]
+    whole = given if given[:1] and given[0] in COMMANDS else [*RUN, "task.yaml", *given]
     named = {key.replace("__", "/").replace("_DOT_", "."): value for key, value in files.items()}
     return Bad(name=name, where=where, says=says, argv=tuple(whole), files=named)
 
@@ -535,7 +536,8 @@ TASKS = [
     flags("task_file_missing", "run --tasks tsk.yaml", "tsk.yaml: no such file", "did you mean 'task.yaml'?"),
     flags("task_folder_missing", "run --tasks no/t.yaml", "no/t.yaml: no such file", "there is no folder no"),
     flags("folder_as_task", "run --tasks d", "d: it is a folder", "--include_path d", d__a_DOT_yaml="task: a\n"),
-    flags("data_as_task", "run --tasks rows.jsonl", "rows.jsonl: it is not a task file", "ends in .yaml"),
+    flags("data_as_task", "run --tasks rows.jsonl", "rows.jsonl: it is a data file", "multiform new rows.jsonl"),
+    flags("text_as_task", "run --tasks a.txt", "a.txt: it is not a task file", "ends in .yaml", a_DOT_txt="a"),
     flags("no_task_before_at", "run --tasks @mcqa", "@mcqa: no task before the '@'", "quiz@mcqa"),
     flags("no_tasks", "run --model dummy", "--tasks: no tasks named", "multiform run quiz@all"),
     flags("empty_tasks", "run --tasks ,", "--tasks: no tasks named", "--tasks quiz@all"),
@@ -658,6 +660,15 @@ FLAGS = [
             ("mapping_for_tasks", "tasks: {a: b} # here\n", "tasks: expected text"),
         ]
     ),
+    flags("show_nothing", "show", "multiform show: missing: T[@F]", "type e.g. multiform show quiz@mcqa"),
+    flags("export_nothing", "export", "multiform export: missing: RUN, --to", "multiform export results --to inspect"),
+    flags("new_without_the_file", "new nope.csv", "nope.csv: no such file or folder", "check the name"),
+    flags("store_action", "store lst", "store: no 'lst'", "did you mean 'ls'?"),
+    flags("formats_action", "formats explan mcqa", "formats: no 'explan'", "did you mean 'explain'?"),
+    flags("page", "docs turo", "multiform docs: no page 'turo'", "did you mean 'tour'?"),
+    flags("page_unlike_any", "docs zzzz", "multiform docs: no page 'zzzz'", "'multiform docs' lists them"),
+    flags("prompt_missing", "formats infer --prompt a.txt", "a.txt: cannot be read: No such file", "a text file"),
+    flags("prompt_no_text", "formats infer --prompt a.txt", "a.txt: cannot be read: it is not text", a_DOT_txt=b"\xc8"),
     flags("config_missing", "run --config c.yml", "c.yml: no such file", "task.yaml"),
 ]
 

@@ -173,7 +173,8 @@ def test_the_prompts_of_a_file_are_taken_together(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("{}", "no prompt in its first records"), ("{not", "is no JSON"), ("", "is no JSON")]
+    ("content", "message"),
+    [("{}", "no prompt in its first records"), ("{not", "not valid JSON"), ("", "not valid JSON")],
 )
 def test_files_without_prompts_are_refused(
     content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -165,7 +165,8 @@ def test_a_chat_without_samples_needs_the_model(folder: Path) -> None:
         (["empty"], "empty: there is no results_<date>.json in this folder"),
         (["out", "--tasks", "likely.yaml"], "there is no 'likely' in the run; its tasks are: ranked"),
         (["out", "--metrics", "[acc"], "--metrics: not valid JSON"),
-        (["out", "--metrics", "accuracy"], "unknown metric 'accuracy'"),
+        (["out", "--metrics", "accuracy"], "error: --metrics: unknown metric 'accuracy'"),
+        (["out", "--scorer", "frist_token"], "error: --scorer: unknown scorer 'frist_token'; did you mean"),
     ],
 )
 def test_what_cannot_be_scored_is_said(

@@ -64,7 +64,7 @@ def compare(options: argparse.Namespace) -> int:
 
     if options.fail_below is None and (options.strict or options.allow_missing):
         flag = "--strict" if options.strict else "--allow_missing"
-        raise UsageError(f"{flag} needs --fail_below", where=flag, hint="give e.g. --fail_below -0.02 as well")
+        raise UsageError("there is no limit to check", where=flag, hint="give e.g. --fail_below -0.02 as well")
     first, second = read_results(options.first), read_results(options.second)
     compared = compare_runs(first, second, metric=options.metric)
     groups = compare_groups(first, second, metric=options.metric)

@@ -33,7 +33,7 @@ _ORIGINS = {
 
 @command(
     "explain a format, or show the question and choices that formats find in a task",
-    flag("action", "what to do", choices=["explain", "infer"], metavar="explain|infer"),
+    flag("action", "what to do", one_of(("explain", "infer")).reader("formats"), metavar="explain|infer"),
     flag(
         "names",
         "to explain: a format, template or style, see multiform ls formats; to infer: a task, group, tag or file",
@@ -157,7 +157,8 @@ def _prompts(name: str) -> list[str]:
     try:
         return [Path(name).read_text(encoding="utf-8").rstrip("\n")]
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot be read: {error}", where=name, hint="give a text file, or - for stdin") from error
+        message = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text in UTF-8'}"
+        raise UsageError(message, where=name, hint="give a text file, or - for stdin") from error
 
 
 def _infer(options: argparse.Namespace) -> None:

@@ -125,9 +125,9 @@ def docs(options: argparse.Namespace) -> None:
     topic = options.topic.strip("/").removesuffix(".md").removeprefix("docs/")
     matches = [name for name in pages if name == topic or name.rpartition("/")[2] == topic]
     if not matches:
-        raise UsageError(
-            f"no page '{options.topic}'", where="multiform docs", hint=nearest(topic, pages, listed="pages")
-        )
+        close = nearest(topic, pages)
+        hint = close if close.startswith("did you mean") else "'multiform docs' lists them"
+        raise UsageError(f"no page '{options.topic}'", where="multiform docs", hint=hint)
     text = pages[matches[0]].read_text(encoding="utf-8")
     if sys.stdout.isatty() and not options.json:
         from rich.console import Console

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import command, flag
-from multiform.errors import UsageError
+from multiform.errors import MultiformError, UsageError
 from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
@@ -86,7 +86,10 @@ def task_text(
     # Task files name data files relative to themselves.
     path = os.path.relpath(dataset, output.parent) if is_local and output is not None else dataset
     config = TaskConfig(task="new", dataset_path=dataset, dataset_name=name, test_split="test", **pinned)
-    splits = load_dataset(config, mirror)
+    try:
+        splits = load_dataset(config, mirror)
+    except MultiformError as error:
+        raise error.relocate(dataset) from error
     evaluated = _split_to_evaluate(splits)
     guess: Guess = guess_mapping(splits[evaluated][:_ROWS])
     if "doc_to_text" not in guess.keys or "doc_to_target" not in guess.keys:

@@ -114,12 +114,12 @@ def export(options: argparse.Namespace) -> None:
     from multiform.results.export import prepare_output
     from multiform.results.read import read_results
 
+    folder = Path(options.output)
     try:
         write = exporters.get(options.to)
+        prepare_output(folder)
     except UsageError as error:
-        raise error.or_at("--to") from error
+        raise error.relocate("--output" if error.where else "--to") from error
     results = shareable(read_results(options.run))
-    folder = Path(options.output)
-    prepare_output(folder / "x")
     for path in write(results, folder):
         print(f"wrote {path}")

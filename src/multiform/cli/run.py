@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, Gather, command, flag, print_result
-from multiform.errors import UsageError, shorten
+from multiform.errors import ConfigError, UsageError, shorten
 from multiform.run.values import SOURCES, one_of
 from multiform.terminal import visible
 
@@ -222,14 +222,23 @@ def score(options: argparse.Namespace) -> None:
     if options.output_path:
         prepare_output(Path(options.output_path))
     same = ("tasks", "include_path", "dataset_mirror", "bootstrap_iters", "confirm_run_unsafe_code", "sandbox")
-    results = rescore(
-        options.run,
-        metric_list=_metrics(options.metrics),
-        filter_list=None if options.filter_list is None else _json(options.filter_list, "--filter_list"),
-        scorer=_json(options.scorer, "--scorer") if (options.scorer or "").lstrip().startswith("{") else options.scorer,
-        use_cache=options.cache_path,
-        **{name: getattr(options, name) for name in (*same, "judge_model", "judge_args", "judge_labels")},
-    )
+    scorer = options.scorer
+    changes = {
+        "metric_list": _metrics(options.metrics),
+        "filter_list": None if options.filter_list is None else _json(options.filter_list, "--filter_list"),
+        "scorer": _json(scorer, "--scorer") if (scorer or "").lstrip().startswith("{") else scorer,
+    }
+    try:
+        results = rescore(
+            options.run,
+            **changes,
+            use_cache=options.cache_path,
+            **{name: getattr(options, name) for name in (*same, "judge_model", "judge_args", "judge_labels")},
+        )
+    except ConfigError as error:  # of what the flag says, not of the task's file
+        wrong = [key for key in changes if changes[key] is not None and f": {key}" in (error.where or "")]
+        flag = f"--{'metrics' if wrong == ['metric_list'] else wrong[0]}" if wrong else error.where
+        raise error.relocate(flag) from error
     if options.output_path:
         for path in write_results(results, Path(options.output_path), samples=True):
             print(f"wrote {path}", file=sys.stderr)

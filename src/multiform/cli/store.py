@@ -14,6 +14,7 @@ from typing import Any
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError, shorten
+from multiform.run.values import one_of
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -145,7 +146,7 @@ def _day(seconds: int | None) -> str:
 
 @command(
     "list, prune, export or merge stored responses",
-    flag("action", "what to do", choices=sorted(_ACTIONS), metavar="|".join(_ACTIONS)),
+    flag("action", "what to do", one_of(tuple(_ACTIONS)).reader("store"), metavar="|".join(_ACTIONS)),
     flag("files", "for merge: the file to add to, then the others", nargs="*", metavar="FILE"),
     flags.CACHE_PATH,
     flag("--max_age", "for gc: remove what is older, e.g. 90d or 12h", _age, metavar="AGE"),

@@ -63,8 +63,8 @@ def sweep(options: argparse.Namespace) -> None:
 
     stated = read_sweep(Path(options.file))
     if options.only is not None and options.only >= len(stated.models):
-        message = f"the sweep has {len(stated.models)} models"
-        raise UsageError(message, where="--only", hint=f"give 0 to {len(stated.models) - 1}")
+        message, last = f"the sweep has no model {options.only}", len(stated.models) - 1
+        raise UsageError(message, where="--only", hint=f"give 0 to {last}" if last else "its only model is number 0")
     stated.check(options.only)
     if options.slurm:
         from multiform.run.sweep import write_scripts

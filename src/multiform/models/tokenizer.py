@@ -133,6 +133,8 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     from multiform.models import hf  # noqa: F401 - says which package is missing
 
     folder = Path(name).expanduser()
+    if name.startswith(("/", "./", "../", "~")) and not folder.is_dir():
+        raise ModelError(f"no folder '{name}'", where=name, hint="give a folder or a hub name: tokenizer=NAME")
     try:
         return AutoTokenizer.from_pretrained(folder if folder.is_dir() else name, local_files_only=folder.is_dir())
     except Exception as error:  # the loader raises almost every kind

@@ -193,6 +193,8 @@ class TaskLookup:
             message, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
         elif is_file(Path(base)):
             message, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
+            if base.endswith((".csv", ".tsv", ".jsonl", ".json", ".parquet")):
+                message, hint = "it is a data file", f"write a task for it: multiform new {base} --output my_task.yaml"
         elif files := [name for ending in _ENDINGS if is_file(Path(name := base + ending))]:
             hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
         elif broken := self._file_error(base):
