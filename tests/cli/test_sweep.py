@@ -141,7 +141,7 @@ def test_a_wrong_file_is_one_message(folder: Folder, loads: list[str], change: t
 def test_only_one_model_of_those_that_there_are(folder: Folder, loads: list[str]) -> None:
     assert folder.run("sweep", "sweep.yaml", "--only", "1", "--json").json()["models"] == ["other seed"]
     ran = folder.run("sweep", "sweep.yaml", "--only", "2")
-    assert (ran.code, ran.errors) == (2, ["error: --only: the sweep has 2 models; give 0 to 1"])
+    assert (ran.code, ran.errors) == (2, ["error: --only: the sweep has no model 2; give 0 to 1"])
 
 
 def test_ray_that_is_not_installed_is_said_before_other_models_run(
