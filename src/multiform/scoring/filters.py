@@ -28,21 +28,10 @@ INVALID = "[invalid]"
 _TAGGED_TOKEN = re.compile(r"\('([^']*)', '([^']*)'\)")
 #: What models call the kinds of entities, and the four tags of the benchmarks.
 _TAGS = {
-    "person": "PER",
-    "persons": "PER",
-    "people": "PER",
-    "per": "PER",
-    "location": "LOC",
-    "places": "LOC",
-    "counties": "LOC",
-    "country": "LOC",
-    "continent": "LOC",
-    "loc": "LOC",
-    "organization": "ORG",
-    "company": "ORG",
-    "org": "ORG",
-    "time": "DATE",
-    "date": "DATE",
+    **dict.fromkeys(("person", "persons", "people", "per"), "PER"),
+    **dict.fromkeys(("location", "places", "counties", "country", "continent", "loc"), "LOC"),
+    **dict.fromkeys(("organization", "company", "org"), "ORG"),
+    **dict.fromkeys(("time", "date"), "DATE"),
 }
 _TAG = re.compile(rf"\b({'|'.join(_TAGS)})\s*:")
 _TAGGED = re.compile(r"\b(PER|LOC|ORG|DATE):\s*([^$]+)")

@@ -54,11 +54,6 @@ class JudgeSpec:
     model: str
     arguments: str = field(default="{}", repr=False)
 
-    @property
-    def is_on_a_server(self) -> bool:
-        """Whether a server runs it, so that loading it costs nothing."""
-        return self.model in _PROVIDERS
-
 
 @dataclass(frozen=True, slots=True)
 class JudgeChoice:
@@ -181,11 +176,6 @@ class JudgeUsage:
             return None
         return self.price.cost({"prompt": self.prompt_tokens, "completion": self.completion_tokens})
 
-    def count_tokens(self, prompt: int, completion: int) -> None:
-        """Add tokens that the judge has counted."""
-        self.prompt_tokens = (self.prompt_tokens or 0) + prompt
-        self.completion_tokens = (self.completion_tokens or 0) + completion
-
     def to_dict(self) -> dict[str, Any]:
         """The usage as results have it."""
         counts = {name: getattr(self, name) for name in ("model", "requests", "cached", "refused", "unreadable")}
@@ -227,7 +217,7 @@ class Judging:
             for prompt, request in zip(prompts, distinct, strict=True)
         }
         cache = self.cache if judge.stored or self.caches_all else None
-        server_before, local_before = judge.server_tokens(), judge.usage()
+        before = _token_counts(judge) or {}
         try:
             known = cache.known(judge.identity, sent) if cache is not None and not self.fresh else {}
             completions = {
@@ -244,20 +234,25 @@ class Judging:
         except MultiformError as error:
             raise error.at("judge") from error
         finally:
-            server, local = judge.server_tokens(), judge.usage()
-            if server:
-                counts = {name: server[name] - server_before.get(name, 0) for name in server}
-                usage.count_tokens(counts.get("prompt", 0), counts.get("completion", 0))
-            elif local is not None:
-                spent = local if local_before is None else local.since(local_before)
-                usage.count_tokens(spent.prefill, spent.decode)
+            if (after := _token_counts(judge)) is not None:
+                spent = {name: number - before.get(name, 0) for name, number in after.items()}
+                usage.prompt_tokens = (usage.prompt_tokens or 0) + spent["prompt"]
+                usage.completion_tokens = (usage.completion_tokens or 0) + spent["completion"]
         return completions
+
+
+def _token_counts(judge: Model) -> dict[str, int] | None:
+    """The tokens that a server or a local model has counted so far; None where it does not count them."""
+    server, local = judge.server_tokens(), judge.usage()
+    if server:
+        return {name: server.get(name, 0) for name in ("prompt", "completion")}
+    return None if local is None else {"prompt": local.prefill, "completion": local.decode}
 
 
 def check_judges(specs: Iterable[JudgeSpec]) -> None:
     """Find mistakes in the arguments of judges on servers before a model runs; others are loaded when they judge."""
     for spec in specs:
-        if spec.is_on_a_server:
+        if spec.model in _PROVIDERS:  # so that loading it costs nothing
             _load_judge(spec)
 
 

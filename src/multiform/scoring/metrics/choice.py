@@ -65,12 +65,6 @@ def acc_mutual_info(outcome: ChoiceOutcome, unconditional: str = "") -> float:
     return float(best([with_prompt - without for with_prompt, without in pairs]) in outcome.gold)
 
 
-@register_metric("likelihood", output_type="multiple_choice")
-def likelihood(outcome: ChoiceOutcome) -> float:
-    """The probability of the correct choices among all."""
-    return _mass(outcome, normalize=False)
-
-
 @register_metric("brier_score", output_type="multiple_choice", aggregation="brier_score", higher_is_better=False)
 def brier_score(outcome: ChoiceOutcome) -> float:
     """The squared error of the probabilities."""
@@ -80,20 +74,11 @@ def brier_score(outcome: ChoiceOutcome) -> float:
 
 
 @register_metric("f1", output_type="multiple_choice", aggregation="f1")
-def f1(outcome: ChoiceOutcome) -> tuple[int, int]:
-    """Gold and prediction, for the F1 of the class 1."""
-    return _first(outcome.gold), best(outcome.loglikelihoods)
-
-
 @register_metric("mcc", output_type="multiple_choice", aggregation="matthews_corrcoef")
-def mcc(outcome: ChoiceOutcome) -> tuple[int, int]:
-    """Gold and prediction, for Matthews' correlation."""
-    return _first(outcome.gold), best(outcome.loglikelihoods)
-
-
-def _first(gold: Sequence[int]) -> int:
-    """The index of the gold choice; if there is none, -100 as in lm-eval."""
-    return gold[0] if gold else -100
+def gold_and_pick(outcome: ChoiceOutcome) -> tuple[int, int]:
+    """Gold and prediction, for the F1 of the class 1 or Matthews' correlation over all documents."""
+    # Without a gold choice it is -100, as in lm-eval.
+    return outcome.gold[0] if outcome.gold else -100, best(outcome.loglikelihoods)
 
 
 def _scores(outcome: ChoiceOutcome, normalize: bool) -> list[float]:
@@ -127,6 +112,7 @@ def bits_per_byte_mean(outcome: ChoiceOutcome | LikelihoodOutcome) -> float:
     return -loglikelihood / (size * math.log(2))
 
 
+@register_metric("likelihood", output_type="multiple_choice")
 @register_metric("probability_mass", output_type="multiple_choice")
 def probability_mass(outcome: ChoiceOutcome) -> float:
     """The probability of the correct choices among all."""
@@ -216,13 +202,8 @@ def word_perplexity(outcome: LikelihoodOutcome) -> tuple[float, int]:
 
 
 @register_metric("byte_perplexity", output_type=_ANY, aggregation="weighted_perplexity", higher_is_better=False)
-def byte_perplexity(outcome: LikelihoodOutcome) -> tuple[float, int]:
-    """Log-likelihood and number of bytes, for the perplexity per byte."""
-    return outcome.loglikelihood, outcome.bytes
-
-
 @register_metric("bits_per_byte", output_type=_ANY, aggregation="bits_per_byte", higher_is_better=False)
-def bits_per_byte(outcome: LikelihoodOutcome) -> tuple[float, int]:
+def by_bytes(outcome: LikelihoodOutcome) -> tuple[float, int]:
     """Log-likelihood and number of bytes of the scored text, its delimiter included."""
     return outcome.loglikelihood, outcome.bytes
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib.util import find_spec
+from itertools import compress
 
 from multiform.errors import ConfigError, UsageError, shorten
 from multiform.labels import plain_characters, split_solution
@@ -70,7 +71,14 @@ class FinalAnswer(ReadingScorer):
         prediction = None if answer is None else _best_reading(answer, references)
         if answer is not None and self.statements and prediction not in references:
             prediction = _best_reading(local_number(answer, self.numbers), references)
+        if outcome.prediction is not None and prediction not in references:
+            equal = (self.equals(reference, answer, outcome.prediction) for reference in outcome.references)
+            prediction = next(compress(references, equal), prediction)
         return replace(outcome, prediction=prediction, references=references)
+
+    def equals(self, reference: str, answer: str | None, completion: str) -> bool:
+        """Whether an answer that is written otherwise is equal to a reference."""
+        return False
 
 
 @register_scorer("open_answer")
@@ -87,16 +95,9 @@ class OpenAnswer(FinalAnswer):
         lines = [line for line in text.splitlines() if any(letter.isalnum() for letter in line)]
         return super().read_answer(outcome) or (_trim(lines[0]) if lines else None)
 
-    def reading(self, outcome: TextOutcome) -> TextOutcome:
-        """A prediction that is equal to a reference becomes that reference."""
-        found = super().reading(outcome)
-        answer = self.read_answer(outcome) if outcome.prediction is not None else None
-        if answer is None or found.prediction in found.references:
-            return found
-        for reference, canonical in zip(outcome.references, found.references, strict=True):
-            if "\\" in reference and _is_installed() and equal_expressions(split_solution(reference)[1], f"${answer}$"):
-                return replace(found, prediction=canonical)
-        return found
+    def equals(self, reference: str, answer: str | None, completion: str) -> bool:
+        in_latex = "\\" in reference and answer is not None
+        return in_latex and _is_installed() and equal_expressions(split_solution(reference)[1], f"${answer}$")
 
 
 @cache
@@ -159,18 +160,10 @@ class MathVerify(FinalAnswer):
     An answer in ``\boxed{}`` counts first. Answers that take more than a few seconds to compare count as wrong.
     """
 
-    def reading(self, outcome: TextOutcome) -> TextOutcome:
-        """A prediction that is equal to a reference becomes that reference."""
-        found = super().reading(outcome)
-        if outcome.prediction is None or found.prediction in found.references:
-            return found
-        references = [split_solution(reference)[1] for reference in outcome.references]
-        answer, end = self.read_answer(outcome), outcome.prediction[-_SEARCHED:]
+    def equals(self, reference: str, answer: str | None, completion: str) -> bool:
+        end = completion[-_SEARCHED:]
         texts = [end] * ("\\boxed" in end) + [f"${answer}$"] * (answer is not None)
-        for reference, canonical in zip(references, found.references, strict=True):
-            if any(equal_expressions(reference, text) for text in texts):
-                return replace(found, prediction=canonical)
-        return found
+        return any(equal_expressions(split_solution(reference)[1], text) for text in texts)
 
 
 #: The last characters of a completion, among which math-verify looks for the answer.
