@@ -157,7 +157,7 @@ def test_d3_choices_that_are_labels_are_refused(choices, name):
     with pytest.raises(ConfigError) as caught:
         config("t", doc_to_choice=choices, formats=name)
     assert "doc_to_choice holds the labels of the choices, not the choices" in str(caught.value)
-    assert "the format adds the labels" in str(caught.value)
+    assert '["{{A}}", "{{B}}"] if they are in columns A and B; the format adds the labels' in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["mcqa", "cloze", "generate", "hybrid"])
