@@ -341,8 +341,8 @@ def check_raw(format: FormatConfig, mapping: FieldMapping) -> None:
     if format.needs_choices and isinstance(mapping.choices, list) and bare_labels(mapping.choices):
         raise ConfigError(
             "doc_to_choice holds the labels of the choices, not the choices",
-            hint='give the choices\' texts, e.g. doc_to_choice: choices, or ["{{A}}", "{{B}}"] if they are in columns A '
-            "and B; the format adds the labels",
+            hint='give the texts, e.g. doc_to_choice: choices, or ["{{A}}", "{{B}}"] if they are in columns A and B; '
+            "the format adds the labels",
         )
 
 
