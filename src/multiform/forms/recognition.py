@@ -58,17 +58,21 @@ class Layout:
     shots: tuple[str, ...] = ()
 
     @property
+    def name(self) -> str:
+        """The label, after the task that it was rendered for; the same for every number of choices."""
+        return self.label if self.task is None else f"{self.task}@{self.label}"
+
+    @property
     def pieces(self) -> list[str]:
         """The texts around the values, in order."""
         return [piece for piece in _VALUE.split(self.question) if piece.strip()]
 
     def score(self, text: str) -> int | None:
         """How many characters of the prompt the layout explains; None if it does not fit."""
-        inner = "(.+?)".join(map(re.escape, _VALUE.split(self.question)))
-        found = re.search(rf"(?s)(?:\A|\n){inner}\s*\Z", text)
-        for start in re.finditer(r"(?:\A|\n)", text):  # the last question, not all from the first example on
-            later = re.compile(rf"(?s){inner}\s*\Z").match(text, start.end())
-            found = later or found
+        inner = re.compile(rf"(?s){'(.+?)'.join(map(re.escape, _VALUE.split(self.question)))}\s*\Z")
+        lines = [start.end() for start in re.finditer(r"\A|\n", text)]
+        # The last question, not all from the first example on.
+        found = next(filter(None, (inner.match(text, line) for line in reversed(lines))), None)
         if found is None or any(_CHOICES.search(f"{value}\n") for value in found.groups()):
             return None
         score = sum(map(len, self.pieces))
@@ -97,12 +101,8 @@ class Recognition:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain data."""
-        nearest = None if self.nearest is None else _name(self.nearest)
-        return {"fits": list(map(_name, self.fits)), "nearest": nearest, "missing": list(self.missing)}
-
-
-def _name(layout: Layout) -> str:
-    return layout.label if layout.task is None else f"{layout.task}@{layout.label}"
+        nearest = None if self.nearest is None else self.nearest.name
+        return {"fits": [layout.name for layout in self.fits], "nearest": nearest, "missing": list(self.missing)}
 
 
 def recognise(text: str, layouts: list[Layout]) -> Recognition:
@@ -125,19 +125,12 @@ def recognise(text: str, layouts: list[Layout]) -> Recognition:
 def recognise_all(texts: Sequence[str], layouts: list[Layout]) -> Recognition:
     """The layouts that fit the most prompts, all of which one form has made; without any, those of the first prompt."""
     results = [recognise(text, layouts) for text in texts]
-    counts = Counter(layout for result in results for layout in dict.fromkeys(map(_family, result.fits)))
+    counts = Counter(name for result in results for name in {layout.name: None for layout in result.fits})
     if not counts:
         return results[0]
     most = max(counts.values())
-    best = {family for family, count in counts.items() if count == most}
-    fits = dict.fromkeys(layout for result in results for layout in result.fits if _family(layout) in best)
-    first_of_family = {_family(layout): layout for layout in reversed(fits)}
-    return Recognition(tuple(first_of_family[family] for family in counts if family in best), number=most)
-
-
-def _family(layout: Layout) -> tuple[str, str | None]:
-    """The label and task of a layout, whatever the number of choices."""
-    return layout.label, layout.task
+    by_name = {layout.name: layout for result in reversed(results) for layout in reversed(result.fits)}
+    return Recognition(tuple(by_name[name] for name, count in counts.items() if count == most), number=most)
 
 
 def known_layouts(manager: TaskManager) -> list[Layout]:
