@@ -146,7 +146,7 @@ def test_a_conversation_may_have_one_turn_and_turns_may_be_missing():
         ({"doc_to_turns": [{"role": "assistant", "content": "x"}]}, DataError, "ends with a message of the assistant"),
         ({"doc_to_target": ["{{id}}", "b"]}, DataError, "there are 2 references for 3 replies"),
         ({"doc_to_target": None}, ConfigError, "the task has no doc_to_target"),
-        ({"gen_prefix": "It is"}, ConfigError, "not begun by the prompt"),
+        ({"gen_prefix": "It is"}, ConfigError, "a prompt cannot begin the replies"),
         ({"output_type": "multiple_choice", "doc_to_choice": ["a", "b"]}, ConfigError, "generates nothing"),
         ({"doc_to_turns": "{{turns[1:"}, ConfigError, "doc_to_turns"),
     ],

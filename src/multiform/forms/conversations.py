@@ -35,10 +35,7 @@ class ConversationKind(GenerationKind):
     def conversation(self, fields: DocFields, turns: Sequence[Turn], opening: Sequence[Turn] = ()) -> Conversation:
         """The conversation of a document, with the right replies to its turns."""
         if fields.gen_prefix:
-            message, hint = (
-                "the replies of a conversation are not begun by the prompt",
-                "remove gen_prefix, or choose another format",
-            )
+            message, hint = "a prompt cannot begin the replies of a conversation", "remove gen_prefix"
             raise ConfigError(message, where=self.form.config.where("gen_prefix"), hint=hint)
         conversation = Conversation(turns=tuple(turns), opening=tuple(opening))
         return replace(conversation, references=self._turn_references(fields, conversation.replies))
@@ -62,9 +59,7 @@ class ConversationKind(GenerationKind):
         listed = list(target) if isinstance(target, list | tuple) else [*[None] * (replies - 1), target]
         if len(listed) != replies:
             message = f"there are {len(listed)} references for {replies} replies"
-            hint = (
-                "give a list with one entry for each reply (null for none, a list for several), or a text for the last"
-            )
+            hint = "list one entry for each reply (null for none, a list for several), or give a text for the last"
             raise DataError(message, where=self.form.where("doc_to_target"), hint=hint)
         if self.form.needs_references and all(entry is None for entry in listed):
             raise self._no_answer()

@@ -169,9 +169,7 @@ class FieldReader:
             return
         self._checked += 1
         value, message = question(), None
-        hint = (
-            "run the task without a format, or give formats:, doc_to_text and doc_to_choice in a file that includes it"
-        )
+        hint = "run the task without a format, or include it in a file with formats:, doc_to_text and doc_to_choice"
         if isinstance(value, list | int | float):
             message = f"doc_to_text gives {shorten(value, 40)}, not a question"
         elif (fault := problem(str(value), choices)) is not None:

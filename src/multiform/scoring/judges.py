@@ -301,9 +301,7 @@ def _generate(
         raise
     except Exception as error:  # a model may fail in any way
         raise ModelError(f"model '{judge.name}' failed: {reason(error)}") from error
-    hint = (
-        "run the same command again: responses of the model and of the judge are stored, if it is not one of your own"
-    )
+    hint = "run the same command again: responses of model and judge are stored, unless the judge is your own class"
     if failed:
         raise ModelError(f"{len(failed)} of {len(requests)} requests failed: {failed[0].reason}", hint=hint)
     if done < len(requests):

@@ -221,9 +221,7 @@ class HubMetric:
         if not _HUB_NAME.fullmatch(name):
             raise ConfigError(f"metric {shorten(name)} is not a name on the hub", hint="write e.g. metric: wer")
         if Path(name).exists():
-            message = (
-                f"there is a file or folder '{name}' here, and the library evaluate would run its code as the metric"
-            )
+            message = f"there is a file or folder '{name}' here, whose code the library evaluate would run instead"
             raise ConfigError(message, hint="rename it, or run the command in another folder")
         self.name = name
         self._score: MetricFn | None = None
