@@ -116,7 +116,7 @@ def test_forms_and_documents_that_the_second_run_lacks_fail_the_gate(
     assert "lacks forms or documents of" in capsys.readouterr().err
     assert main(["compare", *runs, "--fail_below", "-0.02", "--allow_missing"]) == 0
     assert main(["compare", *runs, "--strict"]) == 2
-    assert "--strict needs --fail_below" in capsys.readouterr().err
+    assert "--strict: there is no limit to check; give e.g. --fail_below" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("forms", [1, 14])

@@ -183,7 +183,7 @@ class PackageFinder(MetaPathFinder, Loader):
         before = self._forget()
         if self.installed or self._loading:  # our modules stay the same ones
             sys.modules.update({name: module for name, module in before.items() if is_provided(name)})
-        self._loading.append(file)
+        self._loading.append(file.absolute())
         try:
             yield
         finally:
@@ -219,8 +219,9 @@ def _above(file: Path, named: set[Path]) -> list[Path]:
     Where none is named, all of them from the outside in: a folder of tasks may hold copies of some. A folder that
     everybody may write to is none of them, as nobody else's code is to be run.
     """
-    open_to_all = {folder for folder in file.parents if folder.stat().st_mode & stat.S_IWOTH} - {file.parent, *named}
-    above = [folder for folder in file.parents if folder not in open_to_all]
+    parents = [folder for folder in file.parents if folder.is_dir()]  # a folder may have been deleted since
+    open_to_all = {folder for folder in parents if folder.stat().st_mode & stat.S_IWOTH} - {file.parent, *named}
+    above = [folder for folder in parents if folder not in open_to_all]
     roots = [folder for folder in above if folder in named]
     inside = above.index(roots[-1]) + 1 if roots else len(above)
     return [*reversed(above[:inside]), *above[inside:]]

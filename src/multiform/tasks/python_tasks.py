@@ -69,7 +69,7 @@ class TaskClass:
         named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, FilePosition(self.file, self.line))
         foreign = "eval_framework" in read_text(self.file)
         if foreign:  # files of one folder import each other, and methods may import the package when they are called
-            eval_framework_finder.folders.add(self.file.parent)
+            eval_framework_finder.folders.add(self.file.parent.absolute())
             eval_framework_finder.install()
         with eval_framework_finder.during(self.file) if foreign else nullcontext():
             cls: Any = named.resolve()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import random
+import shutil
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import multiform
 from multiform import ConfigError, UsageError, compat
+from multiform.imports.finder import eval_framework_finder
 
 CODE = """
 import hashlib
@@ -261,3 +264,19 @@ def test_a_metric_that_runs_code_is_refused_before_a_model_is_asked(sums):
         multiform.evaluate(model="dummy", tasks=[str(sums / "coded.py")])
     results = multiform.evaluate(model="dummy", tasks=[str(sums / "coded.py")], predict_only=True)
     assert len(results.forms[0].samples) == 5
+
+
+def test_a_task_folder_that_is_gone_is_no_place_to_import_from(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = Path("clone/eval_framework")
+    folder.mkdir(parents=True)
+    with eval_framework_finder.during(folder / "task.py"):
+        pass
+    compat.install("eval_framework", instead=True)
+    module = importlib.import_module("eval_framework.metrics.loglikelihood.accuracy_loglikelihood")
+    (folder / "extra.py").write_text("GIVEN = 7\n")
+    monkeypatch.chdir("/")  # the folder was named from another one
+    assert importlib.import_module("eval_framework.extra").GIVEN == 7
+    shutil.rmtree(tmp_path / "clone")
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = module.nothing
