@@ -24,7 +24,7 @@ from multiform.results.compare import (
 )
 from multiform.results.extraction import is_unread
 from multiform.results.form_comparison import FormComparison
-from multiform.results.pivot import best_forms, shown_comparisons
+from multiform.results.pivot import best_forms, named_comparisons, shown_comparisons
 from multiform.results.samples import choices_and_labels
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.predictions import Calibration, PositionBias
@@ -61,7 +61,9 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
     `missing` is the share of completions without an extracted answer, if all forms of the row generate, and `best` says
     that a form cannot be told from the best one.
     """
-    forms = scored_forms(results)
+    forms = [form for form in results.forms if form.has_score]
+    if not forms:
+        raise DataError("there are no scores to draw", where="chart", hint="run without --predict_only")
     by_name = {form.name: form for form in forms}
     groups = [group for group in results.groups if group.estimates and any(name in by_name for name in group.forms)]
     inside = {name for group in groups for name in group.forms}
@@ -87,8 +89,8 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
         if not math.isfinite(estimate.value):
             continue
         shares = [missing[form.name] * form.n for form in members if form.name in missing]
-        family = family_of(members[0]) if members[0].metric == entry.metric else entry.metric
-        families.setdefault(family, []).append(
+        family = metric_family(members[0]) if members[0].metric == entry.metric else None
+        families.setdefault(family or entry.metric, []).append(
             {
                 "row": label if entry.base in single else entry.base,
                 "form": entry.name,
@@ -134,21 +136,14 @@ def _score_panel(family: str, rows: list[dict[str, Any]]) -> ChartPanel:
 
 def spread_chart(results: ResultsData) -> ChartSpec:
     """How much better the best form of each task is than the worst; a tick is what equally good forms would show."""
-    comparisons = _comparisons(results)
-    names = [comparison.name for comparison in comparisons]
     rows = [
-        {
-            "task": name if names.count(name) == 1 else f"{name} ({comparison.scoring})",
-            "scoring": comparison.scoring,
-            "spread": comparison.spread.spread.value,
-            "low": comparison.spread.spread.low,
-            "high": comparison.spread.spread.high,
-            "by_chance": comparison.spread.by_chance,
-            "p": comparison.spread.p,
-        }
-        for name, comparison in zip(names, comparisons, strict=True)
-        if comparison.spread is not None
+        {"task": name, "scoring": comparison.scoring, "spread": spread.spread.value, "low": spread.spread.low}
+        | {"high": spread.spread.high, "by_chance": spread.by_chance, "p": spread.p}
+        for name, comparison in named_comparisons(results)
+        if (spread := comparison.spread) is not None
     ]
+    if not rows:
+        raise _nothing_to_compare()
     panel = ChartPanel(
         mark="interval",
         x=ChartAxis(field="spread", title="best − worst", low=0.0, high=difference_end(rows, "spread")),
@@ -162,28 +157,13 @@ def spread_chart(results: ResultsData) -> ChartSpec:
 
 def heatmap_chart(results: ResultsData) -> ChartSpec:
     """Scores by task and format, darker where they are higher; of the metric that most forms have."""
-    forms = scored_forms(results)
-    families = [family_of(form) for form in forms]
-    shown = max(dict.fromkeys(families), key=families.count)
-    rows = [
-        {
-            "task": form.task,
-            "format": _format_name(form),
-            "metric": direction_words(form.metric, form.higher),
-            "score": form.score.value,
-        }
-        for form, family in zip(forms, families, strict=True)
-        if family == shown
-    ]
-    panel = ChartPanel(
-        mark="cell",
-        title=shown,
-        x=ChartAxis(field="format"),
-        y=ChartAxis(field="task"),
-        value=metric_axis(shown, rows),
-        rows=rows,
-    )
-    return describe_chart("heatmap", f"{shown} by task and format", [panel])
+    forms = {form.name: index for index, form in enumerate(results.forms)}
+    panels = [(panel.x, [row for row in panel.rows if row["form"] in forms]) for panel in _score_panels(results)]
+    axis, rows = max(panels, key=lambda panel: len(panel[1]))
+    rows.sort(key=lambda row: forms[row["form"]])
+    x, y = ChartAxis(field="format"), ChartAxis(field="task")
+    panel = ChartPanel(mark="cell", title=axis.title, x=x, y=y, value=axis, rows=rows)
+    return describe_chart("heatmap", f"{axis.title} by task and format", [panel])
 
 
 def differences_chart(results: ResultsData) -> ChartSpec:
@@ -298,19 +278,6 @@ CHARTS: Mapping[str, Callable[[ResultsData], ChartSpec]] = {
 }
 
 
-def scored_forms(results: ResultsData) -> list[FormResult]:
-    """The forms with a score; an error where there are none."""
-    forms = [form for form in results.forms if has_score(form)]
-    if not forms:
-        raise DataError("there are no scores to draw", where="chart", hint="run without --predict_only")
-    return forms
-
-
-def has_score(form: FormResult) -> bool:
-    """Whether a form has a score; what --predict_only writes instead of one is none."""
-    return bool(form.estimates) and form.metric != "bypass" and math.isfinite(form.score.value)
-
-
 def _missing_share(form: FormResult) -> float | None:
     """The share of a form's completions that are wrong because no answer was extracted; None for ranked choices."""
     metric, _, scorer = form.primary.partition(",")
@@ -345,11 +312,6 @@ def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[F
 def _format_name(entry: FormResult | GroupResult) -> str:
     label = entry.format_label if isinstance(entry, FormResult) else entry.name.partition("@")[2]
     return label or "as written"
-
-
-def family_of(form: FormResult) -> str:
-    """The metrics that are drawn on one axis, by a common name."""
-    return metric_family(form) or form.metric
 
 
 def direction_words(metric: str, higher_is_better: bool) -> str:

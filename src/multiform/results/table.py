@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -112,22 +111,8 @@ _WIDEST_NAME, _WIDEST_HEADING = 30, 24
 _GAP = 3
 
 COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval")
-_METRIC = COLUMNS.index("Metric")
-#: The columns that a narrow table leaves out, in this order; intervals say the same as standard errors.
-_DISPENSABLE = tuple(map(COLUMNS.index, ("± SE", "Shots", "n")))
 #: The fewest characters that names of forms and of metrics get; longer ones are wrapped.
 _SHORTEST_NAME, _SHORTEST_METRIC = 12, 16
-
-
-def results_table(results: ResultsData, width: int = _UNLIMITED) -> Table:
-    """The table of forms: every metric with its uncertainty."""
-    return _long_table([list(rows(form)) for form in results.forms if form.estimates], "Form", width)
-
-
-def groups_table(results: ResultsData, width: int = _UNLIMITED) -> Table:
-    """The table of groups with scores, indented by their depth."""
-    groups = [group for group in results.groups if group.estimates]
-    return _long_table([list(rows(group, indent="  " * group.depth)) for group in groups], "Group", width)
 
 
 def default_style(results: ResultsData) -> TableStyle:
@@ -147,13 +132,9 @@ def table_text(results: ResultsData, style: str | None = None, *, width: int | N
         return _csv(results)
     if style == "latex":
         return latex(results) + "\n"
-    arranged = pivot(results) if style == "pivot" else None
     limit = width or _UNLIMITED
-    tables = (
-        list(_long_tables(results, limit))
-        if arranged is None
-        else [_part_table(part, limit) for part in _pivot_parts(arranged, limit)]
-    )
+    parts, notes = _parts(results, style, limit)
+    tables = [_rich_table(columns) for columns in parts]
     measure = _console(_UNLIMITED, color=False)
     # A terminal that is narrower than the numbers wraps them; nothing is cut.
     widest = max((table.__rich_measure__(measure, measure.options).minimum for table in tables), default=0)
@@ -161,7 +142,7 @@ def table_text(results: ResultsData, style: str | None = None, *, width: int | N
     with console.capture() as captured:
         for table in tables:
             console.print(table)
-        for note in [*([] if arranged is None else arranged.notes), *form_notes(results)]:
+        for note in [*notes, *form_notes(results)]:
             console.print(_note_lines(note, width), style="dim")
         for note in result_notes(results):
             console.print(_note_lines(note, width), style="yellow")
@@ -175,10 +156,14 @@ def _console(width: int, *, color: bool) -> Console:
     )
 
 
-def _long_tables(results: ResultsData, width: int) -> Iterator[Table]:
-    yield results_table(results, width)
-    if any(group.estimates for group in results.groups):
-        yield groups_table(results, width)
+def _parts(results: ResultsData, style: str, width: int) -> tuple[list[list[_Column]], Sequence[str]]:
+    """The columns of each part of a long table or pivot, and what is noted of them."""
+    if style == "pivot":
+        arranged = pivot(results)
+        return list(_pivot_parts(arranged, width)), arranged.notes
+    groups = [row for group in results.groups for row in long_rows(group, indent="  " * group.depth)]
+    forms = [row for form in results.forms for row in long_rows(form)]
+    return [_long_columns(forms, "Form", width), *([_long_columns(groups, "Group", width)] if groups else [])], ()
 
 
 def _csv(results: ResultsData) -> str:
@@ -209,15 +194,17 @@ def _note_lines(note: str, width: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the pivot: the lines of its heading, and its cells."""
+    """A column of a table: the lines of its heading, and its cells; what is wider than `widest` is folded."""
 
     heading: str
     cells: Sequence[str]
     justify: Literal["left", "right"] = "left"
+    widest: int = _UNLIMITED
 
     @property
     def width(self) -> int:
-        return max(len(line) for text in (self.heading, *self.cells) for line in text.split("\n"))
+        longest = max(len(line) for text in (self.heading, *self.cells) for line in text.split("\n"))
+        return min(longest, self.widest)
 
     def of_rows(self, indexes: Sequence[int]) -> _Column:
         """The column with these rows alone."""
@@ -244,12 +231,18 @@ def _pivot_parts(table: Pivot, width: int) -> Iterator[list[_Column]]:
         columns = [_Column(head, [cells[index] for cells in by_task], "right") for index, head in enumerate(heads)]
     room = width - min(about[0].width, _WIDEST_NAME) - about[1].width - 2 * _GAP + 1
     *parts, last = _split(columns, room)
-    yield from ([*about, *part] for part in parts)
+    yield from (_fold_names([*about, *part], width) for part in parts)
     if not table.turned and compared and _total_width([*last, spread]) <= room:
         last, compared = [*last, spread], []
-    yield [*about, *last]
+    yield _fold_names([*about, *last], width)
     if compared:
-        yield [column.of_rows(compared) for column in (tasks, numbers, spread)]
+        yield _fold_names([column.of_rows(compared) for column in (tasks, numbers, spread)], width)
+
+
+def _fold_names(columns: Sequence[_Column], width: int) -> list[_Column]:
+    """The columns of a part, whose names are folded where they do not fit; never a score."""
+    names, *others = columns
+    return [replace(names, widest=max(_SHORTEST_NAME, width - _total_width(others) - 2)), *others]
 
 
 def _fold(name: str) -> str:
@@ -271,68 +264,43 @@ def _split(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
     return parts
 
 
-def _part_table(columns: Sequence[_Column], width: int) -> Table:
-    """A part of the pivot; names are folded where they do not fit, never a score."""
-    names, *others = columns
-    name_width = min(names.width, max(_SHORTEST_NAME, width - _total_width(others) - 2))
-    table = _plain_table()
-    table.add_column(names.heading, overflow="fold", min_width=name_width, max_width=name_width)
-    for column in others:
-        table.add_column(column.heading, justify=column.justify, min_width=column.width)
+def _rich_table(columns: Sequence[_Column]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(
+            column.heading, justify=column.justify, overflow="fold", min_width=column.width, max_width=column.width
+        )
     for cells in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*cells)
     return table
 
 
-def _plain_table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-
-
-def _long_table(entries: Sequence[Sequence[Sequence[str]]], first: str, width: int) -> Table:
-    """The table of some entries, each the rows of its metrics.
+def _long_columns(rows: Sequence[Sequence[str]], first: str, width: int) -> list[_Column]:
+    """The table of some forms or groups, a row for each of their metrics.
 
     Where it does not fit, standard errors are left out, then the numbers of few-shot examples and of documents, and
     names are wrapped.
     """
     headings = [first, *COLUMNS[1:]]
-    columns = list(zip(headings, *(row for rows in entries for row in rows), strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    smallest = [min(widths[0], _SHORTEST_NAME), *widths[1:]]
-    shown = list(range(len(headings)))
-    for index, enough in zip(_DISPENSABLE, (widths, smallest, smallest), strict=True):
-        if _width([enough[place] for place in shown]) > width:
-            shown.remove(index)
-    surplus = max(0, _width([widths[index] for index in shown]) - width)
-    metric_width = max(min(widths[_METRIC], _SHORTEST_METRIC), widths[_METRIC] - surplus)
-    surplus -= widths[_METRIC] - metric_width
-    widths[0], widths[_METRIC] = max(smallest[0], widths[0] - surplus), metric_width
-    table = _plain_table()
-    for index in shown:
-        justify: Literal["left", "right"] = "left" if index in (0, _METRIC) else "right"
-        table.add_column(
-            headings[index], justify=justify, overflow="fold", min_width=widths[index], max_width=widths[index]
-        )
-    for rows in entries:
-        lines = [line for row in rows for line in _row_lines(row, metric_width)]
-        cells = ["\n".join(column).rstrip("\n") for column in zip(*lines, strict=True)]
-        table.add_row(*(cells[index] for index in shown))
-    return table
+    cells = [[row[index] for row in rows] for index in range(len(headings))]
+    columns = [
+        _Column(heading, texts, "left" if heading in (first, "Metric") else "right")
+        for heading, texts in zip(headings, cells, strict=True)
+    ]
+    for heading, is_folded in (("± SE", False), ("Shots", True), ("n", True)):  # intervals say the same as errors
+        names = min(columns[0].width, _SHORTEST_NAME) if is_folded else columns[0].width
+        if names + _total_width(columns[1:]) + 2 > width:
+            columns = [column for column in columns if column.heading != heading]
+    for heading, shortest in (("Metric", _SHORTEST_METRIC), (first, _SHORTEST_NAME)):
+        surplus = max(0, _total_width(columns) - 1 - width)
+        columns = [
+            replace(column, widest=max(shortest, column.width - surplus)) if column.heading == heading else column
+            for column in columns
+        ]
+    return columns
 
 
-def _width(columns: Sequence[int]) -> int:
-    """The width of a table whose columns have these widths."""
-    return sum(columns) + 3 * (len(columns) - 1) + 2
-
-
-def _row_lines(row: Sequence[str], metric_width: int) -> Iterator[Sequence[str]]:
-    """A row as one line, and further ones for a metric's name that is longer than its column."""
-    first, *further_lines = textwrap.wrap(row[_METRIC], metric_width, break_on_hyphens=False)
-    yield [*row[:_METRIC], first, *row[_METRIC + 1 :]]
-    for line in further_lines:
-        yield [line if index == _METRIC else "" for index in range(len(row))]
-
-
-def rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Sequence[str]]:
+def long_rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Sequence[str]]:
     """The cells of a form or group, under `COLUMNS`: a row for each metric and filter, the first with the name."""
     name, shots, n = f"{indent}{visible(entry.alias)}", str(entry.num_fewshot), ""
     for key, estimate in entry.estimates.items():
@@ -356,23 +324,15 @@ def _name(key: str) -> str:
 
 def html_text(results: ResultsData) -> str:
     """The results for a notebook: the table, the spread over forms, and the notes."""
-    if default_style(results) == "pivot":
-        arranged = pivot(results)
-        tables = [
-            _html_table([column.heading for column in part], zip(*(column.cells for column in part), strict=True))
-            for part in _pivot_parts(arranged, _UNLIMITED)
-        ]
-        notes = list(arranged.notes)
-    else:
-        tables = [_html_table(COLUMNS, (row for entry in results.entries for row in rows(entry)))]
-        notes = []
-    notes += [*form_notes(results), *result_notes(results)]
-    return "".join([*tables, *(f"<p>{escape(note)}</p>" for note in notes)])
+    parts, notes = _parts(results, default_style(results), _UNLIMITED)
+    shown = [*notes, *form_notes(results), *result_notes(results)]
+    return "".join([*map(_html_table, parts), *(f"<p>{escape(note)}</p>" for note in shown)])
 
 
-def _html_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    def cells(tag: str, texts: Sequence[str]) -> str:
+def _html_table(columns: Sequence[_Column]) -> str:
+    def cells(tag: str, texts: Iterable[str]) -> str:
         return "".join(f"<{tag}>{escape(text).replace(chr(10), '<br>')}</{tag}>" for text in texts)
 
-    body = "".join(f"<tr>{cells('td', line)}</tr>" for line in lines)
-    return f"<table><thead><tr>{cells('th', headings)}</tr></thead><tbody>{body}</tbody></table>"
+    rows = zip(*(column.cells for column in columns), strict=True)
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{cells('th', (c.heading for c in columns))}</tr></thead><tbody>{body}</tbody></table>"
