@@ -7,16 +7,16 @@ from dataclasses import replace
 from multiform import evaluate
 from multiform.forms import ScoredSample
 from multiform.report.forms import form_entry
-from multiform.report.sample import UNREADABLE, WRONG
+from multiform.report.sample import UNREADABLE, WRONG, with_questions
 from multiform.results.values import FormResult
 
 
 def test_a_score_of_zero_is_wrong_only_where_more_is_better() -> None:
     (form,) = evaluate(model="dummy", tasks="quiz@mcqa", limit=8, progress=False).forms
-    wrong = form_entry(form, 0, form.samples, "mcqa")["flags"].count(WRONG)
+    wrong = form_entry(form, 0, list(with_questions(form, form.samples)), "mcqa")["flags"].count(WRONG)
     assert wrong == sum(sample.values["acc"] == 0 for sample in form.samples)
     errors = replace(form, higher_is_better={"acc": False})
-    assert WRONG not in form_entry(errors, 0, form.samples, "mcqa")["flags"]
+    assert WRONG not in form_entry(errors, 0, list(with_questions(form, form.samples)), "mcqa")["flags"]
 
 
 def picking(form: FormResult, pick: int | None) -> list[ScoredSample]:
@@ -26,13 +26,15 @@ def picking(form: FormResult, pick: int | None) -> list[ScoredSample]:
 
 def test_a_position_is_picked_more_often_only_where_the_test_says_so() -> None:
     (form,) = evaluate(model="dummy", tasks="quiz@mcqa", limit=40, progress=False).forms
-    unbiased = form_entry(form, 0, picking(form, None), "mcqa")["position"]["words"]
+    unbiased = form_entry(form, 0, list(with_questions(form, picking(form, None))), "mcqa")["position"]["words"]
     assert unbiased.startswith("no position is shown to be picked more often")
-    biased = form_entry(form, 0, picking(form, 1), "mcqa")["position"]["words"]
+    biased = form_entry(form, 0, list(with_questions(form, picking(form, 1))), "mcqa")["position"]["words"]
     assert biased.startswith("position B is picked +")
 
 
 def test_a_completion_that_names_no_answer_is_unreadable() -> None:
     (form,) = evaluate(model="dummy", tasks="quiz@generate", limit=4, progress=False).forms
     unsure = [replace(sample, prediction="I am not sure", values={"exact_match": 0.0}) for sample in form.samples]
-    assert all(flags & UNREADABLE for flags in form_entry(form, 0, unsure, "generate")["flags"])
+    assert all(
+        flags & UNREADABLE for flags in form_entry(form, 0, list(with_questions(form, unsure)), "generate")["flags"]
+    )

@@ -11,7 +11,7 @@ from multiform.errors import ConfigError
 from multiform.formats.axes import AXIS_WORDS
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
-from multiform.report.sample import UNREADABLE, flags_of, margin, pick, sample_score, shared_length
+from multiform.report.sample import UNREADABLE, Question, flags_of, margin, pick, sample_score, shared_length
 from multiform.results.chart_spec import describe_chart
 from multiform.results.charts import calibration_panel, position_panel
 from multiform.results.compare import (
@@ -59,13 +59,13 @@ def variation_table(shorts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def form_entry(
-    form: FormResult, run: int, samples: Sequence[ScoredSample], short: str, lengths: Sequence[int] = ()
+    form: FormResult, run: int, asked: Sequence[tuple[ScoredSample, Question]], short: str
 ) -> dict[str, Any]:
     """A form with the score, the flags and the number of each of its documents.
 
-    `samples` are those of one filter, `lengths` the numbers of characters of their prompts, and `short` is the label of
-    the form's format in charts.
+    `asked` has the samples of one filter with their questions, and `short` is the label of the form's format in charts.
     """
+    samples = [sample for sample, _ in asked]
     # What --predict_only writes instead of a score is none.
     estimates = {key: estimate for key, estimate in form.estimates.items() if key.partition(",")[0] != "bypass"}
     metric = form.primary if form.estimates and form.primary in estimates else ""
@@ -96,7 +96,7 @@ def form_entry(
         "scores": scores,
         "flags": flags,
         "picks": [pick(sample) for sample in samples],
-        "lengths": list(lengths),
+        "lengths": [question.prompt_length for _, question in asked],
         "margins": [margin(sample) for sample in samples],
         "unreadable": sum(bool(flag & UNREADABLE) for flag in flags),
         "position": _position(form, samples),

@@ -24,7 +24,7 @@ from multiform.report.command import arguments_text, command
 from multiform.report.comparisons import task_entries, wording_entries
 from multiform.report.forms import form_entry, group_entry, question_heads, short_formats, variation_table
 from multiform.report.overview import overview
-from multiform.report.sample import Question, primary_samples, sample_entry, shown_prompt, with_questions
+from multiform.report.sample import Question, primary_samples, sample_entry, with_questions
 from multiform.results.export import json_line
 from multiform.results.notes import stop_lines
 from multiform.results.provenance import package_version, usage_words
@@ -183,29 +183,17 @@ class ReportParts:
             "variations": variation_table(self.shorts),
         }
 
-    def form(
-        self,
-        form: FormResult,
-        run: int,
-        asked: Sequence[tuple[ScoredSample, Question]],
-        lengths: Sequence[int] | None = None,
-    ) -> dict[str, Any]:
-        """A form with what each of its documents scored; `lengths` are those of the prompts, if samples lack them."""
-        samples = [sample for sample, _ in asked]
+    def form(self, form: FormResult, run: int, asked: Sequence[tuple[ScoredSample, Question]] = ()) -> dict[str, Any]:
+        """A form with what each of its documents scored."""
         known = self._heads.setdefault(form.task, {})
         fresh = [(sample.doc_id, question.text) for sample, question in asked if sample.doc_id not in known]
         known.update(zip((doc for doc, _ in fresh), question_heads([text for _, text in fresh]), strict=True))
-        lengths = [len(shown_prompt(sample)) for sample in samples] if lengths is None else lengths
         short = self.shorts[form.format_label or "as written"]
-        return {**form_entry(form, run, samples, short, lengths), "block_size": BLOCK}
+        return {**form_entry(form, run, asked, short), "block_size": BLOCK}
 
     def preview(self) -> dict[str, Any]:
         """What can be said before any sample is read: the scores of all forms."""
-        forms = [
-            form_entry(form, number, (), self.shorts[form.format_label or "as written"])
-            for number, results in enumerate(self.runs)
-            for form in results.forms
-        ]
+        forms = [self.form(form, number) for number, results in enumerate(self.runs) for form in results.forms]
         return {**self.frame(), "forms": forms, "overview": overview(self.runs, self.short_labels)}
 
     def comparisons(self, runs: Sequence[Results]) -> dict[str, Any]:

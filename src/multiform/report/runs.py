@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Annotated, Any
 
-from multiform.errors import MultiformError, reason, shorten
+from pydantic import BaseModel, BeforeValidator, Field
+
+from multiform.errors import MultiformError, reason
 from multiform.hashing import sha256
 from multiform.paths import open_file
 from multiform.report.command import arguments_text, command
@@ -23,8 +25,9 @@ from multiform.report.page import minute
 from multiform.report.streaming import StreamedReport
 from multiform.results.export import json_line
 from multiform.results.read import partial_results_files, recorded_run, results_files
-from multiform.results.recorded import MALFORMED, RecordedRun, read_json, results_of_run
+from multiform.results.recorded import MALFORMED, PARTIAL, RecordedRun, read_json, results_file, results_of_run
 from multiform.results.results import Results
+from multiform.results.values import lm_eval_scores
 from multiform.statistics.estimates import Estimate, mean_estimate
 
 #: What tells whether a file has changed: its time and size; None where it cannot be read.
@@ -54,7 +57,7 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._runs: dict[Path, _Run] = {}
-        self._live: dict[Path, LiveScores] = {}
+        self._live: dict[Path, LiveRun] = {}
         self._reports: dict[tuple[tuple[str, Stamp], ...], StreamedReport] = {}
         self._boards: dict[Any, Mapping[str, Any]] = {}
         self._lock = Lock()
@@ -72,7 +75,7 @@ class Runs:
     def unfinished_lines(self) -> list[dict[str, Any]]:
         """The states of runs that are not complete, as their output folders have them; running ones first."""
         keys = {file: key for key, file in self.files().items()}
-        states = [run_state(file, self._scores(file), keys, self._key(file)) for file in self._state_files().values()]
+        states = [self._live_run(file).line(keys, key) for key, file in self._state_files().items()]
         known = [state for state in states if state is not None]
         return sorted(known, key=lambda state: state.get("status") != "running")
 
@@ -110,14 +113,10 @@ class Runs:
             return known
 
     def _load_run(self, file: Path) -> RecordedRun:
-        return live_run(file, self._scores(file)) if file.name.startswith(_STATE) else recorded_run(file)
+        return self._live_run(file).recorded() if file.name.startswith(_STATE) else recorded_run(file)
 
-    def _scores(self, state_file: Path) -> LiveScores:
-        """The scores so far of a run that is not complete."""
-        if state_file not in self._live:
-            samples = state_file.name.replace(_STATE, "partial_samples_", 1).replace(".json", ".jsonl")
-            self._live[state_file] = LiveScores(state_file.with_name(samples))
-        return self._live[state_file]
+    def _live_run(self, state_file: Path) -> LiveRun:
+        return self._live.setdefault(state_file, LiveRun(state_file))
 
     def _state_files(self) -> dict[str, Path]:
         return {self._key(file): file for file in sorted(self.folder.rglob(f"{_STATE}*.json"))}
@@ -177,19 +176,78 @@ def _summary(results: Results) -> dict[str, Any]:
 #: The most lines of samples that are read at a time, so that a list of runs never waits long for them.
 _MOST_LINES = 5_000
 
+_Count = Annotated[int, Field(ge=0, lt=2**53)]
 
-class LiveScores:
-    """The scores of the documents in a file of samples that is still written; each line is read once."""
+
+class _FormCounts(BaseModel):
+    scored: _Count = 0
+    documents: _Count = 0
+
+
+class _RequestCounts(BaseModel):
+    needed: _Count = 0
+    cached: _Count = 0
+    answered: _Count = 0
+    failed: _Count = 0
+
+
+class _State(BaseModel):
+    """The file in which a run says how far it is."""
+
+    status: Annotated[str, BeforeValidator(str)]
+    forms: dict[str, _FormCounts]
+    requests: _RequestCounts = _RequestCounts()
+    model: Annotated[str | None, BeforeValidator(lambda value: value and str(value))] = None
+    model_name: str | None = None
+    started: Any = None
+    updated: Any = None
+    host: Any = None
+    pid: Any = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process of the run is no more; those of other machines are taken to be there."""
+        if self.host != platform.node() or not isinstance(self.pid, int) or self.pid <= 0:
+            return False
+        try:
+            os.kill(self.pid, 0)  # signal 0 asks whether the process is there, and does nothing to it
+        except ProcessLookupError:
+            return True
+        except (OSError, OverflowError):
+            return False
+        return False
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the remaining responses take at the speed of those that came; None where that is not known."""
+        try:
+            elapsed = datetime.fromisoformat(self.updated) - datetime.fromisoformat(self.started)
+        except (TypeError, ValueError):
+            return None
+        done = self.requests.answered + self.requests.failed
+        remaining = self.requests.needed - self.requests.cached - done
+        return elapsed.total_seconds() / done * remaining if done and remaining >= 0 else None
+
+
+class LiveRun:
+    """A run that is not complete: how far it is, what it scores so far, and how to go on with it.
+
+    Each line of its samples, which are still written, is read once.
+    """
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self.file = file
+        stem = file.stem.removeprefix(_STATE)
+        self._samples = file.with_name(f"partial_samples_{stem}.jsonl")
+        #: Its samples belong to its partial results, which there may not be yet.
+        self.results = file.with_name(f"{PARTIAL}{stem}.json")
         self._read = 0
         #: The values of documents by form, metric and filter.
         self._values: dict[tuple[str, str], array[float]] = {}
 
-    def update(self) -> dict[str, dict[str, Estimate]]:
-        """The scores of each form, by ``metric,filter``."""
-        with suppress(OSError), open_file(self._file) as lines:
+    def scores(self) -> dict[str, dict[str, Estimate]]:
+        """The scores of each form so far, by ``metric,filter``."""
+        with suppress(OSError), open_file(self._samples) as lines:
             lines.seek(0, os.SEEK_END)
             if lines.tell() < self._read:  # the run began again
                 self._read = 0
@@ -200,147 +258,73 @@ class LiveScores:
                 if not text.endswith(b"\n"):
                     break
                 self._read += len(text)
-                self._add(text)
+                with suppress(*MALFORMED):  # the report on the run says what is wrong with its file
+                    self._add(json.loads(text))
         forms: dict[str, dict[str, Estimate]] = {}
         for (form, key), values in self._values.items():
             forms.setdefault(form, {})[key] = mean_estimate(values)
         return forms
 
-    def _add(self, text: bytes) -> None:
+    def _add(self, line: Mapping[str, Any]) -> None:
+        form, scorer = str(line["form"]), str(line.get("filter", "none"))
+        for metric in line["metrics"]:
+            if isinstance(value := line[metric], int | float):
+                self._values.setdefault((form, f"{metric},{scorer}"), array("d")).append(value)
+
+    def line(self, keys: Mapping[Path, str], own_key: str) -> dict[str, Any] | None:
+        """What the list of runs shows, or what is wrong with the file; None for files of another kind.
+
+        `keys` are those of the results files that the viewer shows, and `own_key` that of a report on the run so far.
+        """
         try:
-            line = json.loads(text)
-            form, scorer = str(line["form"]), str(line.get("filter", "none"))
-            for metric in line["metrics"]:
-                value = line[metric]
-                if isinstance(value, int | float):
-                    self._values.setdefault((form, f"{metric},{scorer}"), array("d")).append(value)
-        except MALFORMED:  # the report on the run says what is wrong with its file
-            return
+            value = read_json(self.file)
+            if not isinstance(value, dict) or not {"forms", "status"} <= value.keys():
+                return None
+            state = _State.model_validate(value)
+        except MALFORMED as error:
+            return {"file": self.file.name, "problem": f"the state of a run cannot be read: {reason(error)}"}
+        killed = state.status == "running" and state.has_ended
+        live = self.scores()
+        firsts = [(form, *next(iter(scores.items()))) for form, scores in live.items()]
+        return {
+            "file": self.file.name,
+            "status": "killed" if killed else state.status,
+            "model": state.model_name or state.model,
+            "updated": state.updated,
+            **state.model_dump(include={"forms", "requests"}),
+            "left": None if killed else state.seconds_left,
+            "scores": [
+                {"form": form, "metric": key.partition(",")[0], **score.numbers("n")} for form, key, score in firsts
+            ],
+            "link": keys.get(self.results) or (own_key if live else None),
+            "command": self._command(),
+        }
 
-
-def run_state(file: Path, scores: LiveScores, keys: Mapping[Path, str], own_key: str) -> dict[str, Any] | None:
-    """The state of a run that is not complete, or what is wrong with the file; None for files of another kind.
-
-    `keys` are those of the results files that the viewer shows, and `own_key` is that of a report on the state itself.
-    """
-    try:
-        state = read_json(file)
-        if not isinstance(state, dict) or not {"forms", "status"} <= state.keys():
-            return None
-        forms = {name: _counts(counts, ("scored", "documents")) for name, counts in _object(state["forms"]).items()}
-        requests = _counts(state.get("requests") or {}, ("needed", "cached", "answered", "failed"))
-        status, host, pid = str(state["status"]), state.get("host"), state.get("pid")
-        named = {key: str(state[key]) for key in ("model", "updated") if state.get(key) is not None}
-    except MALFORMED as error:
-        return {"file": file.name, "problem": f"the state of a run cannot be read: {reason(error)}"}
-    if state.get("model_name") is not None:
-        named["model"] = str(state["model_name"])
-    killed = status == "running" and _has_ended(host, pid)
-    results = file.with_name(file.name.replace("run_", "partial_results_", 1))
-    live = scores.update()
-    return {
-        "file": file.name,
-        "status": "killed" if killed else status,
-        **named,
-        "forms": forms,
-        "requests": requests,
-        "left": None if killed else _seconds_left(state, requests),
-        "scores": [_score(form, *next(iter(estimates.items()))) for form, estimates in live.items()],
-        "link": keys.get(results) or (own_key if live else None),
-        "command": _command(results),
-    }
-
-
-def live_run(file: Path, scores: LiveScores) -> RecordedRun:
-    """A run that is not complete as a recorded one: its documents so far, with their scores."""
-    try:
-        state = _object(read_json(file))
-        forms = {name: _counts(counts, ("scored", "documents")) for name, counts in _object(state["forms"]).items()}
-    except MALFORMED as error:
-        raise MultiformError(f"the state of the run cannot be read: {reason(error)}", where=str(file)) from error
-    live = scores.update()
-    results: dict[str, Any] = {
-        "results": {name: {"alias": name, **_lm_eval_scores(live.get(name) or {})} for name in forms},
-        "configs": {name: {} for name in forms},
-        "intervals": {
-            name: {key: [estimate.low, estimate.high] for key, estimate in estimates.items()}
-            for name, estimates in live.items()
-        },
-        "n-samples": {
-            name: {"original": counts.get("documents", 0), "effective": counts.get("scored", 0)}
-            for name, counts in forms.items()
-        },
-        "config": {"model": state.get("model")},
-        "model_name": state.get("model_name") or state.get("model"),
-        "date_iso": state.get("started"),
-        "status": "running",
-    }
-    # The samples of a run that is not complete are beside its partial results, which there may not be yet.
-    return RecordedRun(file.with_name(file.name.replace("run_", "partial_results_", 1)), results)
-
-
-def _lm_eval_scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
-    scores: dict[str, Any] = {}
-    for key, estimate in estimates.items():
-        metric, _, scorer = key.partition(",")
-        scores |= {key: estimate.value, f"{metric}_stderr,{scorer}": estimate.stderr}
-    return scores
-
-
-def _score(form: str, key: str, estimate: Estimate) -> dict[str, Any]:
-    metric = key.partition(",")[0]
-    return {
-        "form": form,
-        "metric": metric,
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "n": estimate.n,
-    }
-
-
-def _seconds_left(state: Mapping[str, Any], requests: Mapping[str, int]) -> float | None:
-    """How long the remaining responses take at the speed of those that came; None where that is not known."""
-    try:
-        elapsed = datetime.fromisoformat(state["updated"]) - datetime.fromisoformat(state["started"])
-        done = requests.get("answered", 0) + requests.get("failed", 0)
-        remaining = requests.get("needed", 0) - requests.get("cached", 0) - done
-    except (KeyError, TypeError, ValueError):
+    def _command(self) -> str | None:
+        """The command that goes on with the run, if it has written partial results."""
+        if self.results.is_file():
+            with suppress(MultiformError, *MALFORMED):
+                return command(results_of_run(recorded_run(self.results), samples=False))
         return None
-    return elapsed.total_seconds() / done * remaining if done and remaining >= 0 else None
 
-
-def _command(results: Path) -> str | None:
-    """The command that goes on with a run, if it has written partial results."""
-    if not results.is_file():
-        return None
-    with suppress(MultiformError, *MALFORMED):
-        return command(results_of_run(recorded_run(results), samples=False))
-    return None
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError(f"expected an object, got {shorten(value)}")
-    return value
-
-
-def _counts(counts: Any, names: Sequence[str]) -> dict[str, int]:
-    """The numbers of these names, of those that there are."""
-    numbers = {name: int(number) for name, number in _object(counts).items() if name in names}
-    if not all(0 <= number < 2**53 for number in numbers.values()):
-        raise ValueError(f"impossible numbers: {shorten(numbers)}")
-    return numbers
-
-
-def _has_ended(host: Any, pid: Any) -> bool:
-    """Whether the process of a run is no more; those of other machines are taken to be there."""
-    if host != platform.node() or not isinstance(pid, int) or pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)  # signal 0 asks whether the process is there, and does nothing to it
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False
+    def recorded(self) -> RecordedRun:
+        """The run as a recorded one: its documents so far, with their scores."""
+        try:
+            state = _State.model_validate(read_json(self.file))
+        except MALFORMED as error:
+            message = f"the state of the run cannot be read: {reason(error)}"
+            raise MultiformError(message, where=str(self.file)) from error
+        live = self.scores()
+        forms = {
+            name: {
+                "scores": lm_eval_scores(live.get(name) or {}),
+                "intervals": {key: [score.low, score.high] for key, score in (live.get(name) or {}).items()},
+                "n": counts.scored,
+                "total": counts.documents,
+            }
+            for name, counts in state.forms.items()
+        }
+        model, date = str(state.model_name or state.model), str(state.started)
+        return RecordedRun(
+            self.results, results_file(forms, model=model, date=date, source="multiform", status="running")
+        )

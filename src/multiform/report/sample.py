@@ -155,6 +155,8 @@ class Question:
 
     start: int
     text: str
+    #: The length of the whole prompt.
+    prompt_length: int
 
 
 def shown_prompt(sample: ScoredSample) -> str:
@@ -251,6 +253,7 @@ class _Asked:
 
     text: str
     start: int
+    prompt_length: int
     escaped: bool = False
     multiturn: bool = False
 
@@ -258,8 +261,8 @@ class _Asked:
 def _last_turn(prompt: str) -> _Asked:
     asking = [turn for turn in chat_turns(prompt) if turn.role == "user"]
     if not asking:
-        return _Asked(prompt, 0)
-    return _Asked(asking[-1].content, asking[-1].start, prompt.startswith("[{"), len(asking) > 1)
+        return _Asked(prompt, 0, len(prompt))
+    return _Asked(asking[-1].content, asking[-1].start, len(prompt), prompt.startswith("[{"), len(asking) > 1)
 
 
 def _question(
@@ -276,7 +279,8 @@ def _question(
     # Messages are JSON in the prompt, where some characters are escaped.
     before = len(json.dumps(asked.text[:inside], ensure_ascii=False)) - 2 if asked.escaped else inside
     bare = own.strip() if isinstance(own, str) else ""
-    return Question(asked.start + before, bare if bare and bare in asked.text[inside:] else asked.text[inside:])
+    text = bare if bare and bare in asked.text[inside:] else asked.text[inside:]
+    return Question(asked.start + before, text, asked.prompt_length)
 
 
 def _question_start(

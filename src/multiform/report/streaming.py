@@ -20,7 +20,7 @@ from multiform.errors import MultiformError, reason
 from multiform.forms import ScoredSample
 from multiform.hashing import sha256
 from multiform.report.page import BLOCK, ReportParts
-from multiform.report.sample import Question, sample_entry, shown_prompt, with_questions
+from multiform.report.sample import Question, sample_entry, with_questions
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.compare import compare_forms
 from multiform.results.export import json_line
@@ -146,7 +146,6 @@ class StreamedReport:
         asked: list[tuple[ScoredSample, Question]] = []
         others: list[ScoredSample] = []
         answers: list[ReadAnswer | None] = []
-        lengths = array("Q")
         scorer = form.primary.partition(",")[2] if form.estimates else None
 
         def primary() -> Iterator[ScoredSample]:
@@ -162,15 +161,14 @@ class StreamedReport:
                     others.append(small.sample(sample, form.cluster))
 
         for sample, question in with_questions(form, primary()):
-            lengths.append(len(shown_prompt(sample)))
             index.questions.append(question.start)
-            asked.append((small.sample(sample, form.cluster), Question(question.start, question.text[:_QUESTION])))
+            asked.append((small.sample(sample, form.cluster), replace(question, text=question.text[:_QUESTION])))
         index.places.extend(places)
         samples = [sample for sample, _ in asked]
         extraction = summarize_answers(answers)
         recorded = form.extraction if extraction is None else extraction.to_dict()
         form = replace(form, samples=[*samples, *others], extraction=recorded)
-        entry = self._parts.form(form, number, asked, lengths)
+        entry = self._parts.form(form, number, asked)
         return replace(form, samples=[small.scores(sample) for sample in form.samples]), entry
 
 
@@ -190,23 +188,14 @@ class _Shrinking:
             document["document"] = sha256(json.dumps(dict(scored.doc), sort_keys=True, default=str))[:16]
         if sample.instances and (self._with_documents or scored.endings):
             instances = (Instance(scored.doc_id, 0, _small_request(sample.instances[0].request, sample.prompt)),)
+        names = ("choices", "texts", "labels", "references", "gold", "permutation", "target")
+        shared = {name: self._one(name, getattr(sample, name)) for name in names}
         return replace(
             scored,
-            sample=replace(
-                sample,
-                doc=self._one("doc", tuple(document.items()), document),
-                choices=self._one("choices", sample.choices, sample.choices),
-                texts=self._one("texts", sample.texts, sample.texts),
-                labels=self._one("labels", sample.labels, sample.labels),
-                references=self._one("references", sample.references, sample.references),
-                gold=self._one("gold", sample.gold, sample.gold),
-                permutation=self._one("permutation", sample.permutation, sample.permutation),
-                target=self._one("target", sample.target, sample.target),
-                instances=instances,
-            ),
+            sample=replace(sample, **shared, doc=self._one("doc", document), instances=instances),
             outputs=tuple(map(_without_text, scored.outputs)),
             filtered=(),
-            values=self._one("values", tuple(scored.values.items()), scored.values),
+            values=self._one("values", scored.values),
             steps=(),
         )
 
@@ -216,9 +205,10 @@ class _Shrinking:
         noted = scored.tied_choices or scored.context_truncated or scored.endings or thoughts
         return scored if noted else replace(scored, outputs=())
 
-    def _one(self, kind: str, key: Any, value: Any) -> Any:
+    def _one(self, kind: str, value: Any) -> Any:
         """The value, or the equal one that an earlier sample has."""
         try:
+            key = tuple(value.items()) if isinstance(value, Mapping) else value
             return self._shared.setdefault((kind, key), value)
         except TypeError:  # a value that has no hash
             return value

@@ -320,7 +320,9 @@ def results_file(
         "n-shot": {name: form.get("num_fewshot") for name, form in forms.items()},
         "versions": {name: form.get("version") for name, form in forms.items()},
         "higher_is_better": {name: dict(form.get("higher_is_better") or {}) for name, form in forms.items()},
-        "n-samples": {name: {"original": form["n"], "effective": form["n"]} for name, form in forms.items()},
+        "n-samples": {
+            name: {"original": form.get("total", form["n"]), "effective": form["n"]} for name, form in forms.items()
+        },
         "intervals": {name: dict(form.get("intervals") or {}) for name, form in forms.items()},
         "forms": {name: dict(form.get("about") or {}) for name, form in forms.items()},
         "failures": {name: form["failures"] for name, form in forms.items() if form.get("failures")},

@@ -173,7 +173,7 @@ class FormResult(ScoredEntry):
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
         estimates = {key: self.estimates[key] for key in metrics_in_order(self.estimates, self.config)}
-        return {"name": self.name, "alias": self.alias, "sample_len": self.n, **_scores(estimates)}
+        return {"name": self.name, "alias": self.alias, "sample_len": self.n, **lm_eval_scores(estimates)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ class GroupResult(ScoredEntry):
         if not self.estimates:
             return named
         counts = {key: estimate.n for key, estimate in self.estimates.items()}
-        return {**named, "sample_len": self.n, **_scores(self.estimates), "sample_count": counts}
+        return {**named, "sample_len": self.n, **lm_eval_scores(self.estimates), "sample_count": counts}
 
 
 def metric_kind(metric: str) -> str:
@@ -233,7 +233,8 @@ def metrics_in_order(keys: Iterable[str], config: Mapping[str, Any]) -> list[str
     return sorted(keys, key=place)
 
 
-def _scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+def lm_eval_scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    """Scores with their standard errors, as lm-eval writes them."""
     values: dict[str, Any] = {}
     for key, estimate in estimates.items():
         metric, _, scorer = key.partition(",")
