@@ -13,9 +13,8 @@ from multiform.results.form_comparison import FormatPopulation, FormComparison
 from multiform.results.pivot import named_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_wordings
-from multiform.scoring.metrics.base import RIGHT_OR_WRONG
+from multiform.results.values import metric_kind
 from multiform.statistics.paired import holm
-from multiform.statistics.spread import Spread
 from multiform.statistics.wordings import WordingPopulation
 
 #: How many differences are drawn for a task: the largest.
@@ -36,12 +35,12 @@ def task_entries(runs: Sequence[Results], shorts: Mapping[str, str]) -> list[dic
     table_rows = {id(comparison): row for results in runs for row, comparison in named_comparisons(results)}
     by_family: dict[str, list[Mapping[str, Any]]] = {}
     for _, comparison, rows in listed:
-        by_family.setdefault(_family(comparison.metric), []).extend(rows)
+        by_family.setdefault(metric_kind(comparison.metric), []).extend(rows)
     ends = {family: difference_end(rows, "difference") for family, rows in by_family.items()}
     entries = [
         {
             **_entry(comparison, run, [_format(name, shorts) for name in comparison.forms]),
-            **_difference_chart(comparison.name, rows, ends[_family(comparison.metric)]),
+            **_difference_chart(comparison.name, rows, ends[metric_kind(comparison.metric)]),
             "row": table_rows.get(id(comparison)),
         }
         for run, comparison, rows in listed
@@ -63,33 +62,49 @@ def _correct_spreads(entries: Sequence[dict[str, Any]]) -> None:
             spread |= {"p_holm": p, "among": len(spreads)}
 
 
-def changes_chart(changes: Sequence[tuple[str, str, FormChange]]) -> dict[str, Any] | None:
-    """The differences between runs, each "group" or "form" with its name; None without any.
+def change_entry(first: int, second: int, kind: str, change: FormChange) -> dict[str, Any]:
+    """A "group" or "form" of two runs, by their numbers."""
+    low, high = (None if math.isnan(bound) else bound for bound in change.simultaneous)
+    return {
+        "first": first,
+        "second": second,
+        "kind": kind,
+        "name": change.name,
+        "metric": change.metric,
+        "before": change.first.value,
+        "after": change.second.value,
+        "difference": change.difference.value,
+        "low": low,
+        "high": high,
+        "p": change.p_simultaneous,
+        "higher": change.higher_is_better,
+        "raised": len(change.raised),
+        "lowered": len(change.lowered),
+    }
 
-    A panel for each family of metrics has its groups, and then the largest differences of forms.
+
+def changes_chart(entries: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> dict[str, Any] | None:
+    """The differences between runs, which have these labels; None without any.
+
+    A panel for each kind of metric has its groups, and then the largest differences of forms.
     """
-    by_family: dict[str, list[dict[str, Any]]] = {}
-    for kind, name, change in changes:
-        low, high = (None if math.isnan(bound) else bound for bound in change.simultaneous)
-        row = {"name": name, "kind": kind, "difference": change.difference.value, "low": low, "high": high}
-        by_family.setdefault(_family(change.metric), []).append({**row, "p": change.p_simultaneous})
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        runs = f", {labels[entry['second']]} − {labels[entry['first']]}" if len(labels) > 2 else ""
+        shown = {key: entry[key] for key in ("kind", "difference", "low", "high", "p")}
+        kinds.setdefault(metric_kind(entry["metric"]), []).append({"name": entry["name"] + runs, **shown})
     panels = []
-    for family, rows in by_family.items():
+    for kind, rows in kinds.items():
         largest = sorted(rows, key=lambda row: (row["kind"] == "form", -abs(row["difference"])))[:_PAIRS]
         more = "" if len(largest) == len(rows) else f": {len(largest)} of {len(rows):,} differences, the largest"
-        end = difference_end(largest, "difference")
-        panels.append(difference_panel(largest, end, field="name", title=family + more))
+        panels.append(difference_panel(largest, field="name", title=kind + more))
     return describe_chart("changes", "differences between runs", panels).to_dict() if panels else None
-
-
-def _family(metric: str) -> str:
-    return "accuracy" if metric in RIGHT_OR_WRONG else metric
 
 
 def _difference_chart(name: str, rows: list[dict[str, Any]], end: float) -> dict[str, Any]:
     """The chart of the largest differences, and how many more there are."""
     largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
-    chart = describe_chart("differences", f"paired differences of {name}", [difference_panel(largest, end)])
+    chart = describe_chart("differences", f"paired differences of {name}", [difference_panel(largest, end=end)])
     return {"chart": chart.to_dict() if largest else None, "more": len(rows) - len(largest)}
 
 
@@ -127,7 +142,7 @@ def _entry(comparison: FormComparison, run: int, names: Sequence[str]) -> dict[s
         "clusters": comparison.clusters,
         "variance": None if comparison.variance is None else comparison.variance.shares,
         "compared": len(comparison.differences),
-        "spread": None if spread is None else _spread(spread),
+        "spread": None if spread is None else {**spread.spread.numbers(), "by_chance": spread.by_chance, "p": spread.p},
         "forms": [
             {"name": form, "label": label, "tied": index in comparison.tied_with_best}
             for index, (form, label) in enumerate(zip(comparison.forms, names, strict=True))
@@ -140,11 +155,6 @@ def _entry(comparison: FormComparison, run: int, names: Sequence[str]) -> dict[s
     }
 
 
-def _spread(spread: Spread) -> dict[str, float | None]:
-    """Best minus worst, and what forms that are equally good would show."""
-    return spread.spread.numbers() | {"by_chance": spread.by_chance, "p": spread.p}
-
-
 def _wordings(comparison: FormComparison, entry: FormatPopulation, names: Sequence[str]) -> dict[str, Any]:
     """The score over the wordings of a format, the effects of their axes, and the shrunken score of each wording."""
     population, name = entry.population, f"{comparison.name}@{entry.label}"
@@ -155,7 +165,7 @@ def _wordings(comparison: FormComparison, entry: FormatPopulation, names: Sequen
     ]
     shrunken = ChartPanel(
         mark="interval",
-        x=metric_axis(_family(comparison.metric), scores),
+        x=metric_axis(metric_kind(comparison.metric), scores),
         y=ChartAxis(field="form"),
         rows=scores,
         tick="raw",
@@ -165,15 +175,17 @@ def _wordings(comparison: FormComparison, entry: FormatPopulation, names: Sequen
         | {"low": effect.effect.low, "high": effect.effect.high}
         for effect in entry.effects
     ]
-    effects = difference_panel(rows, difference_end(rows, "difference"), field="axis")
+    charts = {
+        "effects": describe_chart("effects", f"effects of axes on {name}", [difference_panel(rows, field="axis")])
+        if rows
+        else None,
+        "chart": describe_chart("wordings", f"shrunken scores of {name}", [shrunken]),
+    }
     return {
         "label": entry.label,
         **_population_numbers(population),
         "effect_p": min((effect.p for effect in entry.effects), default=None),
-        "effects": describe_chart("effects", f"effects of axes on {name}", [effects]).to_dict()
-        if entry.effects
-        else None,
-        "chart": describe_chart("wordings", f"shrunken scores of {name}", [shrunken]).to_dict(),
+        **{key: None if chart is None else chart.to_dict() for key, chart in charts.items()},
     }
 
 

@@ -23,7 +23,7 @@ from multiform.results.compare import (
     scoring_of,
 )
 from multiform.results.pivot import p_words
-from multiform.results.values import FormResult, GroupResult
+from multiform.results.values import FormResult
 from multiform.statistics.estimates import ALPHA, Estimate
 
 #: Characters of a document that the list of documents shows.
@@ -104,27 +104,12 @@ def form_entry(
     }
 
 
-def group_entry(group: GroupResult, run: int) -> dict[str, Any]:
-    """A group with its scores."""
-    return {
-        **_scores(group.primary, group.estimates),
-        "run": run,
-        "name": group.name,
-        "path": group.path,
-        "depth": group.depth,
-        "n": group.n,
-    }
-
-
 def _scores(primary: str, estimates: Mapping[str, Estimate]) -> dict[str, Any]:
-    entries = [{"metric": _metric(key), **_numbers(estimate)} for key, estimate in estimates.items() if key != primary]
     first = estimates.get(primary, Estimate(value=math.nan, n=0))
-    return {"metric": _metric(primary), **_numbers(first), "others": entries}
-
-
-def _numbers(estimate: Estimate) -> dict[str, float | None]:
-    numbers = {name: getattr(estimate, name) for name in ("value", "stderr", "low", "high")}
-    return {name: value if value is not None and math.isfinite(value) else None for name, value in numbers.items()}
+    others = [
+        {"metric": _metric(key), **estimate.numbers("stderr")} for key, estimate in estimates.items() if key != primary
+    ]
+    return {"metric": _metric(primary), **first.numbers("stderr"), "others": others}
 
 
 def _metric(key: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from multiform.errors import MultiformError
-from multiform.report.comparisons import changes_chart
+from multiform.report.comparisons import change_entry, changes_chart
 from multiform.results.chart_spec import ChartSpec
 from multiform.results.charts import flips_chart, overview_chart
 from multiform.results.compare import chance_level
@@ -29,19 +29,15 @@ _NAMED = 3
 def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
     """What the first screen says of the runs; `labels` are their short names."""
     changes = list(_changes(runs))
+    entries = [change_entry(*change) for change in changes]
     return {
         "attention": [note for run, label in zip(runs, labels, strict=True) for note in _attention(run, label, runs)],
         "sentence": _change_sentence(changes, labels) if len(runs) > 1 and changes else _sentence(runs[0]),
         "facts": [*_change_facts(changes)] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
         "charts": [_chart(overview_chart, results) for results in runs],
         "flips": _chart(flips_chart, runs[-1]),
-        "changes": [_change_entry(*change) for change in changes],
-        "changes_chart": changes_chart(
-            [
-                (kind, f"{change.name}, {labels[second]} − {labels[first]}" if len(runs) > 2 else change.name, change)
-                for first, second, kind, change in changes
-            ]
-        ),
+        "changes": entries,
+        "changes_chart": changes_chart(entries, labels),
     }
 
 
@@ -218,23 +214,3 @@ def _change_facts(changes: Sequence[tuple[int, int, str, FormChange]]) -> Iterat
 def _noise_fact(p: float, corrected: str) -> dict[str, str]:
     noise, verdict = ("no", "a finding") if p < ALPHA else ("may be", "no finding")
     return _fact("is it noise?", noise, f"{verdict}: {p_words(p)}{corrected}", key="verdict")
-
-
-def _change_entry(first: int, second: int, kind: str, change: FormChange) -> dict[str, Any]:
-    low, high = (None if math.isnan(bound) else bound for bound in change.simultaneous)
-    return {
-        "first": first,
-        "second": second,
-        "kind": kind,
-        "name": change.name,
-        "metric": change.metric,
-        "before": change.first.value,
-        "after": change.second.value,
-        "difference": change.difference.value,
-        "low": low,
-        "high": high,
-        "p": change.p_simultaneous,
-        "higher": change.higher_is_better,
-        "raised": len(change.raised),
-        "lowered": len(change.lowered),
-    }

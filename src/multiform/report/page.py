@@ -22,7 +22,7 @@ from multiform.forms import ScoredSample
 from multiform.paths import replace_output
 from multiform.report.command import arguments_text, command
 from multiform.report.comparisons import task_entries, wording_entries
-from multiform.report.forms import form_entry, group_entry, question_heads, short_formats, variation_table
+from multiform.report.forms import form_entry, question_heads, short_formats, variation_table
 from multiform.report.overview import overview
 from multiform.report.sample import Question, primary_samples, sample_entry, with_questions
 from multiform.results.export import json_line
@@ -170,16 +170,11 @@ class ReportParts:
 
     def frame(self) -> dict[str, Any]:
         """What is said of the runs as such."""
-        groups = [
-            group_entry(group, number)
-            for number, results in enumerate(self.runs)
-            for group in results.groups
-            if group.estimates
-        ]
+        groups = [group.path for results in self.runs for group in results.groups if group.estimates]
         return {
             "title": self.title,
             "runs": [_run(*run) for run in zip(self.runs, self.labels, self.short_labels, strict=True)],
-            "groups": groups,
+            "groups": list(dict.fromkeys(groups)),
             "variations": variation_table(self.shorts),
         }
 

@@ -175,7 +175,7 @@ def differences_chart(results: ResultsData) -> ChartSpec:
     largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
     drawn = [row for row in rows if row in largest]
     title = None if len(drawn) == len(rows) else f"the {len(drawn)} largest of {len(rows):,} differences"
-    panel = difference_panel(drawn, difference_end(drawn, "difference"), title=title)
+    panel = difference_panel(drawn, title=title)
     return describe_chart("differences", "differences between forms", [panel])
 
 
@@ -192,9 +192,10 @@ def difference_rows(comparison: FormComparison, name: Callable[[str], str] = str
 
 
 def difference_panel(
-    rows: Sequence[Mapping[str, Any]], end: float, *, field: str = "pair", title: str | None = None
+    rows: Sequence[Mapping[str, Any]], *, field: str = "pair", title: str | None = None, end: float | None = None
 ) -> ChartPanel:
-    """Differences on an axis from -`end` to `end`; `field` is the column with their names."""
+    """Differences on an axis from -`end` to `end`, by default as far as they go; `field` has their names."""
+    end = difference_end(rows, "difference") if end is None else end
     axis = ChartAxis(field="difference", title="difference", low=-end, high=end)
     y = ChartAxis(field=field)
     return ChartPanel(mark="interval", title=title, x=axis, y=y, rows=rows, lines={"no difference": 0.0})

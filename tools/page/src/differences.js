@@ -13,7 +13,7 @@ import { term } from "./terms.js";
  * @param {Report} report
  */
 export function differencesSection(report) {
-  const paths = new Set(report.groups.map((group) => group.path));
+  const paths = new Set(report.groups);
   const drawn = report.tasks
     .filter((task) => task.chart)
     .sort((a, b) => Number(paths.has(b.task)) - Number(paths.has(a.task)));

@@ -76,7 +76,7 @@ const OPEN = 12;
  * @param {Report} report
  */
 export function verdictsSection(report) {
-  const paths = new Set(report.groups.map((group) => group.path));
+  const paths = new Set(report.groups);
   const tasks = report.tasks
     .filter((task) => task.spread)
     .sort((a, b) => Number(paths.has(b.task)) - Number(paths.has(a.task)) || Number(a.spread?.p) - Number(b.spread?.p));

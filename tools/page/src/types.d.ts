@@ -62,13 +62,6 @@ export interface Form extends Score {
   first_block: number;
   block_size: number;
 }
-export interface Group extends Score {
-  run: number;
-  name: string;
-  path: string;
-  depth: number;
-  n: number;
-}
 export interface Population {
   number: number;
   mean: Measured;
@@ -171,7 +164,8 @@ export interface Report {
   title: string;
   runs: Run[];
   forms: Form[];
-  groups: Group[];
+  /** The names of groups, without their formats. */
+  groups: string[];
   tasks: Comparison[];
   wording_changes: WordingChange[];
   variations: Variations;
