@@ -11,7 +11,7 @@ from multiform.errors import ConfigError
 from multiform.formats.axes import AXIS_WORDS
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
-from multiform.report.sample import UNREADABLE, Question, flags_of, margin, pick, sample_score, shared_length
+from multiform.report.sample import Question, flags_of, margin, pick, sample_score, shared_length
 from multiform.results.chart_spec import describe_chart
 from multiform.results.charts import calibration_panel, position_panel
 from multiform.results.compare import (
@@ -20,7 +20,6 @@ from multiform.results.compare import (
     clusters_of,
     metric_family,
     position_bias_of,
-    scoring_of,
 )
 from multiform.results.pivot import p_words
 from multiform.results.values import FormResult
@@ -79,7 +78,6 @@ def form_entry(
         "run": run,
         "name": form.name,
         "family": family,
-        "scoring": scoring_of(form) if form.estimates else "ranked",
         "chance": chance_level(samples) if family == "accuracy" else None,
         "key": f"{run}:{form.name}",
         "task": form.task,
@@ -98,7 +96,6 @@ def form_entry(
         "picks": [pick(sample) for sample in samples],
         "lengths": [question.prompt_length for _, question in asked],
         "margins": [margin(sample) for sample in samples],
-        "unreadable": sum(bool(flag & UNREADABLE) for flag in flags),
         "position": _position(form, samples),
         "calibration": _calibration(form, samples),
     }

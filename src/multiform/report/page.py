@@ -20,14 +20,13 @@ from typing import Any
 
 from multiform.forms import ScoredSample
 from multiform.paths import replace_output
-from multiform.report.command import arguments_text, command
 from multiform.report.comparisons import task_entries, wording_entries
 from multiform.report.forms import form_entry, question_heads, short_formats, variation_table
 from multiform.report.overview import overview
 from multiform.report.sample import Question, primary_samples, sample_entry, with_questions
 from multiform.results.export import json_line
 from multiform.results.notes import stop_lines
-from multiform.results.provenance import package_version, usage_words
+from multiform.results.provenance import arguments_text, command, package_version, usage_words
 from multiform.results.results import Results
 from multiform.results.samples import images_of, small_jpeg
 from multiform.results.values import FormResult

@@ -19,11 +19,11 @@ from pydantic import BaseModel, BeforeValidator, Field
 from multiform.errors import MultiformError, reason
 from multiform.hashing import sha256
 from multiform.paths import open_file
-from multiform.report.command import arguments_text, command
 from multiform.report.leaderboard import Leaderboard, headlines, history_charts, score_cell
 from multiform.report.page import minute
 from multiform.report.streaming import StreamedReport
 from multiform.results.export import json_line
+from multiform.results.provenance import arguments_text, command
 from multiform.results.read import partial_results_files, recorded_run, results_files
 from multiform.results.recorded import MALFORMED, PARTIAL, RecordedRun, read_json, results_file, results_of_run
 from multiform.results.results import Results

@@ -37,7 +37,6 @@ export interface Form extends Score {
   name: string;
   key: string;
   family: string | null;
-  scoring: string;
   chance: number | null;
   task: string;
   format: string | null;
@@ -56,7 +55,6 @@ export interface Form extends Score {
   picks: string[];
   lengths: number[];
   margins: (number | null)[];
-  unreadable: number;
   position: Measure | null;
   calibration: Measure | null;
   first_block: number;

@@ -10,7 +10,7 @@ import pytest
 
 from multiform import TaskManager, evaluate, read_results
 from multiform.cli.main import main
-from multiform.report.command import command
+from multiform.results.provenance import command
 
 RUNS: dict[str, dict[str, Any]] = {
     "variations": {"tasks": "quiz@mcqa~3", "num_fewshot": 1, "seeds": (5, 1, 1, 1)},
