@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from multiform import evaluate
-from multiform.forms import ScoredSample
 from multiform.report.forms import form_entry
 from multiform.report.sample import UNREADABLE, WRONG, with_questions
 from multiform.results.values import FormResult
@@ -19,17 +18,16 @@ def test_a_score_of_zero_is_wrong_only_where_more_is_better() -> None:
     assert WRONG not in form_entry(errors, 0, list(with_questions(form, form.samples)), "mcqa")["flags"]
 
 
-def picking(form: FormResult, pick: int | None) -> list[ScoredSample]:
-    """The samples of a form, as if the model had picked one position, or the right one."""
-    return [replace(sample, prediction=sample.sample.gold[0] if pick is None else pick) for sample in form.samples]
+def position_words(form: FormResult, pick: int | None) -> str:
+    """What is said of a form's positions, as if the model had picked one of them, or the right one."""
+    samples = [replace(sample, prediction=sample.sample.gold[0] if pick is None else pick) for sample in form.samples]
+    return str(form_entry(replace(form, samples=samples), 0, (), "mcqa")["position"]["words"])
 
 
 def test_a_position_is_picked_more_often_only_where_the_test_says_so() -> None:
     (form,) = evaluate(model="dummy", tasks="quiz@mcqa", limit=40, progress=False).forms
-    unbiased = form_entry(form, 0, list(with_questions(form, picking(form, None))), "mcqa")["position"]["words"]
-    assert unbiased.startswith("no position is shown to be picked more often")
-    biased = form_entry(form, 0, list(with_questions(form, picking(form, 1))), "mcqa")["position"]["words"]
-    assert biased.startswith("position B is picked +")
+    assert position_words(form, None).startswith("no position is shown to be picked more often")
+    assert position_words(form, 1).startswith("position B is picked +")
 
 
 def test_a_completion_that_names_no_answer_is_unreadable() -> None:

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from multiform import Results, evaluate
 from multiform.cli.main import main
 from multiform.errors import DataError, UsageError
 from multiform.results.charts import CHARTS
+from multiform.results.compare import compare_forms
 from multiform.results.drawing import draw, save_chart
 from multiform.results.run_comparison import compare_all_runs, compare_runs
 
@@ -146,6 +148,16 @@ def test_the_colours_of_a_heat_map_are_those_of_the_whole_range(results: Results
     assert (panel.value.low, panel.value.high) == (0.0, 1.0)
     texts = str(draw(CHARTS["heatmap"](results)).to_dict(validate=False))
     assert "datum['score'] > 0.5" in texts
+
+
+def test_calibration_counts_clusters_as_the_results_file_does() -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa+cloze", progress=False, use_cache=False)
+    forms = [replace(form, cluster="subject") for form in results.forms]
+    clustered = replace(results, forms=forms, comparisons=compare_forms(forms))
+    (panel,) = CHARTS["calibration"](clustered).panels
+    [first, *_] = clustered.comparisons[0].calibrations
+    assert first is not None
+    assert f"(ECE {first.error.value:.3f}, {first.error.interval_text()})" in panel.rows[0]["form"]
 
 
 @pytest.mark.parametrize("name", CHARTS)

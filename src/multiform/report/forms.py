@@ -15,11 +15,10 @@ from multiform.report.sample import Question, flags_of, margin, pick, sample_sco
 from multiform.results.chart_spec import describe_chart
 from multiform.results.charts import calibration_panel, position_panel
 from multiform.results.compare import (
-    calibration_of,
+    calibration_of_form,
     chance_level,
-    clusters_of,
     metric_family,
-    position_bias_of,
+    position_bias_of_form,
 )
 from multiform.results.pivot import p_words
 from multiform.results.values import FormResult
@@ -96,8 +95,8 @@ def form_entry(
         "picks": [pick(sample) for sample in samples],
         "lengths": [question.prompt_length for _, question in asked],
         "margins": [margin(sample) for sample in samples],
-        "position": _position(form, samples),
-        "calibration": _calibration(form, samples),
+        "position": _position(form),
+        "calibration": _calibration(form),
     }
 
 
@@ -114,11 +113,9 @@ def _metric(key: str) -> str:
     return metric if scorer in ("none", "") else f"{metric} ({scorer})"
 
 
-def _position(form: FormResult, samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
+def _position(form: FormResult) -> dict[str, Any] | None:
     """How often each position is picked and right, in words and as a chart; None for choices of different numbers."""
-    if len({len(sample.sample.texts or sample.sample.choices) for sample in samples}) != 1:
-        return None
-    bias = position_bias_of(samples, clusters_of(form, samples))
+    bias = position_bias_of_form(form)
     if bias is None:
         return None
     panel = position_panel(form, bias)
@@ -130,8 +127,8 @@ def _position(form: FormResult, samples: Sequence[ScoredSample]) -> dict[str, An
     return {"words": words, "chart": describe_chart("position_bias", f"picks of {form.name}", [panel]).to_dict()}
 
 
-def _calibration(form: FormResult, samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
-    result = calibration_of(samples, clusters_of(form, samples))
+def _calibration(form: FormResult) -> dict[str, Any] | None:
+    result = calibration_of_form(form)
     if result is None:
         return None
     error = result.error

@@ -23,7 +23,7 @@ from multiform.paths import replace_output
 from multiform.report.comparisons import task_entries, wording_entries
 from multiform.report.forms import form_entry, question_heads, short_formats, variation_table
 from multiform.report.overview import overview
-from multiform.report.sample import Question, primary_samples, sample_entry, with_questions
+from multiform.report.sample import Question, sample_entry, with_questions
 from multiform.results.export import json_line
 from multiform.results.notes import stop_lines
 from multiform.results.provenance import arguments_text, command, package_version, usage_words
@@ -132,7 +132,7 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
     blocks: list[list[dict[str, Any]]] = []
     for number, results in enumerate(runs):
         for form in results.forms:
-            asked = list(with_questions(form, primary_samples(form)))
+            asked = list(with_questions(form, form.primary_samples))
             forms.append({**parts.form(form, number, asked), "first_block": len(blocks)})
             rows = [sample_entry(sample, question.start) for sample, question in asked]
             blocks += [rows[at : at + BLOCK] for at in range(0, len(rows), BLOCK)]

@@ -23,14 +23,6 @@ WRONG, UNREADABLE, TRUNCATED, FAILED, PROMPT_TRUNCATED = 1, 2, 4, 8, 16
 _PICK = 16
 
 
-def primary_samples(form: FormResult) -> list[ScoredSample]:
-    """The samples under the filter of the form's first metric, or under the first filter there is."""
-    scorers = list(dict.fromkeys(sample.scorer for sample in form.samples))
-    named = form.primary.partition(",")[2] if form.estimates else ""
-    chosen = named if named in scorers else scorers[0] if scorers else ""
-    return [sample for sample in form.samples if sample.scorer == chosen]
-
-
 def sample_score(sample: ScoredSample, metric: str) -> float | None:
     """The value of a metric for one document, where it is a number."""
     value = sample.values.get(metric)

@@ -15,14 +15,14 @@ from typing import Any
 from multiform.errors import DataError
 from multiform.results.chart_spec import ChartAxis, ChartPanel, ChartSpec, describe_chart, difference_end, metric_axis
 from multiform.results.compare import (
-    calibration_of,
+    calibration_of_form,
     chance_level,
     document_values,
     metric_family,
-    position_bias_of,
+    position_bias_of_form,
     scoring_of,
 )
-from multiform.results.extraction import is_unread
+from multiform.results.extraction import extraction_of
 from multiform.results.form_comparison import FormComparison
 from multiform.results.pivot import best_forms, named_comparisons, shown_comparisons
 from multiform.results.samples import choices_and_labels
@@ -80,7 +80,7 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
     parents |= {inner: paths[group.name] for group in groups for inner in group.members if inner not in by_name}
     best = {name for comparison in shown_comparisons(results) for name in best_forms(comparison)}
     chances = {form.name: chance_level(form.samples) for form in forms if metric_family(form) == "accuracy"}
-    missing = {form.name: share for form in forms if (share := _missing_share(form)) is not None}
+    read = {form.name: extraction for form in forms if (extraction := extraction_of(form)) is not None}
     families: dict[str, list[dict[str, Any]]] = {}
     entries: list[FormResult | GroupResult] = [*groups, *forms]
     for entry in entries:
@@ -88,7 +88,7 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
         estimate, label = entry.score, _format_name(entry)
         if not math.isfinite(estimate.value):
             continue
-        shares = [missing[form.name] * form.n for form in members if form.name in missing]
+        missing = [read[form.name].missing.value * form.n for form in members if form.name in read]
         family = metric_family(members[0]) if members[0].metric == entry.metric else None
         families.setdefault(family or entry.metric, []).append(
             {
@@ -102,7 +102,7 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
                 "low": estimate.low,
                 "high": estimate.high,
                 "n": entry.n,
-                "missing": sum(shares) / sum(form.n for form in members) if len(shares) == len(members) else None,
+                "missing": sum(missing) / sum(form.n for form in members) if len(missing) == len(members) else None,
                 "best": entry.name in best,
                 "chance": chances.get(entry.name),
                 "kind": "form" if isinstance(entry, FormResult) else "group",
@@ -227,7 +227,7 @@ def flips_chart(results: ResultsData) -> ChartSpec:
 
 def position_bias_chart(results: ResultsData) -> ChartSpec:
     """How often each position among the choices is picked (bars), and how often it is right (ticks)."""
-    panels = [position_panel(form, bias) for form, bias in _measures(results, position_bias_of)]
+    panels = [position_panel(form, bias) for form, bias in _measures(results, position_bias_of_form)]
     return describe_chart("position_bias", "how often each position is picked", panels, columns=4)
 
 
@@ -249,7 +249,7 @@ def position_panel(form: FormResult, bias: PositionBias) -> ChartPanel:
 
 def calibration_chart(results: ResultsData) -> ChartSpec:
     """How often the picked choice is right, by how sure the model is of it."""
-    panels = [calibration_panel(form, result) for form, result in _measures(results, calibration_of)]
+    panels = [calibration_panel(form, result) for form, result in _measures(results, calibration_of_form)]
     rows = [row for panel in panels for row in panel.rows]
     return describe_chart("calibration", "accuracy by confidence", [replace(panels[0], rows=rows)])
 
@@ -279,15 +279,6 @@ CHARTS: Mapping[str, Callable[[ResultsData], ChartSpec]] = {
 }
 
 
-def _missing_share(form: FormResult) -> float | None:
-    """The share of a form's completions that are wrong because no answer was extracted; None for ranked choices."""
-    metric, _, scorer = form.primary.partition(",")
-    samples = [sample for sample in form.samples if sample.scorer == scorer]
-    if not samples or scoring_of(form) != "generated" or metric_family(form) != "accuracy":
-        return None
-    return sum(not sample.values.get(metric) and is_unread(sample) for sample in samples) / len(samples)
-
-
 def _comparisons(results: ResultsData) -> list[FormComparison]:
     comparisons = [comparison for comparison in shown_comparisons(results) if len(comparison.forms) > 1]
     if not comparisons:
@@ -301,9 +292,8 @@ def _nothing_to_compare() -> DataError:
 
 
 def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[FormResult, Any]]:
-    """A measure of the samples of each form that has it."""
-    measures = [(form, measure(form.samples)) for form in results.forms]
-    known = [(form, value) for form, value in measures if value is not None]
+    """A measure of each form that has it."""
+    known = [(form, value) for form in results.forms if (value := measure(form)) is not None]
     if not known:
         message = "no form ranks choices of equal number on enough documents"
         raise DataError(message, where="chart", hint="run a task with choices, e.g. quiz@mcqa")

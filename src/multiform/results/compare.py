@@ -370,6 +370,19 @@ def calibration_of(samples: Sequence[ScoredSample], clusters: Sequence[Hashable]
     return calibration(confidences, right, clusters) if confidences else None
 
 
+def position_bias_of_form(form: FormResult) -> PositionBias | None:
+    """The position bias of all samples of a form; None where documents have different numbers of choices."""
+    samples = form.primary_samples
+    if len({len(sample.sample.texts or sample.sample.choices) for sample in samples}) != 1:
+        return None
+    return position_bias_of(samples, clusters_of(form, samples))
+
+
+def calibration_of_form(form: FormResult) -> Calibration | None:
+    """The calibration of all samples of a form that ranks choices."""
+    return calibration_of(form.primary_samples, clusters_of(form, form.primary_samples))
+
+
 def clusters_of(form: FormResult, samples: Sequence[ScoredSample]) -> list[str] | None:
     """The cluster of each sample of a form, such as its passage; None where samples are independent."""
     return None if form.cluster is None else [str(sample.doc.get(form.cluster)) for sample in samples]

@@ -133,6 +133,14 @@ class FormResult(ScoredEntry):
         return len({sample.doc_id for sample in self.samples})
 
     @property
+    def primary_samples(self) -> list[ScoredSample]:
+        """The samples under the filter of the first metric, or under the first filter there is."""
+        scorers = dict.fromkeys(sample.scorer for sample in self.samples)
+        named = self.primary.partition(",")[2] if self.estimates else None
+        chosen = named if named in scorers else next(iter(scorers), None)
+        return [sample for sample in self.samples if sample.scorer == chosen]
+
+    @property
     def truncated_contexts(self) -> int:
         """The number of documents whose prompts lost their beginning, as they do not fit into the model's context."""
         return len({sample.doc_id for sample in self.samples if sample.context_truncated})
