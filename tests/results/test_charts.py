@@ -152,7 +152,13 @@ def test_the_colours_of_a_heat_map_are_those_of_the_whole_range(results: Results
 
 def test_calibration_counts_clusters_as_the_results_file_does() -> None:
     results = evaluate(model="dummy", tasks="quiz@mcqa+cloze", progress=False, use_cache=False)
-    forms = [replace(form, cluster="subject") for form in results.forms]
+    forms = []
+    for form in results.forms:  # all questions of a subject are right, or all are wrong
+        samples = [
+            replace(s, prediction=s.sample.gold[0] if len(s.doc["subject"]) % 2 else 1 - s.sample.gold[0])
+            for s in form.samples
+        ]
+        forms.append(replace(form, samples=samples, cluster="subject"))
     clustered = replace(results, forms=forms, comparisons=compare_forms(forms))
     (panel,) = CHARTS["calibration"](clustered).panels
     [first, *_] = clustered.comparisons[0].calibrations
