@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError
 from multiform.report.page import minute
-from multiform.results.chart_spec import ChartAxis, ChartPanel, ChartSpec, describe_chart, metric_axis
+from multiform.results.charts import ChartAxis, ChartPanel, ChartSpec, describe_chart, metric_axis
 from multiform.results.provenance import arguments_text
 from multiform.results.results import Results
 from multiform.results.run_comparison import compare_form

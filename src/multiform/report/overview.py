@@ -9,9 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from multiform.errors import MultiformError
-from multiform.report.comparisons import change_entry, changes_chart
-from multiform.results.chart_spec import ChartSpec
-from multiform.results.charts import flips_chart, overview_chart
+from multiform.report.entries import change_entry, changes_chart
+from multiform.results.charts import ChartSpec, flips_chart, overview_chart
 from multiform.results.compare import chance_level
 from multiform.results.languages import language_spreads
 from multiform.results.notes import form_notes, result_notes

@@ -20,8 +20,14 @@ from typing import Any
 
 from multiform.forms import ScoredSample
 from multiform.paths import replace_output
-from multiform.report.comparisons import task_entries, wording_entries
-from multiform.report.forms import form_entry, question_heads, short_formats, variation_table
+from multiform.report.entries import (
+    form_entry,
+    question_heads,
+    short_formats,
+    task_entries,
+    variation_table,
+    wording_entries,
+)
 from multiform.report.overview import overview
 from multiform.report.sample import Question, sample_entry, with_questions
 from multiform.results.export import json_line

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.errors import MultiformError, UsageError
 from multiform.paths import replace_output
-from multiform.results.chart_spec import CELLS, PALETTE, ChartAxis, ChartPanel, ChartSpec
-from multiform.results.charts import CHARTS
+from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec
 from multiform.results.values import ResultsData
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from multiform import evaluate
-from multiform.report.forms import form_entry
+from multiform.report.entries import form_entry
 from multiform.report.sample import UNREADABLE, WRONG, with_questions
 from multiform.results.values import FormResult
 
