@@ -8,6 +8,7 @@ such as a test, becomes plain text here.
 from __future__ import annotations
 
 import argparse
+import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,12 +22,14 @@ ROOT = Path(__file__).parents[1]
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 #: Search on a page that is opened as a file needs this script; the theme would load it from outside.
 _SHIM, _OUR_SHIM = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
-#: A bar inside of a cell of a table.
+#: A bar in the text of a cell of a table; in code, it needs no backslash.
 BAR = "\\|"
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 #: The place of a link that is written as ``[text][name]``, and such a link.
 _PLACE = re.compile(r"^\[([^\]]+)\]: (\.\./\S+)\n?", re.MULTILINE)
 _NAMED_LINK = re.compile(r"\[([^\]]*)\]\[([^\]]+)\]")
+#: A name in the tables of docs/api.md.
+_API_NAME = re.compile(r"^\| `(\w+)`", re.MULTILINE)
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -61,9 +64,8 @@ def _flag_row(action: argparse.Action) -> str:
     metavar = action.metavar if isinstance(action.metavar, str) else "|".join(map(str, action.choices or ()))
     names = " ".join(f"`{name}`" for name in action.option_strings)
     value = f"`{metavar}`" if metavar and action.nargs != 0 else ""
-    text = (action.help or "").replace("%%", "%")
-    cells = [f"{names} {value}".strip(), text]
-    return f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |"
+    text = html.escape((action.help or "").replace("%%", "%"), quote=False).replace("|", BAR)
+    return f"| {names} {value} | {text} |"
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
@@ -80,10 +82,20 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
             return f"[{text}]({'../' * len(folder.parts)}{inside}{hash_sign}{anchor})"
         return match.group(0) if (ROOT / "docs" / folder / name).is_file() else text
 
+    if page.file.src_uri == "api.md":
+        names = _API_NAME.findall(markdown)
+        markdown = "\n\n".join([_API_NAME.sub(r"| [`\1`](#multiform.\1)", markdown), *_docstrings(names)])
     outside = {name for name, _ in _PLACE.findall(markdown)}
     markdown = _PLACE.sub("", markdown)
     markdown = _NAMED_LINK.sub(lambda match: match.group(1 if match.group(2) in outside else 0), markdown)
     return _LINK.sub(rewrite, markdown)
+
+
+def _docstrings(names: list[str]) -> Iterator[str]:
+    """The second half of the API reference: where the docstrings of names and of their methods are put."""
+    yield "## Docstrings"
+    for name in names:
+        yield f'::: multiform.{name}\n    options: {{heading_level: 3, members: null, filters: ["!^_"]}}'
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:

@@ -67,3 +67,21 @@ def test_the_reference_of_commands_has_every_flag(site: Path) -> None:
     text = (site / "commands.html").read_text(encoding="utf-8")
     flags = [option.flag or name for name, option in OPTIONS.items() if option.flag != ""]
     assert [flag for flag in flags if f"--{flag}<" not in text] == []
+    assert "<code>N|auto</code>" in text
+    assert "DIR/&lt;dataset_path&gt;/" in text
+
+
+def test_the_reference_of_python_has_every_public_name(site: Path) -> None:
+    import multiform
+
+    text = (site / "api.html").read_text(encoding="utf-8")
+    assert [name for name in multiform.__all__ if f'href="#multiform.{name}"' not in text] == []
+    assert [name for name in multiform.__all__ if f'id="multiform.{name}"' not in text] == []
+    assert re.search("<li><code>limit, samples</code>: how many documents", text), "the arguments of evaluate as a list"
+    assert re.search("<code>Question: What is the capital of France\\?\nA. Berlin\nB. Paris\nAnswer:", text)
+
+
+def test_commands_are_shown_as_code(site: Path) -> None:
+    """Python-Markdown takes an indented line after a list for a paragraph of the list."""
+    texts = {page.name: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    assert [name for name, text in texts.items() if re.search(r"<p>(\$ )?multiform run ", text)] == []

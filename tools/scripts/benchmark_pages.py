@@ -72,9 +72,10 @@ def page(name: str, tasks: list[TaskConfig]) -> str:
     assert config.stated.source is not None
     facts, path = config.metadata, config.stated.source.file
     lines = [f"# {facts.get('title', name)}", "", about(path), ""]
+    lines += [f"    multiform run {name} --model hf --model_args pretrained=path/to/model", ""]
     for title, value in _facts(name, tasks):
         lines.append(f"* **{title}**: {value}")
-    lines += ["", f"    multiform run {name} --model hf --model_args pretrained=path/to/model", ""]
+    lines.append("")
     shown = example(config)
     if shown:
         lines += ["## An example", "", "It is made up, not a row of the dataset.", ""]
