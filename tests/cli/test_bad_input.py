@@ -595,9 +595,14 @@ FLAGS = [
     flags("gen_kwargs_without_value", "--gen_kwargs until", "--gen_kwargs: expected key=value", "a JSON object"),
     flags("gen_kwargs_value", "--gen_kwargs max_gen_toks=0", "--gen_kwargs: max_gen_toks is 0", "1 or more"),
     flags("samples_json", ["--samples", "{t: [1]}"], "--samples: not valid JSON", "'{\"quiz\": [0, 5]}'"),
-    flags("samples_list", ["--samples", "[1]"], "--samples: expected an object", "'{\"quiz\": [0, 5]}'"),
-    flags("samples_number", ["--samples", '{"t": 5}'], "--samples: expected a list of indexes for 't'", "got 5"),
-    flags("samples_empty", ["--samples", '{"t": []}'], "--samples: expected a list of indexes for 't'", "got []"),
+    flags(
+        "samples_list",
+        ["--samples", "[1]"],
+        "--samples: expected a list of indexes for each task",
+        "'{\"quiz\": [0, 5]}'",
+    ),
+    flags("samples_number", ["--samples", '{"t": 5}'], "--samples: expected a list of indexes for each task", "5}"),
+    flags("samples_empty", ["--samples", '{"t": []}'], "--samples: expected a list of indexes for each task", "[]}"),
     flags("samples_out_of_range", ["--samples", '{"t": [4]}'], "t: no document 4", "documents 0 to 3"),
     flags("samples_of_unknown_task", ["--samples", '{"u": [1]}'], "--samples: ", "'u'", "tasks of this run are: t"),
     flags("samples_file_missing", "--samples nope.json", "--samples: cannot read 'nope.json'", '{"quiz": [0, 5]}'),
@@ -608,7 +613,12 @@ FLAGS = [
         for value in ("0", "-1", "1.5", "many", "nan", "inf")
     ),
     *(
-        flags(f"seed_{value}", ["--seed", value], "--seed: expected one or four whole numbers", "0,1234,1234,1234")
+        flags(
+            f"seed_{value}",
+            ["--seed", value],
+            "--seed: expected the seeds of python",
+            "0,1234,1234,1234",
+        )
         for value in ("x", "1,2", "1.5")
     ),
     *(

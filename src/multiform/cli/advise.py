@@ -15,9 +15,7 @@ from multiform.run.values import number_type
 if TYPE_CHECKING:
     from multiform.results import Results
 
-_HALF_WIDTH = number_type(
-    lambda value: 0 < value < math.inf, expected="a number above 0", hint="give e.g. FLAG 0.02 for ± 0.02"
-)
+_HALF_WIDTH = number_type(lambda value: 0 < value < math.inf, expected="a number above 0", example="0.02 for ± 0.02")
 
 
 @command(

@@ -40,7 +40,7 @@ _NAMED = 3
         "--fail_below",
         "exit with 1 if RUN_B is better by less than X, e.g. -0.02: worse by more than two points. A test with an "
         "error of 5 %% for all forms together; forms and documents that RUN_B lacks fail, too",
-        number_type(math.isfinite, expected="a number", hint="give e.g. FLAG -0.02"),
+        number_type(math.isfinite, expected="a number", example="-0.02"),
         metavar="X",
     ),
     flag("--strict", "with --fail_below: exit with 1 unless every form is shown to keep X"),

@@ -93,7 +93,7 @@ class RunOptions(BaseModel):
 
     >>> RunOptions(tasks="quiz", limit="10")
     Traceback (most recent call last):
-    multiform.errors.UsageError: limit: expected a whole number of documents or a fraction below 1, got '10'; ...
+    multiform.errors.UsageError: limit: expected a whole number of 1 or more, or a fraction below 1, got '10'; ...
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, protected_namespaces=())

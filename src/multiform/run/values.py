@@ -9,12 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from multiform.errors import UsageError, nearest, shorten
 
-#: Reads the text of a flag; the second argument is the flag, which errors name.
-Reader: TypeAlias = Callable[[str, str], Any]
 #: Seeds of python, numpy, torch and the few-shot sampler.
 DEFAULT_SEEDS = (0, 1234, 1234, 1234)
 
@@ -30,9 +28,11 @@ class ValueType:
 
     accepts: Callable[[Any], bool]
     expected: str = ""
+    #: A value as Python has it, and as a flag has it where that is something else.
     example: str = ""
-    #: Reads the text of a flag; None takes it as it is.
-    read: Reader | None = None
+    flag_example: str | None = None
+    #: Reads the text of a flag, or raises a ValueError or UsageError; None takes it as it is.
+    parse: Callable[[str], Any] | None = None
     #: A flag has one value, one that may be left out (then it is `const`), none, or several that are gathered: words,
     #: folders, or key=value arguments.
     arity: Literal["value", "optional", "switch", "words", "folders", "arguments"] = "value"
@@ -48,8 +48,20 @@ class ValueType:
 
     def reader(self, flag: str) -> Callable[[str], Any]:
         """The argparse type of a flag that has such values."""
-        read = self.read
-        return str if read is None else lambda text: read(text, flag)
+
+        def read(text: str) -> Any:
+            try:
+                value = text if self.parse is None else self.parse(text)
+                if self.accepts(value):
+                    return value
+            except UsageError as error:
+                raise error.relocate(flag) from error
+            except ValueError:
+                pass
+            hint = f"give e.g. {flag} {self.flag_example or self.example}"
+            raise UsageError(f"expected {self.expected}, got {shorten(text)}", where=flag, hint=hint)
+
+        return read
 
 
 def _is_whole(value: Any) -> bool:
@@ -68,72 +80,54 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_share_or_count(value: Any) -> bool:
-    """Whether a value is a whole number, or a share below 1."""
-    return _is_number(value) and (0 <= value < 1 or (value >= 1 and float(value).is_integer()))
+def _is_share_or_count(value: float) -> bool:
+    """Whether a number is whole, or a share below 1."""
+    return 0 <= value < 1 or (value >= 1 and float(value).is_integer())
 
 
-def number(text: str) -> float:
-    """The number that a text is; not a number where it is none, which every comparison refuses."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+def _has_some(value: Any, accepts: Callable[[Any], bool]) -> bool:
+    """Whether a value is a list with items, all of which are accepted."""
+    return isinstance(value, list | tuple) and bool(value) and all(map(accepts, value))
 
 
 def number_type(
-    is_valid: Callable[[float], bool],
-    *,
-    expected: str,
-    hint: str,
-    example: str = "",
-    read_expected: str | None = None,
-    metavar: str | None = None,
+    is_valid: Callable[[float], bool], *, expected: str, example: str, metavar: str | None = None
 ) -> ValueType:
-    """Numbers that fit a condition; `hint` is that of a flag, with ``FLAG`` where its name goes."""
-
-    def parse(text: str, flag: str) -> float:
-        value = number(text)
-        if not is_valid(value):
-            message = f"expected {read_expected or expected}, got {shorten(text)}"
-            raise UsageError(message, where=flag, hint=hint.replace("FLAG", flag))
-        return value
-
-    accepts = lambda value: _is_number(value) and is_valid(value)  # noqa: E731
-    return ValueType(accepts=accepts, expected=expected, example=example, read=parse, metavar=metavar)
+    """Numbers that fit a condition."""
+    return ValueType(
+        accepts=lambda value: _is_number(value) and is_valid(value),
+        expected=expected,
+        example=example,
+        parse=float,
+        metavar=metavar,
+    )
 
 
 def count(least: int = 0, example: int = 5) -> ValueType:
     """Whole numbers of `least` or more."""
-    expected = f"a whole number of {least} or more"
-
-    def parse(text: str, flag: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise UsageError(f"expected {expected}, got {shorten(text)}", where=flag, hint=f"give e.g. {flag} 5")
-        return value
-
-    accepts = lambda value: _is_whole(value) and bool(value >= least)  # noqa: E731
-    return ValueType(accepts=accepts, expected=expected, example=str(example), read=parse, metavar="N")
+    return ValueType(
+        accepts=lambda value: _is_whole(value) and bool(value >= least),
+        expected=f"a whole number of {least} or more",
+        example=str(example),
+        parse=int,
+        metavar="N",
+    )
 
 
 def one_of(names: Sequence[str], *, example: str = "", optional: bool = False, const: Any = True) -> ValueType:
     """One of several names; on the command line in upper or lower case."""
 
-    def parse(text: str, flag: str) -> str:
+    def parse(text: str) -> str:
         matches = [name for name in names if name.lower() == text.lower()]
         if not matches:
-            raise UsageError(f"no '{text}'", where=flag, hint=nearest(text, names, listed="there are"))
+            raise UsageError(f"no '{text}'", hint=nearest(text, names, listed="there are"))
         return matches[0]
 
     return ValueType(
         accepts=lambda value: value in names,
         expected=f"one of {', '.join(names)}",
         example=repr(example),
-        read=parse,
+        parse=parse,
         arity="optional" if optional else "value",
         const=const,
         metavar="|".join(names),
@@ -142,87 +136,41 @@ def one_of(names: Sequence[str], *, example: str = "", optional: bool = False, c
 
 def _is_batch_size(value: Any) -> bool:
     if isinstance(value, str):
-        word, colon, _ = value.partition(":")
-        return word == "auto" if colon else word == "auto" or (word.isdecimal() and int(word) > 0)
+        return re.fullmatch(r"auto|(auto:)?0*[1-9][0-9]*", value) is not None
     return _is_whole(value) and bool(value >= 1)
 
 
-def _read_batch_size(text: str, flag: str) -> str:
-    word, _, size = text.partition(":")
-    counted = size if word == "auto" and size else text
-    if text != "auto" and not (counted.isdecimal() and int(counted) > 0):
-        message = f"expected a whole number of 1 or more, or auto, got {shorten(text)}"
-        raise UsageError(message, where=flag, hint=f"give e.g. {flag} 8")
-    return text
-
-
-def _read_bool(text: str, flag: str) -> bool:
+def _parse_bool(text: str) -> bool | str:
     words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    if text.lower() not in words:
-        raise UsageError(f"expected true or false, got '{text}'", where=flag, hint="leave the value out for true")
-    return words[text.lower()]
+    return words.get(text.lower(), text)
 
 
-def _read_template(text: str, flag: str) -> bool | str:
-    """The name of a chat template, or whether to use one at all."""
-    return {"true": True, "false": False}.get(text.lower(), text)
-
-
-def _are_seeds(value: Any) -> bool:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 4
-    return is_list and all(seed is None or _is_whole(seed) for seed in value)
-
-
-def read_seeds(text: str, flag: str = "--seed") -> Sequence[int | None]:
+def _parse_seeds(text: str) -> Sequence[int | None]:
     """The seeds of a text: one for all, or three or four; "None" sets no seed.
 
-    >>> read_seeds("7"), read_seeds("1,none,3")
+    >>> _parse_seeds("7"), _parse_seeds("1,none,3")
     ([7, 7, 7, 7], [1, None, 3, 1234])
     """
-    parts = [part.strip() for part in text.split(",")]
-    try:
-        seeds = [None if part.lower() == "none" else int(part) for part in parts]
-    except ValueError:
-        seeds = []
-    if len(seeds) not in (1, 3, 4):
-        message = f"expected one or four whole numbers, got {shorten(text)}"
-        hint = f"give e.g. {flag} 1234 or {flag} {','.join(map(str, DEFAULT_SEEDS))}"
-        raise UsageError(message, where=flag, hint=hint)
+    seeds = [None if part.strip().lower() == "none" else int(part) for part in text.split(",")]
     if len(seeds) == 3:
         return [*seeds, DEFAULT_SEEDS[3]]
     return seeds * 4 if len(seeds) == 1 else seeds
 
 
 def _are_samples(value: Any) -> bool:
-    if not isinstance(value, Mapping) or not value:
-        return False
-    lists = [ids for ids in value.values() if isinstance(ids, Sequence) and not isinstance(ids, str) and ids]
-    return len(lists) == len(value) and all(_is_whole(index) for ids in lists for index in ids)
+    return isinstance(value, Mapping) and bool(value) and all(_has_some(ids, _is_whole) for ids in value.values())
 
 
-def read_samples(spec: str | Mapping[str, Any], flag: str = "--samples") -> dict[str, list[int]]:
-    """The documents of a JSON object of task names and indexes, of the path of such a file, or of a mapping."""
-    hint = f"write e.g. {flag} '{{\"quiz\": [0, 5]}}'"
-    samples = _read_json(spec, flag, hint) if isinstance(spec, str) else spec
-    if not isinstance(samples, Mapping) or not samples:
-        message = f"expected an object of task names and lists of indexes, got {shorten(samples)}"
-        raise UsageError(message, where=flag, hint=hint)
-    for task, indexes in samples.items():
-        if not isinstance(indexes, list) or not indexes or any(type(index) is not int for index in indexes):
-            message = f"expected a list of indexes for '{task}', got {shorten(indexes)}"
-            raise UsageError(message, where=flag, hint=hint)
-    return {str(task): list(indexes) for task, indexes in samples.items()}
-
-
-def _read_json(text: str, flag: str, hint: str) -> Any:
+def _parse_samples(text: str) -> Any:
+    """What a JSON text says, or the file of that name."""
     inline = text.lstrip().startswith(("{", "["))
-    source = "" if inline else f"{text}: "
+    hint = f"write e.g. {_SAMPLES_EXAMPLE}"
     try:
         return json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"cannot read '{text}': {error.strerror}", where=flag, hint=hint) from error
+        raise UsageError(f"cannot read '{text}': {error.strerror}", hint=hint) from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{source}not valid JSON: {error}", where=flag, hint=hint) from error
+        raise UsageError(f"{'' if inline else f'{text}: '}not valid JSON: {error}", hint=hint) from error
 
 
 def _is_anything(value: Any) -> bool:
@@ -237,71 +185,72 @@ ARGUMENTS = ValueType(accepts=_is_anything, arity="arguments", metavar="K=V,..."
 TEXT = ValueType(accepts=_is_text, expected="text", example="'...'")
 SWITCH = ValueType(accepts=_is_bool, expected="True or False", example="True", arity="switch")
 YES_OR_NO = ValueType(
-    accepts=_is_bool, expected="True or False", example="True", read=_read_bool, arity="optional", metavar="BOOL"
+    accepts=_is_bool,
+    expected="true or false",
+    example="True",
+    flag_example="true",
+    parse=_parse_bool,
+    arity="optional",
+    metavar="BOOL",
 )
 COUNT = count()
 SAMPLE = ValueType(
     accepts=lambda value: isinstance(value, str) and re.fullmatch(r"first|random|stratified(:.+)?", value) is not None,
     expected="first, random, stratified or stratified:COLUMN",
     example="'random'",
+    flag_example="random",
 )
 LIMIT = number_type(
     lambda value: _is_share_or_count(value) and value > 0,
-    expected="a whole number of documents or a fraction below 1",
-    example="100",
-    read_expected="a whole number of 1 or more, or a fraction below 1",
-    hint="give e.g. FLAG 100 or FLAG 0.1",
+    expected="a whole number of 1 or more, or a fraction below 1",
+    example="0.1",
     metavar="N",
 )
 MAX_FAILURES = number_type(
     _is_share_or_count,
     expected="a whole number of documents or a share below 1",
-    example="10 or max_failures=0.05",
-    read_expected="a whole number of 0 or more, or a share below 1",
-    hint="give e.g. FLAG 10 or FLAG 0.05",
+    example="0.05",
     metavar="N",
 )
 DOLLARS = number_type(
     lambda value: 0 < value < math.inf,
     expected="a number above 0",
     example="5 for five US dollars",
-    hint="give e.g. FLAG 5",
     metavar="USD",
 )
 HALF_WIDTH = number_type(
     lambda value: 0 < value < 0.5,
     expected="a number between 0 and 0.5",
     example="0.02 for an interval of ± 0.02",
-    hint="give e.g. FLAG 0.02 for an interval of plus or minus 0.02",
     metavar="WIDTH",
 )
 BATCH_SIZE = ValueType(
-    accepts=_is_batch_size,
-    expected="a whole number of 1 or more, or 'auto'",
-    example="8",
-    read=_read_batch_size,
-    metavar="N|auto",
+    accepts=_is_batch_size, expected="a whole number of 1 or more, or 'auto'", example="8", metavar="N|auto"
 )
 CHAT_TEMPLATE = ValueType(
     accepts=lambda value: isinstance(value, bool | str),
     expected="True, False or a name",
     example="True",
-    read=_read_template,
+    # Other words are names.
+    parse=lambda text: {"true": True, "false": False}.get(text.lower(), text),
     arity="optional",
     metavar="NAME",
 )
 SEEDS = ValueType(
-    accepts=_are_seeds,
+    accepts=lambda value: _has_some(value, lambda seed: seed is None or _is_whole(seed)) and len(value) == 4,
     expected="the seeds of python, numpy, torch and the few-shot sampler",
     example=str(DEFAULT_SEEDS),
-    read=read_seeds,
+    flag_example=f"1234 or {','.join(map(str, DEFAULT_SEEDS))}",
+    parse=_parse_seeds,
     metavar="N[,N,N,N]",
 )
+_SAMPLES_EXAMPLE = "'{\"quiz\": [0, 5]}'"
 SAMPLES = ValueType(
     accepts=_are_samples,
     expected="a list of indexes for each task",
     example="{'quiz': [0, 5]}",
-    read=read_samples,
+    flag_example=_SAMPLES_EXAMPLE,
+    parse=_parse_samples,
     metavar="JSON",
 )
 STORE_FILE = ValueType(
@@ -318,27 +267,19 @@ OUTPUT = ValueType(
 )
 INPUT_FILE = replace(OUTPUT, expected="the name of a file", example="'labels.jsonl'", metavar="FILE")
 LANGUAGES = ValueType(
-    accepts=lambda value: isinstance(value, list | tuple) and bool(value) and all(map(_is_text, value)),
+    accepts=lambda value: _has_some(value, _is_text),
     expected="a list of language codes",
     example="['de', 'hi']",
-    read=lambda text, flag: [code.strip() for code in text.split(",") if code.strip()],
+    flag_example="de,hi",
+    parse=lambda text: [code.strip() for code in text.split(",") if code.strip()],
     metavar="L,L",
 )
-
-
-def _read_budgets(text: str, flag: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        message = f"expected numbers of tokens, 0 for no thinking, got {shorten(text)}"
-        raise UsageError(message, where=flag, hint=f"give e.g. {flag} 0,1024,8192")
-    return [int(part) for part in parts]
-
-
 BUDGETS = ValueType(
-    accepts=lambda value: isinstance(value, list | tuple) and bool(value) and all(map(COUNT.accepts, value)),
-    expected="a list of numbers of tokens, 0 for no thinking",
+    accepts=lambda value: _has_some(value, COUNT.accepts),
+    expected="numbers of tokens, 0 for no thinking",
     example="[0, 1024]",
-    read=_read_budgets,
+    flag_example="0,1024,8192",
+    parse=lambda text: [int(part) for part in text.split(",")],
     metavar="N,N",
 )
 CHOICE_ORDER = ValueType(
