@@ -31,8 +31,7 @@ from multiform.requests import (
     request_key,
 )
 from multiform.run.store import Store, chosen_store, database, default_path
-from multiform.run.store.database import PAUSE
-from multiform.run.store.store import output_line, read_output
+from multiform.run.store.store import PAUSE, output_line, read_output
 
 ASKED: dict[Request, Output] = {
     LoglikelihoodRequest("context", " yes"): LLOutput(-0.1 - 1e-16, True, 2),

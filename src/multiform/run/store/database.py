@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Event, Thread
-from typing import TypeAlias
 
 from multiform.errors import UsageError
 
@@ -184,62 +179,3 @@ def filesystem(path: Path, mounts: Path) -> str | None:
         _, mounted, kind, *_ = [*line.split(" "), "", "", ""]
         kinds[Path(mounted.replace(r"\040", " "))] = kind.removeprefix("fuse.")  # the last mount hides those before
     return next((kinds[folder] for folder in (place, *place.parents) if folder in kinds), None)
-
-
-#: The hash of a request, its output as a line, and the checksum of both.
-Row: TypeAlias = tuple[bytes, str, bytes]
-#: Seconds in which responses are gathered for one commit: a killed process loses no more than these. After a commit of
-#: so many responses they are more, as each commit of a large file takes long.
-PAUSE = 0.1
-_LONG_PAUSE = 1.0
-_MANY = 2_000
-#: The longest pause between two attempts to write rows that could not be written.
-LONGEST_PAUSE = 10.0
-
-
-class BackgroundWriter:
-    """Calls `write(rows, last)` in a thread with the rows gathered so far, so that the model never waits for a disk.
-
-    Rows that `write` returns could not be written for now: they are kept and written together with later ones. `last`
-    is true in the final call.
-    """
-
-    def __init__(self, write: Callable[[list[Row], bool], list[Row]]) -> None:
-        self._write = write
-        self._rows: SimpleQueue[Sequence[Row] | None] = SimpleQueue()
-        self._closing = Event()
-        self._thread = Thread(target=self._work, name="multiform-store", daemon=True)
-        self._thread.start()
-
-    def add(self, rows: Sequence[Row]) -> None:
-        self._rows.put(rows)
-
-    def close(self) -> None:
-        """Write the remaining rows and end the thread."""
-        self._closing.set()
-        self._rows.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        rows: list[Row] = []
-        gather = pause = PAUSE
-        next_attempt = 0.0
-        going = True
-        while going:
-            received = [self._rows.get()]
-            if received[0] is not None:
-                self._closing.wait(gather)
-            while True:
-                try:
-                    received.append(self._rows.get_nowait())
-                except Empty:
-                    break
-            going = None not in received
-            for batch in received:
-                rows += batch or ()
-            if going and time.monotonic() < next_attempt:
-                continue
-            gather = _LONG_PAUSE if len(rows) > _MANY else PAUSE
-            rows = self._write(rows, not going)
-            pause = min(2 * pause, LONGEST_PAUSE) if rows else PAUSE
-            next_attempt = time.monotonic() + pause if rows else 0.0

@@ -14,15 +14,19 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any, TypeAlias, TypeVar
 
 from multiform.paths import cache_root
 from multiform.requests import Completion, GenerationRequest, LLOutput, Output, Request, request_key, sha256_of
 from multiform.run.store import database
-from multiform.run.store.database import PAUSE, BackgroundWriter, Row, check_local
+from multiform.run.store.database import check_local
+
+#: The hash of a request, its output as a line, and the checksum of both.
+Row: TypeAlias = tuple[bytes, str, bytes]
 
 
 def checksum(*texts: str) -> bytes:
@@ -89,6 +93,13 @@ logger = logging.getLogger("multiform")
 
 T = TypeVar("T")
 
+#: Seconds in which responses are gathered for one commit: a killed process loses no more than these. After a commit of
+#: so many responses they are more, as each commit of a large file takes long.
+PAUSE = 0.1
+_LONG_PAUSE = 1.0
+_MANY = 2_000
+#: The longest pause between two attempts to write rows that could not be written.
+_LONGEST_PAUSE = 10.0
 #: How many requests are looked up in one query; SQLite limits the values of a statement.
 _AT_ONCE = 500
 #: How often to try to read a file that another process has locked, each time for the timeout of a connection:
@@ -129,7 +140,7 @@ class Store:
         self.working = True
         self._readable = True
         #: Responses that are about to be written, by the identity of their model and the hash of their request.
-        self._unwritten: dict[tuple[str, bytes], str] = {}
+        self.unwritten: dict[tuple[str, bytes], str] = {}
 
     def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
@@ -144,8 +155,8 @@ class Store:
     def lines(self, identity: str, keys: Sequence[bytes]) -> dict[bytes, tuple[str, int]]:
         """The outputs of this model as lines, by the hashes of their requests, each with the time when it came."""
         lines = {}
-        for key in keys if self._unwritten else ():
-            if (line := self._unwritten.get((identity, key))) is not None:
+        for key in keys if self.unwritten else ():
+            if (line := self.unwritten.get((identity, key))) is not None:
                 lines[key] = line, 0
         rest = [key for key in keys if key not in lines]
         stored = self._query(lambda connection: _look_up(connection, identity, rest)) if rest else None
@@ -190,23 +201,23 @@ class Store:
                 connection.execute("INSERT OR REPLACE INTO facts (signature, facts, checksum) VALUES (?, ?, ?)", row)
         except (sqlite3.Error, OSError, ValueError) as error:
             if not database.is_passing(error):
-                self._fail(error)
+                self.fail(error)
 
     @contextmanager
     def recording(self, identity: str) -> Iterator[Recording]:
         """A context manager that gives what stores responses of this model."""
-        writer = BackgroundWriter(_Recorder(self, identity).write)
+        recording = Recording(self, identity)
         try:
-            yield Recording(self, identity, writer)
+            yield recording
         finally:
-            writer.close()
+            recording.close()
 
     def flush(self) -> bool:
         """Wait until all responses so far are written; false where that fails or takes too long."""
         deadline = time.monotonic() + database.PATIENCE
-        while self._unwritten and self.working and time.monotonic() < deadline:
+        while self.unwritten and self.working and time.monotonic() < deadline:
             time.sleep(PAUSE / 10)
-        return self.working and not self._unwritten
+        return self.working and not self.unwritten
 
     def _query(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
         """The result of `use` on the open file; None where there is no file, or reading fails."""
@@ -221,13 +232,13 @@ class Store:
             except (sqlite3.Error, OSError, ValueError) as error:
                 if not database.is_passing(error):
                     self._readable = False
-                    self._fail(error)
+                    self.fail(error)
                     return None
                 message = "waiting" if attempt + 1 < attempts else "going on without"
                 logger.warning("%s: cached responses cannot be read: %s; %s", self.path, error, message)
         return None
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """Store nothing more, and warn once."""
         if not self.working:
             return
@@ -240,70 +251,97 @@ class Store:
             logger.warning("%s: responses cannot be stored: %s; going on without; %s", self.path, error, hint)
 
 
-@dataclass(frozen=True, slots=True)
 class Recording:
-    """Stores responses of a model: one by one when it is called, or many as rows."""
+    """Stores responses of one model, in a thread, so that the model never waits for a disk.
 
-    store: Store
-    identity: str
-    writer: BackgroundWriter
-
-    def __call__(self, request: Request, output: Output) -> None:
-        self.add_rows([response_row(self.identity, request_key(request), output)])
-
-    def add_rows(self, rows: Sequence[Row]) -> None:
-        self.store._unwritten.update(((self.identity, key), line) for key, line, _ in rows)
-        self.writer.add(rows)
-
-
-class _Recorder:
-    """Writes the responses of one model over a single connection."""
+    It is called with each response, or gets many as rows. Rows that cannot be written for now are written together with
+    later ones.
+    """
 
     def __init__(self, store: Store, identity: str) -> None:
-        self.store = store
-        self.identity = identity
+        self._store = store
+        self._identity = identity
+        self._rows: SimpleQueue[Sequence[Row] | None] = SimpleQueue()
+        self._closing = Event()
         self._connection: sqlite3.Connection | None = None
-        self._warned = False
+        self._has_warned = False
+        self._thread = Thread(target=self._work, name="multiform-store", daemon=True)
+        self._thread.start()
 
-    def write(self, rows: Sequence[Row], last: bool) -> list[Row]:
-        """Write the rows; returns those to try again later."""
-        left = self._write(rows, last)
-        if not left or last:
-            for key, _, _ in rows:
-                self.store._unwritten.pop((self.identity, key), None)
-        return left
+    def __call__(self, request: Request, output: Output) -> None:
+        self.add_rows([response_row(self._identity, request_key(request), output)])
 
-    def _write(self, rows: Sequence[Row], last: bool) -> list[Row]:
-        deadline = time.monotonic() + (database.PATIENCE if last else 0)
-        try:
-            while rows and self.store.working and not self._try_to_write(rows):
-                if time.monotonic() >= deadline:
-                    if last:
-                        self.store.working = False
-                        logger.warning("%s: %d responses were not stored", self.store.path, len(rows))
-                    return list(rows)
-                time.sleep(PAUSE)
-        finally:
-            if last:
-                self._disconnect()
-        return []
+    def add_rows(self, rows: Sequence[Row]) -> None:
+        self._store.unwritten.update(((self._identity, key), line) for key, line, _ in rows)
+        self._rows.put(rows)
+
+    def close(self) -> None:
+        """Write the remaining rows and end the thread."""
+        self._closing.set()
+        self._rows.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        rows: list[Row] = []
+        gather = pause = PAUSE
+        next_attempt = 0.0
+        going = True
+        while going:
+            received = [self._rows.get()]
+            if received[0] is not None:
+                self._closing.wait(gather)
+            while True:
+                try:
+                    received.append(self._rows.get_nowait())
+                except Empty:
+                    break
+            going = None not in received
+            for batch in received:
+                rows += batch or ()
+            if going and time.monotonic() < next_attempt:
+                continue
+            gather = _LONG_PAUSE if len(rows) > _MANY else PAUSE
+            if self._write(rows, patience=0 if going else database.PATIENCE):
+                rows, pause = [], PAUSE
+            else:
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                next_attempt = time.monotonic() + pause
+        if rows:
+            self._store.working = False
+            logger.warning("%s: %d responses were not stored", self._store.path, len(rows))
+            self._forget(rows)
+        self._disconnect()
+
+    def _write(self, rows: Sequence[Row], *, patience: float) -> bool:
+        """Whether there is nothing left to write of these rows, after so many seconds at most."""
+        deadline = time.monotonic() + patience
+        while rows and self._store.working and not self._try_to_write(rows):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(PAUSE)
+        self._forget(rows)
+        return True
 
     def _try_to_write(self, rows: Sequence[Row]) -> bool:
         """Whether the rows were written, or another attempt would fail as well."""
         try:
-            self._connection = self._connection or database.connect(self.store.path)
-            _insert(self._connection, self.identity, rows)
+            self._connection = self._connection or database.connect(self._store.path)
+            _insert(self._connection, self._identity, rows)
         except (sqlite3.Error, OSError, ValueError) as error:
             self._disconnect()
             if not database.is_passing(error):
-                self.store._fail(error)
+                self._store.fail(error)
                 return True
-            if not self._warned:
-                self._warned = True
+            if not self._has_warned:
+                self._has_warned = True
                 message = "they are kept in memory and tried again"
-                logger.warning("%s: responses cannot be stored for now: %s; %s", self.store.path, error, message)
+                logger.warning("%s: responses cannot be stored for now: %s; %s", self._store.path, error, message)
             return False
         return True
+
+    def _forget(self, rows: Sequence[Row]) -> None:
+        for key, _, _ in rows:
+            self._store.unwritten.pop((self._identity, key), None)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
