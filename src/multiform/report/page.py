@@ -19,6 +19,7 @@ from string import Template
 from typing import Any
 
 from multiform.forms import ScoredSample
+from multiform.models.identity import package_version
 from multiform.paths import replace_output
 from multiform.report.entries import (
     form_entry,
@@ -32,7 +33,7 @@ from multiform.report.overview import overview
 from multiform.report.sample import Question, sample_entry, with_questions
 from multiform.results.export import json_line
 from multiform.results.notes import stop_lines
-from multiform.results.provenance import arguments_text, command, package_version, usage_words
+from multiform.results.provenance import arguments_text, command, usage_words
 from multiform.results.results import Results
 from multiform.results.samples import images_of, small_jpeg
 from multiform.results.values import FormResult

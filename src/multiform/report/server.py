@@ -25,10 +25,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from multiform.errors import MultiformError, UsageError, reason
+from multiform.models.identity import package_version
 from multiform.report.page import SCRIPT, asset
 from multiform.report.runs import Runs, UnknownPageError
 from multiform.results.export import json_line
-from multiform.results.provenance import package_version
 from multiform.results.recorded import MALFORMED
 
 logger = logging.getLogger("multiform")

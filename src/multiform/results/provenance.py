@@ -12,8 +12,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from inspect import getsource, isfunction
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from typing import Any
 from multiform.forms import Form
 from multiform.hashing import sha256
 from multiform.models import Model
+from multiform.models.identity import package_version
 from multiform.models.model import Usage
 from multiform.paths import safe_name
 from multiform.results.values import ResultsData
@@ -79,15 +78,6 @@ def provenance(
 def model_name(model: Model, arguments: Mapping[str, Any]) -> str:
     """The name of the model in results: its path or name in the arguments, or the model's own `name`."""
     return next((str(arguments[key]) for key in _NAMING if arguments.get(key)), model.name)
-
-
-@cache
-def package_version(name: str) -> str | None:
-    """The installed version of a package, or None; it stays what it is while this process runs."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _environment() -> str:

@@ -11,12 +11,13 @@ from typing import Any
 
 from multiform.errors import MultiformError, UsageError, locating, nearest
 from multiform.forms import Form, RunSettings, Sample, ScoredSample, Task
+from multiform.models.identity import package_version
 from multiform.paths import mirror_path
 from multiform.requests import Output, Request
 from multiform.results import FormResult, Results
 from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import HumanLabels, judging_entry
-from multiform.results.provenance import described_config, package_version
+from multiform.results.provenance import described_config
 from multiform.results.read import newest_run
 from multiform.results.recorded import RecordedRun
 from multiform.results.samples import RecordedDoc

@@ -25,12 +25,20 @@ from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder
 from multiform.models.local import LocalModel, TextOptions
 from multiform.models.model import Usage
 from multiform.models.tokenizer import Encoder, Seq2SeqEncoder, check_length
-from multiform.models.torch.device import fixed_rows, generation_limits, hold_memory, parse_budget, scoring_limits
+from multiform.models.torch.device import (
+    MATMULS,
+    fixed_rows,
+    generation_limits,
+    hold_memory,
+    is_mkl_slow,
+    parse_budget,
+    scoring_limits,
+    use_onednn,
+)
 from multiform.models.torch.engine import CausalEngine
 from multiform.models.torch.forward import CausalLM
 from multiform.models.torch.plan import Pair, describe
 from multiform.models.torch.planner import Planner
-from multiform.models.torch.products import MATMULS, is_mkl_slow, use_onednn
 from multiform.models.torch.sampling import check_config, in_force, num_beams
 from multiform.models.torch.seq2seq import Seq2SeqEngine
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response

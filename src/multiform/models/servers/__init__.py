@@ -1,7 +1,7 @@
 """Models behind a server, and what all of them share, whatever protocol it speaks.
 
 server_model        ServerModel and ChatServer: arguments, identity, the client
-protocol            messages, generation arguments and completions
+protocol            messages, generation arguments, thinking and completions
 client              sends requests concurrently, and again after a failure
 exchange            one request and its response, within limits of time and size; which request is sent next
 secrets             keys and passwords, which are never shown

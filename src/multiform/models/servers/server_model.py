@@ -28,9 +28,8 @@ from multiform.models.servers.batch.driver import BatchClient
 from multiform.models.servers.batch.interfaces import BatchInterface
 from multiform.models.servers.batch.ledger import Ledger
 from multiform.models.servers.client import Client
-from multiform.models.servers.protocol import PREFILL, counted_tokens, move_prefill, token_limit
+from multiform.models.servers.protocol import PREFILL, Thinking, counted_tokens, move_prefill, token_limit
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
-from multiform.models.servers.thinking import Thinking
 from multiform.prompts.prompt import Messages
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 

@@ -10,8 +10,7 @@ decode_batch       batches of sequences being decoded, with or without shared pr
 transformers_loop  one sequence at a time, by the decoding loop of transformers
 sampling           sequences being decoded, and the choice of their next tokens
 seq2seq            encoder-decoder models
-products           matrix products of linear layers by oneDNN
 structure          what a model's class and configuration say about it
 trial              whether what is faster gives a model's own numbers, tried before it is relied on
-device             the device of a model, its memory, and the size of batches
+device             the device of a model, its memory, the size of batches, and matrix products by oneDNN
 """

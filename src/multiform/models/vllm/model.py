@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from multiform.errors import ModelError, UsageError, nearest
+from multiform.hashing import sha256
 from multiform.models.arguments import (
     ArgumentRules,
     GenerationOptions,
@@ -24,7 +23,7 @@ from multiform.models.arguments import (
     take_fields,
 )
 from multiform.models.hf.source import ModelSource
-from multiform.models.identity import identity
+from multiform.models.identity import identity, package_version
 from multiform.models.identity import signature as files_signature
 from multiform.models.local import LocalModel, TextOptions
 from multiform.models.model import Usage
@@ -156,17 +155,8 @@ def signature(arguments: dict[str, Any]) -> str | None:
     None where a name on the hub may mean another model tomorrow.
     """
     files = files_signature({name: value for name, value in arguments.items() if name not in SPEED})
-    return None if files is None else hashlib.sha256(f"{files} {installed_version()}".encode()).hexdigest()
-
-
-def installed_version() -> str | None:
-    """The version of vLLM and of the package that has it; None where it is not installed."""
-    for package in _PACKAGES:
-        try:
-            return f"{package} {metadata.version(package)}"
-        except metadata.PackageNotFoundError:
-            continue
-    return None
+    versions = [f"{name} {version}" for name in _PACKAGES if (version := package_version(name))]
+    return None if files is None else sha256(f"{files} {versions[0] if versions else None}")
 
 
 logger = logging.getLogger("multiform")
