@@ -43,8 +43,8 @@ def gold_hits(prompts: Prompts) -> Iterator[Hit]:
 
 
 def _hit(code: str, doc_id: int, error: DataError, where: str | None) -> Hit:
-    problem = {"gold_not_a_choice": "the answer is none of the choices"}.get(code, "there are more choices than labels")
-    return Hit(doc_id, code, where, problem, error.hint or "check it", error.what)
+    what = "the answer is none of the choices" if code == "gold_not_a_choice" else "there are more choices than labels"
+    return Hit(doc_id, code, where, what, error.what, error.hint)
 
 
 def _cause(form: Form, doc: Doc) -> str | None:
@@ -95,9 +95,8 @@ def _lengths(prompts: Prompts) -> Iterator[Finding]:
             chance = sum(chances) / len(chances)
             share = f"{right / len(chances):.0%}; chance is {chance:.0%}"
             what = f"the {name} choice is right in {right} of {len(chances)} documents ({share})"
-            hint = "rewrite choices, or report a score that is normalized by length"
             place = form.where("doc_to_choice")
-            yield Finding.of_form(form, "length_gives_answer_away", place, what, hint, example=example, docs=right)
+            yield Finding.of_form(form, "length_gives_answer_away", place, what, example=example, docs=right)
 
 
 def _is_biased(right: int, chances: list[float]) -> bool:
@@ -131,9 +130,8 @@ def _positions(prompts: Prompts) -> Iterator[Finding]:
     name = shorten(prompts.shared_choices[position], 30) if classes else f"{position + 1} of {number}"
     share = f"{most / len(golds):.0%}; chance is {1 / number:.0%}"
     what = f"choice {name} is right in {most} of {len(golds)} documents ({share})"
-    hint = "report the score of always choosing it" if classes else "shuffle the choices of each document"
     example = f"right: {', '.join(str(counts[index]) for index in range(number))}"
-    yield Finding.of_form(form, "skewed_gold", form.where("doc_to_target"), what, hint, example=example, docs=most)
+    yield Finding.of_form(form, "skewed_gold", form.where("doc_to_target"), what, example=example, docs=most)
 
 
 def _is_uneven(counts: Counter[int], number: int) -> bool:
@@ -201,11 +199,8 @@ class ReferenceChecks:
             return []
         doc_id, text = self._first
         what = "choices speak of other choices, which the variation moves or gives other labels"
-        hint = "write variations: {order: null, labels: [letters]} in the task, or leave these documents out"
         example = f"doc {doc_id}: {shorten(text, 60)}; {self._number} documents"
-        return [
-            Finding.of_task(self.form, "choices_refer", self.form.where("doc_to_choice"), what, hint, example=example)
-        ]
+        return [Finding.of_task(self.form, "choices_refer", self.form.where("doc_to_choice"), what, example=example)]
 
 
 #: A text that no document has.
@@ -230,9 +225,8 @@ def _visible(prompts: Prompts) -> Iterator[Hit]:
         question = prompts.questions[probe.doc_id].rstrip()
         ends = not prompts.shows_choices and _ends_in(probe, question, golds[probe.doc_id].strip())
         if ends or (names and _changes_with_answer(prompts, probe, names)):
-            what, hint = "the prompt has its answer", "remove the answer's column from doc_to_text"
             place, example = form.where("doc_to_text"), shorten(question[-60:], 90)
-            yield Hit(probe.doc_id, "answer_in_prompt", place, what, hint, example)
+            yield Hit(probe.doc_id, "answer_in_prompt", place, "the prompt has its answer", example)
 
 
 def _ends_in(probe: Probe, question: str, gold: str) -> bool:
@@ -282,7 +276,6 @@ def _question(prompts: Prompts, doc: Doc) -> str | None:
 
 
 _UNTIL = ("generation_kwargs", "until")
-_OTHER_STOP = "choose a stop string that only the layout has"
 
 
 def _stop_strings(form: Form) -> list[str]:
@@ -292,20 +285,20 @@ def _stop_strings(form: Form) -> list[str]:
 def _stops(prompts: Prompts) -> Iterator[Hit]:
     """Stop strings in what a model is to write, and, but for white space, in the texts of questions."""
     form = prompts.form
-    stops, place, hint = _stop_strings(form), form.where(*_UNTIL), _OTHER_STOP
+    stops, place = _stop_strings(form), form.where(*_UNTIL)
     compared = form.compares and not form.config.unsafe_code  # the reference of code may be its tests
     for sample in prompts.samples if compared else ():
         answers = [str(text).strip() for text in sample.references]
         stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
         if stop:
             finding, shown = f"the stop string {shorten(stop, 30)} is in the answer", _around(text, stop)
-            yield Hit(sample.doc_id, "stop_in_answer", place, finding, hint, shown)
+            yield Hit(sample.doc_id, "stop_in_answer", place, finding, shown)
     for probe in prompts.probes:
         texts = [] if probe.question is None else values(probe.question)
         stop, text = next(((stop, text) for stop in stops if stop.strip() for text in texts if stop in text), ("", ""))
         if stop:
             finding, shown = f"the stop string {shorten(stop, 30)} is in the text of the question", _around(text, stop)
-            yield Hit(probe.doc_id, "stop_in_prompt", place, finding, hint, shown)
+            yield Hit(probe.doc_id, "stop_in_prompt", place, finding, shown)
 
 
 def _cuts(stop: str, text: str) -> bool:
@@ -331,7 +324,7 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
         if stop is not None:
             what = f"the stop string {shorten(stop, 30)} is in the answer of a few-shot example"
             example = shorten(written[:80], 100)
-            return [Finding.of_form(form, "stop_in_answer", form.where(*_UNTIL), what, _OTHER_STOP, example=example)]
+            return [Finding.of_form(form, "stop_in_answer", form.where(*_UNTIL), what, example=example)]
     return []
 
 
@@ -348,7 +341,6 @@ def description_findings(prompts: Prompts) -> list[Finding]:
     for key, text in texts.items():
         if text and about_choices(text):
             place = form.where(key) if key == "description" else form.where(*form.config.format_key(key))
-            what, hint = "it speaks of choices, and the prompt shows none", "rewrite it for a prompt without choices"
-            example = shorten(text.strip()[:120], 130)
-            return [Finding.of_form(form, "description_about_choices", place, what, hint, example=example)]
+            what, example = "it speaks of choices, and the prompt shows none", shorten(text.strip()[:120], 130)
+            return [Finding.of_form(form, "description_about_choices", place, what, example=example)]
     return []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError, shorten
@@ -37,10 +37,10 @@ class DocumentFields:
     #: Whether every document must have an answer.
     needs_answer: bool = True
 
-    def finding(self, code: str, what: str, hint: str, example: str, key: str | None, **details: Any) -> Finding:
+    def finding(self, code: str, key: str | None, what: str, example: str, **details: Any) -> Finding:
         """A finding about the documents, at a key of the task's file."""
         place = self.where(*filter(None, [key]))
-        return Finding(code=code, task=self.task, where=place, what=what, hint=hint, example=example, **details)
+        return Finding(code=code, task=self.task, where=place, what=what, example=example, **details)
 
 
 class DocumentChecks:
@@ -99,8 +99,7 @@ class _MixedAnswers:
             if len(kinds) > 1:
                 shown = ", ".join(f"{shorten(value, 30)} in doc {doc_id}" for doc_id, value in kinds.values())
                 what = f"the answers in column '{name}' are of mixed kinds: {' and '.join(kinds)}"
-                hint = "write all of them in one way: a number counts choices from 0, text of digits from 1"
-                yield fields.finding("mixed_answers", what, hint, f"{name}: {shown}", "doc_to_target")
+                yield fields.finding("mixed_answers", "doc_to_target", what, f"{name}: {shown}")
 
 
 _KINDS: dict[type, str] = {bool: "true or false", int: "numbers", float: "numbers", str: "text"}
@@ -131,21 +130,24 @@ class _LabelNames:
             if wrong and None not in labels.values() and len({*labels.values()}) == len(labels) > 1:
                 what = f"column '{name}' has the labels in another order than doc_to_choice"
                 shown = f"{self.answer} {wrong[0]} is {labels[wrong[0]]!r} there, and {self.choices[wrong[0]]!r} here"
-                order = [str(labels.get(answer, "?")) for answer in range(len(self.choices))]
-                yield fields.finding("label_order", what, f"write doc_to_choice: {order}", shown, "doc_to_choice")
+                advice = f"write doc_to_choice: {[labels.get(answer, '?') for answer in range(len(self.choices))]}"
+                yield fields.finding("label_order", "doc_to_choice", what, shown, advice=advice)
 
 
-@dataclass(slots=True, kw_only=True)
+#: Gets the index of a document and the document; returns what is shown of it, or None if it is right.
+_Problem: TypeAlias = Callable[[int, Doc], str | None]
+
+
+@dataclass(slots=True)
 class _DocumentCheck:
     """A check that counts documents and keeps the first one as the example."""
 
     code: str
+    #: The key of the task file to change; None if that depends.
+    key: str | None
     what: str
-    hint: str
-    #: The key of the task file to change; none if that depends.
-    key: str | None = None
-    #: Gets the index of a document and the document; returns what is shown of it, or None if it is right.
-    problem: Callable[[int, Doc], str | None]
+    problem: _Problem
+    _: KW_ONLY
     #: Whether only a problem of most documents counts.
     of_most: bool = False
     level: Level = "warning"
@@ -163,96 +165,54 @@ class _DocumentCheck:
 
     def findings(self, fields: DocumentFields) -> Iterator[Finding]:
         if self.count * 2 > self.total if self.of_most else self.count:
-            details: dict[str, Any] = {"docs": self.count, "level": self.level}
-            yield fields.finding(self.code, f"{self.what}: {self.count}", self.hint, self.example, self.key, **details)
+            what, details = f"{self.what}: {self.count}", {"docs": self.count, "level": self.level}
+            yield fields.finding(self.code, self.key, what, self.example, **details)
 
 
-def _checks(fields: DocumentFields) -> Iterator[_MixedAnswers | _LabelNames | _DocumentCheck]:
+_Check: TypeAlias = _MixedAnswers | _LabelNames | _DocumentCheck
+
+
+def _checks(fields: DocumentFields) -> Iterator[_Check]:
     """The checks that apply to a task with these fields."""
-    question, choices, answer = columns(fields.question), columns(fields.choices), columns(fields.answer)
+    answer = columns(fields.answer)
     if answer and fields.choices is not None:
         yield _MixedAnswers(sorted(answer))
-        yield _DocumentCheck(
-            code="several_right",
-            what="documents with several right choices",
-            hint="any of them counts as right; write {{answer[0]}} if only the first should",
-            key="doc_to_target",
-            problem=_several_right(sorted(answer)),
-            level="info",
-        )
+        what = "documents with several right choices"
+        yield _DocumentCheck("several_right", "doc_to_target", what, _several_right(sorted(answer)), level="info")
     if isinstance(fields.choices, list) and _are_texts(fields.choices) and fields.answer in (answer or ()):
         yield _LabelNames(fields.choices, str(fields.answer))
-    yield _DocumentCheck(
-        code="marked_subset",
-        what="documents that a column marks as part of a smaller set",
-        hint='keep these alone for its score, as in drop_docs: "{{not mini}}"',
-        key="test_split",
-        problem=_marked_subset,
-        level="info",
-    )
-    if choices:
-        yield _DocumentCheck(
-            code="duplicate_choices",
-            what="documents with the same choice twice",
-            hint="remove them, or give all that are right as a list of answers",
-            key="doc_to_choice",
-            problem=_duplicate_choices(Field.of(fields.choices)),
-        )
-        yield _DocumentCheck(
-            code="filler_choices",
-            what="documents with choices that are null, empty or N/A",
-            hint="leave these out: {{choices|reject('in', [none, '', 'N/A'])|list}}",
-            key="doc_to_choice",
-            problem=_filler_choices(Field.of(fields.choices)),
-        )
+    what = "documents that a column marks as part of a smaller set"
+    yield _DocumentCheck("marked_subset", "test_split", what, _marked_subset, level="info")
+    if columns(fields.choices):
+        texts = Field.of(fields.choices)
+        what = "documents with the same choice twice"
+        yield _DocumentCheck("duplicate_choices", "doc_to_choice", what, _duplicate_choices(texts))
+        what = "documents with choices that are null, empty or N/A"
+        yield _DocumentCheck("filler_choices", "doc_to_choice", what, _filler_choices(texts))
     if not fields.has_media:
-        read = (question, choices, answer, columns(fields.context), columns(fields.turns))
-        known = None if None in read else sorted(frozenset().union(*(names for names in read if names)))
-        yield _DocumentCheck(
-            code="duplicate_rows",
-            what="documents that repeat another in every column that the task reads",
-            hint="each of them counts; remove them from the data, or in process_docs",
-            problem=_duplicate_rows(known or None),
-        )
-    if question and not fields.has_media:
-        names = sorted(question)
-        yield _DocumentCheck(
-            code="empty_question",
-            what="documents with an empty question",
-            hint="fill them in, drop them in process_docs, or name another column",
-            key="doc_to_text",
-            problem=lambda doc_id, doc: (
-                f"doc {doc_id}" if all(_is_blank(doc.get(name, "missing")) for name in names) else None
-            ),
-        )
+        yield from _row_checks(fields)
     if answer and fields.needs_answer:
-        yield _DocumentCheck(
-            code="unlabelled",
-            what="documents without an answer",
-            hint="name a split with answers, or leave them out with drop_docs",
-            key="doc_to_target",
-            problem=_missing_answer(sorted(answer)),
-            of_most=True,
-        )
-    texts = sorted(_shown(fields.question) | _shown(fields.context))
-    if texts:
-        yield _DocumentCheck(
-            code="placeholder",
-            what="documents with a placeholder in place of a text",
-            hint="leave them out with drop_docs",
-            key="doc_to_text",
-            problem=_bad_text(texts, lambda text: text.strip().lower() in _PLACEHOLDERS),
-        )
-        yield _DocumentCheck(
-            code="list_as_text",
-            what="documents in which a column spells out a list",
-            hint="read it with the filter literal, as in {{(column|literal)[0]}}",
-            key="doc_to_text",
-            problem=_bad_text(texts, lambda text: text[:2] in ("['", '["', "[{", "{'")),
-        )
+        problem = _missing_answer(sorted(answer))
+        yield _DocumentCheck("unlabelled", "doc_to_target", "documents without an answer", problem, of_most=True)
+    shown = sorted(_shown(fields.question) | _shown(fields.context))
+    if shown:
+        what, problem = "documents with a placeholder in place of a text", _bad_text(shown, _is_placeholder)
+        yield _DocumentCheck("placeholder", "doc_to_text", what, problem)
+        what, problem = "documents in which a column spells out a list", _bad_text(shown, _spells_list)
+        yield _DocumentCheck("list_as_text", "doc_to_text", what, problem)
 
 
-_Problem: TypeAlias = Callable[[int, Doc], str | None]
+def _row_checks(fields: DocumentFields) -> Iterator[_DocumentCheck]:
+    """The checks of whole rows, in which images and audio would have to be compared."""
+    specs = (fields.question, fields.choices, fields.answer, fields.context, fields.turns)
+    read = [columns(spec) for spec in specs]
+    known = None if None in read else sorted(frozenset().union(*(names for names in read if names)))
+    what = "documents that repeat another in every column that the task reads"
+    yield _DocumentCheck("duplicate_rows", None, what, _duplicate_rows(known or None))
+    if question := columns(fields.question):
+        problem = _empty_question(sorted(question))
+        yield _DocumentCheck("empty_question", "doc_to_text", "documents with an empty question", problem)
+
 
 #: What datasets write where a text is missing: PAWS-X has "NS" for sentences that could not be translated.
 _PLACEHOLDERS = frozenset({"ns", "n/a", "null", "nan", "none", "todo", "tbd"})
@@ -303,6 +263,13 @@ def _duplicate_rows(names: Sequence[str] | None) -> _Problem:
     return problem
 
 
+def _empty_question(names: Sequence[str]) -> _Problem:
+    def problem(doc_id: int, doc: Doc) -> str | None:
+        return f"doc {doc_id}" if all(_is_blank(doc.get(name, "missing")) for name in names) else None
+
+    return problem
+
+
 def _missing_answer(names: Sequence[str]) -> _Problem:
     def problem(doc_id: int, doc: Doc) -> str | None:
         values = [doc[name] for name in names if name in doc]
@@ -328,6 +295,14 @@ def _marked_subset(doc_id: int, doc: Doc) -> str | None:
 
 def _are_texts(values: Sequence[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
+
+
+def _is_placeholder(text: str) -> bool:
+    return text.strip().lower() in _PLACEHOLDERS
+
+
+def _spells_list(text: str) -> bool:
+    return text.startswith(("['", '["', "[{", "{'"))
 
 
 def _bad_text(names: Sequence[str], is_bad: Callable[[str], bool]) -> _Problem:

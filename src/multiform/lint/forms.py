@@ -105,8 +105,7 @@ def _revision_findings(form: Form) -> list[Finding]:
     if form.config.dataset_kwargs.get("revision") not in (None, "main"):
         return []
     what = "the dataset's rows are those of the day on which it is downloaded"
-    hint = "write dataset_kwargs: {revision: ...} with the hash of a commit"
-    return [Finding.of_task(form, "unpinned_revision", form.where("dataset_path"), what, hint, level="info")]
+    return [Finding.of_task(form, "unpinned_revision", form.where("dataset_path"), what, level="info")]
 
 
 def fewshot_findings(form: Form) -> list[Finding]:
@@ -125,9 +124,11 @@ def fewshot_findings(form: Form) -> list[Finding]:
     other_splits = [split for split in dataset if not dataset.same_rows(split, evaluated)]
     place = form.where_stated("fewshot_split", "num_fewshot")
     what = "few-shot examples are drawn from the documents that are evaluated"
-    hint = f"set fewshot_split to another one: {', '.join(other_splits)}" if other_splits else "add a split of examples"
+    advice = (
+        f"set fewshot_split to another one: {', '.join(other_splits)}" if other_splits else "add a split of examples"
+    )
     example = f"split '{drawn}', of which each document's own is left out"
-    return [Finding.of_task(form, "shots_from_evaluated_split", place, what, hint, example=example)]
+    return [Finding.of_task(form, "shots_from_evaluated_split", place, what, example=example, advice=advice)]
 
 
 def answer_base_findings(form: Form) -> list[Finding]:
@@ -136,8 +137,7 @@ def answer_base_findings(form: Form) -> list[Finding]:
     if digits is None:
         return []
     what = "answers are digits, and no document shows whether they count from 0 or from 1; they count from 1"
-    place, hint = form.where("doc_to_target"), "set answer_base: 0 or 1 in the task"
-    return [Finding.of_task(form, "answer_base_unclear", place, what, hint, example=digits)]
+    return [Finding.of_task(form, "answer_base_unclear", form.where("doc_to_target"), what, example=digits)]
 
 
 #: Fewer tokens than this cut off most thoughts.
@@ -155,23 +155,16 @@ def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: 
         return [finding for form in written for finding in _thinking_findings(model, form, template)]
     if all(form.output_type == "loglikelihood_rolling" for form in forms):
         return []
-    return [
-        Finding(
-            code="chat_template_unused",
-            where=f"model '{model.name}'",
-            what="it has a chat template, and the prompts are written without it",
-            hint="add --apply_chat_template if it is a chat model",
-        )
-    ]
+    what = "it has a chat template, and the prompts are written without it"
+    return [Finding(code="chat_template_unused", where=f"model '{model.name}'", what=what)]
 
 
 def _instruction_findings(model: Model, forms: Sequence[Form]) -> list[Finding]:
     """Formats for chat models, asked of a model without a chat template."""
     meant = [form for form in forms if form.format is not None and form.format.meant_for == "chat"]
-    place, hint = f"model '{model.name}'", "use mcqa or cloze if it is a base model"
-    what = "it has no chat template, and the format gives instructions to a chat model"
+    place, what = f"model '{model.name}'", "it has no chat template, and the format gives instructions to a chat model"
     return [
-        Finding.of_form(form, "instructed_base_model", place, what, hint, level="info")
+        Finding.of_form(form, "instructed_base_model", place, what, level="info")
         for form in meant
         if "instructed_base_model" not in silenced_codes(form)
     ]
@@ -183,23 +176,23 @@ def _thinking_findings(model: Model, form: Form, template: str) -> list[Finding]
     if "think" not in template or is_off:
         return []
     limit, prefix = form.generation_kwargs.get("max_gen_toks"), form.config.gen_prefix
-    place = f"model '{model.name}'"
-    better = "use mcq_cot, or switch thinking off: --model_args enable_thinking=false"
-    findings = []
+    place, problems = f"model '{model.name}'", dict[str, str]()
     if prefix:
-        what = f"its chat template has thoughts, and the prompt begins the answer with {prefix!r}"
-        findings.append(Finding.of_form(form, "prefilled_thought", place, what, better))
+        problems["prefilled_thought"] = f"the prompt begins the answer with {prefix!r}"
     if isinstance(limit, int) and limit < _ROOM_TO_THINK:
-        what = f"its chat template has thoughts, and completions end at {limit} tokens"
-        findings.append(Finding.of_form(form, "little_room_to_think", place, what, better))
-    return [finding for finding in findings if finding.code not in silenced_codes(form)]
+        problems["little_room_to_think"] = f"completions end at {limit} tokens"
+    return [
+        Finding.of_form(form, code, place, f"its chat template has thoughts, and {problem}")
+        for code, problem in problems.items()
+        if code not in silenced_codes(form)
+    ]
 
 
 def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
     """Whether tasks request decontamination in a run without a corpus."""
-    what, hint = "nothing is decontaminated without a corpus", "give --decontamination_corpus FILE"
+    what = "nothing is decontaminated without a corpus"
     return [
-        Finding.of_task(form, "no_corpus", form.where("should_decontaminate"), what, hint, level="info")
+        Finding.of_task(form, "no_corpus", form.where("should_decontaminate"), what, level="info")
         for form in forms
         if form.config.should_decontaminate and "no_corpus" not in silenced_codes(form)
     ]
@@ -227,9 +220,9 @@ def language_findings(form: Form) -> list[Finding]:
         if text and text not in (local.question_prefix, local.answer_prompt, local.instruction)
     )
     what = f"the task is in {local_words(native).name}, and the words of its prompts are English"
-    hint = f"select {form.task_name}@{_with_language(form.format_label or format.format_name)}"
-    place, example = form.where("formats"), shorten(english)
-    return [Finding.of_form(form, "mixed_languages", place, what, hint, example=example, level="info")]
+    advice = f"select {form.task_name}@{_with_language(form.format_label or format.format_name)}"
+    details = {"example": shorten(english), "advice": advice, "level": "info"}
+    return [Finding.of_form(form, "mixed_languages", form.where("formats"), what, **details)]
 
 
 def _instruction_language_findings(form: Form, format: FormatConfig, words: LocalWords) -> list[Finding]:
@@ -237,9 +230,9 @@ def _instruction_language_findings(form: Form, format: FormatConfig, words: Loca
     if not format.instruction or format.instruction != type(format).instruction:
         return []
     what = f"the words of the format are {words.name}, and its instruction is English: it has no translation"
-    hint = "write an instruction of your own in formats, or select mcqa, generate or cot"
+    advice = "write an instruction of your own in formats, or select mcqa, generate or cot"
     place, example = form.where("formats"), shorten(format.instruction)
-    return [Finding.of_form(form, "mixed_languages", place, what, hint, example=example)]
+    return [Finding.of_form(form, "mixed_languages", place, what, example=example, advice=advice)]
 
 
 def _with_language(label: str) -> str:

@@ -118,9 +118,8 @@ def _one_of(gaps: set[str]) -> str:
 
 
 def _finding(prompts: Prompts, what: str, example: str, key: str = "doc_to_text") -> Finding:
-    form, hint = prompts.form, "give the examples the fields and delimiters of the question"
-    place = form.where("fewshot_config", key)
-    return Finding.of_form(form, "shots_unlike_question", place, what, hint, example=example)
+    place = prompts.form.where("fewshot_config", key)
+    return Finding.of_form(prompts.form, "shots_unlike_question", place, what, example=example)
 
 
 def _answers(prompts: Prompts) -> Iterator[Finding]:
@@ -135,12 +134,9 @@ def _answers(prompts: Prompts) -> Iterator[Finding]:
     else:
         return
     if all(wrong):
-        place, hint = (
-            form.where("fewshot_config", "doc_to_target"),
-            "let fewshot_config.doc_to_target give what is scored",
-        )
+        place = form.where("fewshot_config", "doc_to_target")
         example = f"an example: {shorten(prompts.shots[0].answer.content[-60:], 90)}"
-        yield Finding.of_form(form, "shots_show_other_answer", place, problem, hint, example=example)
+        yield Finding.of_form(form, "shots_show_other_answer", place, problem, example=example)
 
 
 def _is_no_choice(renderer: Renderer, shot: Shot) -> bool:
@@ -178,12 +174,12 @@ def pool_hits(prompts: Prompts) -> Iterator[Hit]:
     form = prompts.form
     if not form.num_fewshot or form.has_media or form.output_type == "loglikelihood_rolling":
         return
-    renderer, place, hint = form.renderer, form.where("fewshot_split"), "remove them from the few-shot split"
+    renderer, place = form.renderer, form.where("fewshot_split")
     what = "evaluated documents are also in the split of few-shot examples"
     pool = {_key(renderer, doc) for doc in renderer.examples.sampler.pool} - {None}
     for doc_id, doc in prompts.docs.items():
         if _key(renderer, doc) in pool:
-            yield Hit(doc_id, "evaluated_docs_in_shots", place, what, hint)
+            yield Hit(doc_id, "evaluated_docs_in_shots", place, what)
 
 
 def _key(renderer: Renderer, doc: Doc) -> tuple[str, tuple[str, ...]] | None:

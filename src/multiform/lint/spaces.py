@@ -140,6 +140,5 @@ def _ends_in_space(context: str, gen_prefix: str, prompts: Prompts) -> bool:
     return context[-1:] in (" ", "\t") and (bool(gen_prefix) or not prompts.chat)
 
 
-def _hit(code: str, where: str | None, doc_id: int, example: str, hint: str, what: str | None = None) -> Hit:
-    shown = shorten(example, 90)
-    return Hit(doc_id, code, where, what or _WHAT[code], hint, shown)
+def _hit(code: str, where: str | None, doc_id: int, example: str, advice: str, what: str | None = None) -> Hit:
+    return Hit(doc_id, code, where, what or _WHAT[code], shorten(example, 90), advice)

@@ -72,18 +72,13 @@ def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
     numbers = dict(zip(longest, (scored for _, _, scored in _borders(sample, tokenizer.encoder)), strict=False))
     shown = ", ".join(f"{shorten(choice, 20)} {number}" for choice, number in numbers.items())
     scores_labels = form.format.scored == "labels" if form.format is not None else are_labels(longest)
-    problems: dict[str, tuple[str, str]] = {}
+    problems: dict[str, str] = {}
     if scores_labels and any(number > 1 for number in numbers.values()):
-        problem = "labels that are scored have several tokens"
-        problems["label_not_one_token"] = problem, "choose other labels, or another target_delimiter"
+        problems["label_not_one_token"] = "labels that are scored have several tokens"
     if len(set(numbers.values())) > 1:
-        problem = "answers that all documents share differ in their number of tokens"
-        problems["uneven_labels"] = problem, "choose answers of equal length, or score acc_norm"
+        problems["uneven_labels"] = "answers that all documents share differ in their number of tokens"
     place = form.where("formats" if form.format is not None else "doc_to_choice")
-    return [
-        Finding.of_form(form, code, place, problem, hint, example=f"tokens: {shown}")
-        for code, (problem, hint) in problems.items()
-    ]
+    return [Finding.of_form(form, code, place, what, example=f"tokens: {shown}") for code, what in problems.items()]
 
 
 def _borders(sample: Sample, encoder: Encoder) -> Iterator[tuple[LoglikelihoodRequest, bool, int]]:
@@ -128,10 +123,8 @@ def _border_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
         spanning = next((request for request, spans, _ in _borders(sample, tokenizer.encoder) if spans), None)
         if spanning is not None:
             example = f"{shorten(spanning.context[-15:], 40)} + {shorten(spanning.continuation[:15], 40)}"
-            what = "a token spans the border of prompt and answer"
-            hint = "let the answer begin with a space, and the prompt end without one"
-            place = prompts.form.where(prompts.delimiter_key)
-            yield Hit(sample.doc_id, "token_across_border", place, what, hint, example)
+            place, what = prompts.form.where(prompts.delimiter_key), "a token spans the border of prompt and answer"
+            yield Hit(sample.doc_id, "token_across_border", place, what, example)
 
 
 def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokenizer) -> Iterator[Hit]:
@@ -150,10 +143,10 @@ def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
             room = _room(request)
             longest[doc_id] = max(longest.get(doc_id, 0), len(encoded[texts[request]]) + room)
     what = f"prompts and completions are longer than the {tokenizer.max_length} tokens that the model reads"
-    place, hint = prompts.form.where("num_fewshot"), "use fewer few-shot examples or a smaller max_gen_toks"
+    place = prompts.form.where("num_fewshot")
     for doc_id, length in longest.items():
         if length > tokenizer.max_length:
-            yield Hit(doc_id, "truncated_prompts", place, what, hint, f"{length} tokens")
+            yield Hit(doc_id, "truncated_prompts", place, what, f"{length} tokens")
 
 
 def _room(request: Any) -> int:
@@ -176,15 +169,13 @@ def _bos_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
             text = prompt if in_message is None else in_message.content
             key = "description" if in_message is not None and in_message.role == "system" else "doc_to_text"
             what = f"the prompt's text has the token {shorten(bos, 30)}, which is added to prompts"
-            place, hint = prompts.form.where(key), "remove it from the text"
-            yield Hit(probe.doc_id, "doubled_bos", place, what, hint, shorten(text[:60], 80))
+            yield Hit(probe.doc_id, "doubled_bos", prompts.form.where(key), what, shorten(text[:60], 80))
 
 
 def _chat_hits(prompts: Prompts) -> Iterator[Hit]:
     template = prompts.chat_template
     assert template is not None
     multiturn = prompts.form.settings.multiturn
-    hint = "keep white space at its ends out of it, or check that nothing depends on it"
     for probe in prompts.probes:
         messages = chat_messages(probe.turns, multiturn=multiturn)
         written = template(messages, add_generation_prompt=messages[-1]["role"] != "assistant")
@@ -195,5 +186,5 @@ def _chat_hits(prompts: Prompts) -> Iterator[Hit]:
             lost = "white space around" if text.strip() in written else "a part of"
             what = f"the chat template strips {lost} the {message['role']}'s message"
             place = prompts.form.where(_KEYS[message["role"]])
-            yield Hit(probe.doc_id, "chat_template_strips", place, what, hint, shorten(text[-60:], 90))
+            yield Hit(probe.doc_id, "chat_template_strips", place, what, shorten(text[-60:], 90))
             break
