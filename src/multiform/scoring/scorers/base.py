@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from multiform.errors import ConfigError, DataError, running, shorten
-from multiform.fields import Doc
+from multiform.errors import ConfigError, DataError, MultiformError, running, shorten
+from multiform.fields import Doc, Field
 from multiform.registry import Registry
 from multiform.scoring.aggregations import ItemKind
 from multiform.scoring.filters import Pipeline
@@ -194,6 +194,35 @@ def _reduce_values(
     if not isinstance(value, Mapping):
         return {key: value}
     return {f"{name}({key})": number for name, number in value.items()}
+
+
+@dataclass(kw_only=True, eq=False)
+class DocumentScorer(Scorer, ABC):
+    """A scorer whose own metrics compare a completion with fields of its document, which are arguments of it."""
+
+    deferred: ClassVar[bool] = True
+
+    @abstractmethod
+    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
+        """The values of the scorer's own metrics for the text of a completion."""
+
+    def compile_fields(self, *names: str) -> dict[str, Field]:
+        """The fields that these arguments name."""
+        try:
+            return {name: Field.of(getattr(self, name)) for name in names}
+        except MultiformError as error:
+            raise error.at("scorer.kwargs") from error
+
+    def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
+        return [
+            self.reduce([self._values(outcome, doc) for outcome in repeats])
+            for repeats, doc in zip(outcomes, docs, strict=True)
+        ]
+
+    def _values(self, outcome: Outcome, doc: Doc) -> dict[str, Any]:
+        completion = as_completion(outcome, type(self).__name__)
+        own = self.own_values(completion.primed + str(completion.prediction or ""), doc)
+        return {metric.name: own[metric.name] if metric.name in own else metric(outcome) for metric in self.metrics}
 
 
 @dataclass(kw_only=True, eq=False)

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from multiform.errors import DataError, MultiformError, shorten
-from multiform.fields import Doc, Field, FieldSpec
-from multiform.scoring.outcome import Outcome
-from multiform.scoring.scorers.base import Scorer, as_completion, register_scorer
+from multiform.errors import DataError, shorten
+from multiform.fields import Doc, FieldSpec
+from multiform.scoring.scorers.base import DocumentScorer, register_scorer
 
 #: The name of a function, and its arguments by name.
 Call = tuple[str, dict[str, Any]]
@@ -27,7 +26,7 @@ _TYPES: dict[str, type] = {
 
 @register_scorer("function_calls")
 @dataclass(kw_only=True, eq=False)
-class FunctionCalls(Scorer):
+class FunctionCalls(DocumentScorer):
     """Whether a completion is a list of the right calls, in any order.
 
     `functions` is the field with the descriptions of the functions, and `calls` that with the right calls: a mapping
@@ -36,35 +35,17 @@ class FunctionCalls(Scorer):
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = ("exact_match", "truncated")
-    deferred: ClassVar[bool] = True
+    own_metrics: ClassVar[Sequence[str]] = ("exact_match",)
 
     functions: FieldSpec = "function"
     calls: FieldSpec = "ground_truth"
 
     def __post_init__(self) -> None:
-        try:
-            self._functions, self._calls = Field.of(self.functions), Field.of(self.calls)
-        except MultiformError as error:
-            raise error.at("scorer.kwargs") from error
+        self._fields = self.compile_fields("functions", "calls")
 
-    @property
-    def needs_references(self) -> bool:
-        return any(metric.name not in self.default_metric_cfg for metric in self.metrics)
-
-    def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
-        return [
-            self.reduce([self._values(outcome, doc) for outcome in repeats])
-            for repeats, doc in zip(outcomes, docs, strict=True)
-        ]
-
-    def _values(self, outcome: Outcome, doc: Doc) -> dict[str, Any]:
-        completion = as_completion(outcome, "function_calls")
-        right = is_right(
-            read_calls(completion.primed + str(completion.prediction or "")),
-            self._calls.value(doc),
-            self._functions.value(doc),
-        )
-        return {m.name: float(right) if m.name == "exact_match" else m(outcome) for m in self.metrics}
+    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
+        wanted, functions = (self._fields[name].value(doc) for name in ("calls", "functions"))
+        return {"exact_match": float(is_right(read_calls(text), wanted, functions))}
 
 
 def read_calls(text: str) -> list[Call]:

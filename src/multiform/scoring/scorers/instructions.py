@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from multiform.errors import ConfigError, DataError, MultiformError, shorten
-from multiform.fields import Doc, Field, FieldSpec
-from multiform.scoring.metrics import register_metric
-from multiform.scoring.outcome import Outcome
+from multiform.errors import DataError, shorten
+from multiform.fields import Doc, FieldSpec
 from multiform.scoring.scorers import ifbench_rules as ifbench_rules  # registers them
-from multiform.scoring.scorers.base import Scorer, as_completion, register_scorer
+from multiform.scoring.scorers.base import DocumentScorer, register_own_metric, register_scorer
 from multiform.scoring.scorers.rules import follows
 
 _METRICS = {
@@ -24,20 +22,14 @@ _METRICS = {
     "prompt_level_loose_acc": "mean",
     "inst_level_loose_acc": "ratio",
 }
-
-
-def _not_computed(outcome: Outcome) -> float:
-    """The share of prompts, or of instructions, that are followed; computed by the scorer `instructions`."""
-    raise ConfigError("the metric comes from rules", hint="write scorer: instructions")
-
-
+_ABOUT = "The share of prompts, or of instructions, that are followed; computed by the scorer `instructions`."
 for _name, _aggregation in _METRICS.items():
-    register_metric(_name, output_type="generate_until", aggregation=_aggregation)(_not_computed)
+    register_own_metric(_name, _ABOUT, hint="write scorer: instructions", aggregation=_aggregation)
 
 
 @register_scorer("instructions")
 @dataclass(kw_only=True, eq=False)
-class Instructions(Scorer):
+class Instructions(DocumentScorer):
     """Whether a completion follows the rules of its document.
 
     `rules` is the field with the names of the rules, `arguments` that with a mapping of arguments for each, and
@@ -46,47 +38,30 @@ class Instructions(Scorer):
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = (*_METRICS, "truncated")
-    deferred: ClassVar[bool] = True
+    own_metrics: ClassVar[Sequence[str]] = (*_METRICS,)
 
     rules: FieldSpec = "instruction_id_list"
     arguments: FieldSpec = "kwargs"
     prompt: FieldSpec = "prompt"
 
     def __post_init__(self) -> None:
-        try:
-            self._rules, self._arguments = Field.of(self.rules), Field.of(self.arguments)
-            self._prompt = Field.of(self.prompt)
-        except MultiformError as error:
-            raise error.at("scorer.kwargs") from error
+        self._fields = self.compile_fields("rules", "arguments", "prompt")
 
-    @property
-    def needs_references(self) -> bool:
-        return any(metric.name not in (*_METRICS, "truncated") for metric in self.metrics)
-
-    def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
-        return [
-            self.reduce([self._values(outcome, doc) for outcome in repeats])
-            for repeats, doc in zip(outcomes, docs, strict=True)
-        ]
-
-    def _values(self, outcome: Outcome, doc: Doc) -> dict[str, Any]:
-        completion = as_completion(outcome, "instructions")
-        names, arguments = _parse(self._rules.value(doc)), _parse(self._arguments.value(doc))
+    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
+        names, arguments = (_parse(self._fields[name].value(doc)) for name in ("rules", "arguments"))
         if not isinstance(names, list) or not isinstance(arguments, list) or len(names) != len(arguments):
             message = f"expected as many arguments as rules, got {shorten(names)} and {shorten(arguments)}"
             raise DataError(message, where="scorer.kwargs", hint="name the columns with rules: and arguments:")
-        text, prompt = completion.primed + str(completion.prediction or ""), str(self._prompt.value(doc))
-        texts = loose_texts(text)
+        prompt, texts = str(self._fields["prompt"].value(doc)), loose_texts(text)
         pairs = [(str(name), _parse(options)) for name, options in zip(names, arguments, strict=True)]
         strict = [follows(name, text, options, prompt) for name, options in pairs]
         loose = [any(follows(name, other, options, prompt) for other in texts) for name, options in pairs]
-        values: dict[str, Any] = {
+        return {
             "prompt_level_strict_acc": float(all(strict)),
             "inst_level_strict_acc": (sum(strict), len(strict)),
             "prompt_level_loose_acc": float(all(loose)),
             "inst_level_loose_acc": (sum(loose), len(loose)),
         }
-        return {m.name: values[m.name] if m.name in values else m(outcome) for m in self.metrics}
 
 
 def loose_texts(text: str) -> list[str]:

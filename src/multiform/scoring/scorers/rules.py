@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from multiform.errors import DataError, UsageError, nearest, shorten
@@ -51,39 +53,10 @@ _END = re.compile(r"""[.?!]+(?=[][)(}{";*:@'‘’“”«»]|$)""")
 _CLOSING = re.compile(r"""[])}"'‘’“”«»]*$""")
 _WORD_START = re.compile(r"""(?=['‘’“”«»])|[][)(}{";*:@]""")
 _NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*")
-#: Abbreviations that do not end a sentence, single letters among them.
-_ABBREVIATIONS = frozenset(
-    """
-    mr mrs ms messrs dr prof rep reps sen gen col maj lt adm jr sr bros co cos corp inc ltd cie st ave ft mg vs yr ph.d
-    m.b.a a.m p.m a.d u.s u.s.a u.s.s.r u.n u.k d.c l.a n.y n.j n.c n.d n.h n.m r.i s.c s.a b.v n.v l.p j.p j.k j.r a.a
-    jan feb aug sep sept oct nov dec tues wed fri ala ariz calif colo conn fla ga ill kan ky mich minn nev okla ore pa
-    tenn va vt w.va wash wis c d e f g h k l m n p r s t v w
-    """.split()  # noqa: SIM905 a list of words is easier to read so
-)
-#: Words that, if they are capitalized, begin a sentence after an abbreviation.
-_STARTERS = frozenset(
-    """
-    according although among both but certainly despite does especially even following he here however i if in indeed
-    instead it likewise many meanwhile moreover most nevertheless nonetheless nor particularly please recent separately
-    similarly since so some still the there therefore these they this though through thus typically ultimately under
-    various were when which while without yet your
-    """.split()  # noqa: SIM905
-)
-#: Words without a meaning of their own, as NLTK lists them: these begin a sentence after a single letter, too.
-STOP_WORDS = frozenset(
-    """
-    a an the and or but nor if because as until while of at by for with about against between into through during
-    before after above below to from up down in out on off over under again further then once here there when where
-    why how all any both each few more most other some such no not only own same so than too very just now i me my
-    myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its
-    itself they them their theirs themselves what which who whom this that these those am is are was were be been
-    being have has had having do does did doing can will should s t don d ll m o re ve y ain aren couldn didn doesn
-    hadn hasn haven isn ma mightn mustn needn shan shouldn wasn weren won wouldn
-    """.split()  # noqa: SIM905
-)
-#: Words that go on with the sentence after a number.
-_AFTER_NUMBERS = frozenset(
-    ["business", "corrections", "credit", "financing", "international", "letters", "review", "who"]
+#: Words of English by their use, see the file.
+_ENGLISH = tomllib.loads(Path(__file__).with_name("english.toml").read_text(encoding="utf-8"))
+_ABBREVIATIONS, _STARTERS, STOP_WORDS, _AFTER_NUMBERS = (
+    frozenset(_ENGLISH[name].split()) for name in ("abbreviations", "starters", "stop_words", "after_numbers")
 )
 
 
