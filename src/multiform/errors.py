@@ -17,7 +17,7 @@ code 2), a ModelError is a failed run (exit code 1).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -121,16 +121,6 @@ def nearest(name: str, known: Iterable[str], *, listed: str = "known") -> str:
         return f"did you mean '{close[0]}'?"
     shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
     return f"{listed}: {shown or 'none'}"
-
-
-def check_keys(
-    keys: Iterable[Any], known: Collection[str], of: str = "", *, where: str | None = None, listed: str = "known"
-) -> None:
-    """Raise a ConfigError for the first key that is not known, by default at that key."""
-    for key in keys:
-        if key not in known:
-            hint = nearest(str(key), known, listed=listed)
-            raise ConfigError(f"unknown key '{key}'{of}", where=where or str(key), hint=hint)
 
 
 def shorten(value: object, limit: int = 80) -> str:

@@ -535,7 +535,7 @@ REFUSED = {
     "no labels": ({"choice_labels": []}, "choice_labels: expected distinct labels"),
     "no place for the choice": ({"choice_format": "{label}."}, "choice_format: expected text with {choice}"),
     "number as a text": ({"question_prefix": 3}, "question_prefix: expected a string, got 3"),
-    "null as a text": ({"target_delimiter": None}, "target_delimiter: expected a string, got None"),
+    "null as a text": ({"target_delimiter": None}, "target_delimiter: expected a string, got null"),
     "list as an instruction": ({"instruction": ["x"]}, "instruction: expected a string or null"),
     "unknown way to score": ({"scored": "everything"}, "scored: expected one of labels, texts, gold, generation"),
     "unknown field": ({"question_prefx": "Q"}, "unknown key 'question_prefx' in format 'mcqa'"),

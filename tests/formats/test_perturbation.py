@@ -96,7 +96,7 @@ def test_a_field_is_perturbed_once():
         ({"probability": 2}, "t: perturbation.probability: expected a number from 0 to 1, got 2"),
         ({"seed": "x"}, "t: perturbation.seed: expected a whole number"),
         ({"chance": 1}, "t: perturbation.chance: unknown key 'chance'"),
-        ({"unmodifiable_words": "a"}, "t: perturbation.unmodifiable_words: expected a list of words"),
+        ({"unmodifiable_words": "a"}, "t: perturbation.unmodifiable_words: expected a list, got"),
     ],
 )
 def test_bad_perturbations_are_one_clear_error(given, message):

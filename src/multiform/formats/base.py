@@ -6,12 +6,13 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-from multiform.errors import ConfigError, check_keys, nearest, shorten
-from multiform.labels import LABEL_KINDS, LabelSpec, split_solution
+from multiform.errors import ConfigError, nearest, shorten
+from multiform.labels import LabelSpec, split_solution
 from multiform.prompts.template import compile_template, has_markup
 from multiform.registry import Registry
+from multiform.schema import check_keys, check_values
 
 
 class Dialect(Protocol):
@@ -37,19 +38,9 @@ _OUTPUT_TYPES: dict[str, OutputType] = {
 #: Fields that have another value where choices have no labels: their default and that value.
 Replacements = Mapping[str, tuple[Any, Any]]
 
-_TEXTS = ("question_prefix", "question_suffix", "choices_prefix", "choice_format", "choice_delimiter",
-          "section_separator", "target_delimiter", "fewshot_delimiter")  # fmt: skip
-_OPTIONAL_TEXTS = ("instruction", "answer_instruction", "answer_prompt", "gen_prefix")
-#: What the value of a field must be, and the same in words.
-_TYPES: dict[str, tuple[Any, str]] = {
-    **dict.fromkeys(_TEXTS, (str, "a string")),
-    **dict.fromkeys(_OPTIONAL_TEXTS, (str | None, "a string or null")),
-    "variations": (Mapping | None, "a mapping of axes"),
-    "show_choices": (bool | None, "true, false or null"),
-    "scorer": (str | Mapping | None, "a scorer's name or a mapping"),
-    "generation_kwargs": (Mapping | None, "a mapping"),
-}
-_PLACES = ("examples", "start", "question")
+#: The texts that may be templates.
+_TEMPLATES = ("instruction", "answer_instruction", "answer_prompt", "gen_prefix")
+_HINT = "see multiform docs formats"
 
 
 def _is_complete(cls: type[FormatConfig]) -> bool:
@@ -153,17 +144,12 @@ class FormatConfig:
     def __post_init__(self) -> None:
         for name, value in self._canonical_values():
             object.__setattr__(self, name, value)
-        for name, (types, expected) in _TYPES.items():
-            self._check(isinstance(getattr(self, name), types), name, expected)
-        self._check(self.scored in get_args(Scored), "scored", f"one of {', '.join(get_args(Scored))}")
-        self._check(self.instruction_at in _PLACES, "instruction_at", f"one of {', '.join(_PLACES)}")
-        self._check(self.answer_as in ("label", "text", None), "answer_as", "label, text or null")
-        for name in _OPTIONAL_TEXTS:
+        check_values(FormatConfig, vars(self), hint=_HINT)
+        for name in _TEMPLATES:
             self._check_template(name)
         self._check_labels()
         self._check_fewshot_answer()
         self._check("{choice}" in self.choice_format, "choice_format", "text with {choice} in it")
-        self._check(isinstance(self.metric_list, tuple | None), "metric_list", "a list of metrics")
 
     def _canonical_values(self) -> Iterator[tuple[str, Any]]:
         """The fields whose stored value differs from the given one, or whose default depends on other fields."""
@@ -190,11 +176,8 @@ class FormatConfig:
 
     def _check_labels(self) -> None:
         labels = self.choice_labels
-        expected = f"one of {', '.join(LABEL_KINDS)}, a list of labels or null"
         if isinstance(labels, tuple):
             self._check(bool(labels) and len(set(labels)) == len(labels), "choice_labels", "distinct labels")
-        else:
-            self._check(labels is None or labels in LABEL_KINDS, "choice_labels", expected)
         if self.scored == "labels" and labels is None:
             raise ConfigError(
                 "labels are scored but there are none", where="scored", hint="set choice_labels, or score texts"
@@ -203,8 +186,7 @@ class FormatConfig:
     def _check_fewshot_answer(self) -> None:
         if self.fewshot_answer is None:
             return
-        text = self.fewshot_answer
-        self._check(isinstance(text, str) and "{answer}" in text, "fewshot_answer", "text with {answer} in it, or null")
+        self._check("{answer}" in self.fewshot_answer, "fewshot_answer", "text with {answer} in it, or null")
         if not self.generates:
             message = f"scored is {self.scored}: an example then shows what is scored and nothing else"
             raise ConfigError(
@@ -214,7 +196,7 @@ class FormatConfig:
     def _check(self, right: bool, name: str, expected: str) -> None:
         if not right:
             value = shorten(getattr(self, name))
-            raise ConfigError(f"expected {expected}, got {value}", where=name, hint="see multiform docs formats")
+            raise ConfigError(f"expected {expected}, got {value}", where=name, hint=_HINT)
 
     @property
     def output_type(self) -> OutputType:
@@ -274,7 +256,7 @@ class FormatConfig:
             raise ConfigError(message, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
         base = None if isinstance(entry, type) else entry()
         known = {field.name for field in fields(entry if base is None else base)}
-        check_keys(overrides, known, f" in format '{name}'")
+        check_keys(f"format '{name}'", known, overrides)
         format: FormatConfig = entry(**overrides) if base is None else replace(base, **overrides)
         return format
 

@@ -6,16 +6,18 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from multiform.errors import ConfigError, check_keys, shorten
+from multiform.errors import ConfigError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.hashing import sha256
 from multiform.prompts.template import has_markup, literal_text
+from multiform.schema import check_keys, check_values
 
 Kind = Literal["editor", "permute", "replace", "delete", "uppercase"]
 
 _WORD = re.compile(r"[^\W_]+")
+_HINT = "write e.g. {type: editor, probability: 0.1, seed: 42}"
 _PRINTABLE = [chr(code) for code in range(33, 127)]
 
 
@@ -36,25 +38,20 @@ class Perturbation:
     probability: float | None = None
     seed: int = 42
     #: Words that are not changed; case does not matter.
-    unmodifiable_words: tuple[str, ...] = ()
+    unmodifiable_words: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        _check("type", self.type in get_args(Kind), self.type, f"one of {', '.join(get_args(Kind))}")
+        check_values(type(self), vars(self), hint=_HINT)
         if self.probability is None:
             object.__setattr__(self, "probability", 1.0 if self.type == "uppercase" else 0.1)
-        number = self.probability
-        real = isinstance(number, int | float) and not isinstance(number, bool)
-        _check("probability", real and 0 <= float(number or 0) <= 1, number, "a number from 0 to 1")
-        _check("seed", isinstance(self.seed, int) and not isinstance(self.seed, bool), self.seed, "a whole number")
-        words: Any = self.unmodifiable_words
-        right = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
-        _check("unmodifiable_words", right, words, "a list of words")
-        object.__setattr__(self, "unmodifiable_words", tuple(words))
+        elif not 0 <= self.probability <= 1:
+            message = f"expected a number from 0 to 1, got {self.probability}"
+            raise ConfigError(message, where="probability", hint=_HINT)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], protected: Sequence[str] = ()) -> Perturbation:
         """Build from the mapping of `perturbation:`; `protected` are more words that are not changed."""
-        check_keys(settings, [field.name for field in fields(cls)], listed="keys")
+        check_keys("a perturbation", [field.name for field in fields(cls)], settings)
         perturbation = cls(**settings)
         return replace(perturbation, unmodifiable_words=(*perturbation.unmodifiable_words, *protected))
 
@@ -105,12 +102,6 @@ def perturb_field(spec: FieldSpec, perturbation: Perturbation) -> FieldSpec:
     method = getattr(spec, "with_noise", None)
     noisy: FieldSpec = method(perturbation) if method is not None else PerturbedField(spec, perturbation)
     return noisy
-
-
-def _check(name: str, right: bool, value: Any, expected: str) -> None:
-    if not right:
-        message = f"expected {expected}, got {shorten(value)}"
-        raise ConfigError(message, where=name, hint="write e.g. {type: editor, probability: 0.1, seed: 42}")
 
 
 def _number(total: int, probability: float, rng: random.Random) -> int:

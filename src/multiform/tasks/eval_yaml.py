@@ -18,8 +18,9 @@ from typing import Any
 
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.paths import is_file, mirror_folders
+from multiform.schema import check_keys
 from multiform.tasks.datasets.hub import hub_file
-from multiform.tasks.source import FilePosition, KeyPath, Source, StatedKeys, check_keys
+from multiform.tasks.source import FilePosition, KeyPath, Source, StatedKeys
 from multiform.tasks.yaml import read_own
 
 PREFIX = "hf/"

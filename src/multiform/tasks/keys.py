@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal
 
 from typing_extensions import NotRequired, Required, TypedDict  # pydantic needs these before 3.12
@@ -16,7 +16,7 @@ from multiform.fields import Field, FieldSpec
 from multiform.formats.base import FormatConfig, OutputType
 from multiform.formats.dialects.template import TemplateConfig
 from multiform.requests import GENERATION_ALIASES, resolved_names
-from multiform.tasks.source import check_keys, check_values, has_type
+from multiform.schema import check_keys, check_values, has_type, key_path
 
 logger = logging.getLogger("multiform")
 
@@ -51,7 +51,7 @@ class FewshotConfig:
 
     def __post_init__(self) -> None:
         try:
-            check_values(type(self), vars(self), lambda *path: ".".join(map(str, ("fewshot_config", *path))))
+            check_values(type(self), vars(self), partial(key_path, "fewshot_config"))
         except ConfigError as error:
             raise error.as_kind(SamplesError) if "fewshot_config.samples" in str(error.where) else error from None
         for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale", "gen_prefix"):
@@ -107,9 +107,7 @@ class FewshotConfig:
             "doc_to_rationale": doc_to_rationale,
         }
         values = {**cfg, **overloads}
-        check_keys(
-            "fewshot_config", list(cls.__dataclass_fields__), values, lambda *p: ".".join(("fewshot_config", *p))
-        )
+        check_keys("fewshot_config", cls.__dataclass_fields__, values, partial(key_path, "fewshot_config"))
         return cls(**{**inherited, **values})
 
 

@@ -23,12 +23,11 @@ from multiform.formats.perturbation import Perturbation, perturb_field
 from multiform.formats.select import UnknownFormatError, fewshot_draw, select_format, task_overrides
 from multiform.formats.variation import Grammar
 from multiform.prompts.template import compile_template
+from multiform.schema import Where, check_values
 from multiform.tasks.keys import FewshotConfig, TaskKeys, default_keys, generation_defaults
-from multiform.tasks.source import StatedKeys, check_values
+from multiform.tasks.source import StatedKeys
 
 Values = dict[str, Any]
-#: Turns a path of keys into the place that a message names.
-Where = Callable[..., str | None]
 
 _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
 _TEMPLATES = (*_FIELDS, "doc_to_turns", "doc_to_context", "doc_to_rationale", "description", "gen_prefix", "drop_docs")

@@ -289,7 +289,7 @@ def test_a_task_with_a_template_runs(tmp_path):
         ({"template_type": 3}, "unknown template"),
         ({"template_type": "mcq", "sufix": "A"}, "unknown key 'sufix' in template 'mcq'; did you mean 'suffix'?"),
         ({"template_type": "mcq", "suffix": 3}, "suffix: expected a string, got 3"),
-        ({"template_type": "mcq", "choice_labels": "AB"}, "choice_labels: expected a list of labels, got 'AB'"),
+        ({"template_type": "mcq", "choice_labels": "AB"}, "choice_labels: expected a list, got 'AB'"),
         ({"template_type": "mcq", "choice_labels": ["A", "A"]}, "choice_labels: expected distinct labels"),
         ({"template_type": "mcq", "choice_format": "{label}"}, "choice_format: expected text with {choice} in it"),
         ({"template_type": "cloze", "blank_position": "middle"}, "blank_position: expected one of end, start, none"),

@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args
 
 from typing_extensions import Self
 
-from multiform.errors import ConfigError, check_keys, nearest
+from multiform.errors import ConfigError, nearest
 from multiform.formats.base import FormatConfig, formats
+from multiform.schema import check_keys
 
 DialectName = Literal["formats", "template", "style"]
 DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
@@ -58,7 +59,7 @@ class FormatDialect(ABC):
     def format_with(self, changes: Mapping[str, Any]) -> FormatConfig:
         """The format with other arguments, or other fields of the format."""
         more = {key: value for key, value in changes.items() if key not in vars(self)}
-        check_keys(more, [*vars(self), *_field_names(self.format.get("type"))], f" in style '{self._class_label()}'")
+        check_keys(f"style '{self._class_label()}'", [*vars(self), *_field_names(self.format.get("type"))], more)
         arguments = {**vars(self), **{key: value for key, value in changes.items() if key not in more}}
         arguments["format"] = {**self.format, **(changes.get("format") or {}), **more}
         return type(self)(**arguments).as_format()
@@ -67,7 +68,7 @@ class FormatDialect(ABC):
         """The format of the own fields, overridden by others."""
         changes = dict(format_fields)
         name = changes.pop("type", None)
-        check_keys(changes, _field_names(name), f" in the format of '{self._class_label()}'", where="format")
+        check_keys(f"the format of '{self._class_label()}'", _field_names(name), changes, lambda key: "format")
         values = {**self.own_fields(), **changes}
         try:
             return FormatConfig(**values) if name is None else FormatConfig.by_name(name, values)

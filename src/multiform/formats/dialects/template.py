@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
@@ -15,11 +15,13 @@ from multiform.formats.compile import FieldMapping, bind_field, compile_format
 from multiform.formats.dialects import FormatDialect
 from multiform.labels import LABEL_KINDS, choice_list, label_list
 from multiform.registry import Registry
+from multiform.schema import check_values
 
 #: Templates by the first part of their `template_type`.
 templates: Registry[type[TemplateConfig]] = Registry("template")
 #: The methods that turn the fields of a task into functions: a subclass that overrides one has no equivalent format.
 _WRAPPERS = ("wrap_doc_to_text", "wrap_doc_to_choice")
+_HINT = "see multiform docs templates"
 #: Lists of four labels that are continued if a document has more choices: letters in brackets up to Z.
 _CONTINUED: dict[Any, list[str]] = {
     "letters": label_list(4),
@@ -117,8 +119,8 @@ class FormatTemplate(TemplateConfig, FormatDialect, _Labelled):
 
     def __post_init__(self) -> None:
         self.choice_labels = label_words(self.choice_labels)
-        for template_field in fields(self):
-            _check(template_field.name, template_field.type, getattr(self, template_field.name))
+        built_in = next(cls for cls in type(self).__mro__ if cls.__module__ == __name__)
+        check_values(built_in, vars(self), hint=_HINT)
         self.as_format()
 
     @classmethod
@@ -198,15 +200,6 @@ def label_words(labels: Any) -> Any:
     return [str(label) for label in labels] if isinstance(labels, list | tuple) else labels
 
 
-def _check(name: str, annotation: Any, value: Any) -> None:
-    """Raise a ConfigError for a value that does not have the type of its field."""
-    types = {"str": str, "bool": bool, "list[str]": list, "dict[str, Any]": Mapping}
-    words = {"str": "a string", "bool": "true or false", "list[str]": "a list of labels"}
-    if not isinstance(value, types.get(str(annotation), object)):
-        message = f"expected {words.get(str(annotation), 'a mapping of format fields')}, got {shorten(value)}"
-        raise ConfigError(message, where=name, hint="see multiform docs templates")
-
-
 def _writes_itself(cls: type) -> bool:
     """Whether a subclass overrides `format_prompt` without also overriding `own_fields`."""
     order = list(cls.__mro__)
@@ -280,7 +273,7 @@ class ClozeTemplateConfig(FormatTemplate):
     def __post_init__(self) -> None:
         if self.blank_position not in _POSITIONS:
             message = f"expected one of {', '.join(_POSITIONS)}, got {shorten(self.blank_position)}"
-            raise ConfigError(message, where="blank_position", hint="see multiform docs templates")
+            raise ConfigError(message, where="blank_position", hint=_HINT)
         super().__post_init__()
 
     def own_fields(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from multiform.errors import ConfigError, check_keys, nearest, shorten
+from multiform.errors import ConfigError, nearest, shorten
 from multiform.fields import Doc, process_field
 from multiform.formats.base import FormatConfig, OutputType, dialect_names
 from multiform.formats.compile import BoundTemplate, FieldMapping, bind_field, check_raw, compile_format
@@ -19,6 +19,7 @@ from multiform.formats.dialects.template import (
     templates,
 )
 from multiform.labels import gold_index, label_list
+from multiform.schema import check_keys
 
 
 class TemplateFactory:
@@ -38,8 +39,7 @@ class TemplateFactory:
         else:
             hint = nearest(str(name), [*templates, *_STYLES], listed="templates")
             raise ConfigError(f"unknown template '{shorten(name, 40)[1:-1]}'", where="template_type", hint=hint)
-        known = [field.name for field in fields(template_class)]
-        check_keys(values, known, f" in template '{name}'", listed="its keys are")
+        check_keys(f"template '{name}'", [field.name for field in fields(template_class)], values)
         return template_class(**values)
 
     @staticmethod
