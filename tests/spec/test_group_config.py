@@ -72,6 +72,16 @@ def test_the_groups_score_is_a_mean_over_documents_or_over_tasks(folder, run, we
 
 
 @pytest.mark.covers("GroupConfig.aggregate_metric_list")
+@pytest.mark.parametrize(("weighted", "value"), [("weight_by_size: false", 0.5), ("weight_by_member: true", 0.375)])
+def test_a_group_among_the_members_may_count_as_one_member(folder, run, weighted, value):
+    inner = "group: both\ntask: [small, large]\naggregate_metric_list: [{metric: acc}]\n"
+    outer = f"group: outer\ntask: [both, small]\naggregate_metric_list: [{{metric: acc, {weighted}}}]\n"
+    scores = run(folder(outer, both=inner), "outer")
+    assert scores["both"]["acc,none"] == 0.75
+    assert scores["outer"]["acc,none"] == value
+
+
+@pytest.mark.covers("GroupConfig.aggregate_metric_list")
 @pytest.mark.parametrize("weighted", ["true", "false"])
 def test_the_standard_error_is_that_of_the_mean(folder, run, weighted):
     group = f"group: both\ntask: [small, large]\naggregate_metric_list: [{{metric: acc, weight_by_size: {weighted}}}]\n"

@@ -57,7 +57,16 @@ ROWS: dict[str, dict[str, Any]] = {
     },
     "winogrande": {"sentence": "Ann helped Bea because _ was kind.", "option1": "Ann", "option2": "Bea", "answer": "1"},
     "gsm8k": {"question": "Ann has 2 pens and buys 3. How many has she?", "answer": "2 + 3 = 5.\n#### 5"},
-    "math_algebra": {"problem": "What is $1+1$?", "solution": "It is $\\boxed{2}$."},
+    "math_algebra": {"problem": "What is $1+1$?", "solution": "It is $\\boxed{2}$.", "level": "Level 5"},
+    "bbh_navigate": {"input": "Turn left. Do you return?\nOptions:\n- Yes\n- No", "target": "No"},
+    "ifeval": {"prompt": "Write a word.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
+    "musr_object_placements": {
+        "narrative": "Ann put the cup away.",
+        "question": "Where would Ann look for the cup?",
+        "choices": "['shelf', 'table']",
+        "answer_index": 0,
+        "answer_choice": "shelf",
+    },
     "mmlu_pro_law": {
         "question": "What is wet?",
         "options": ["Water", "Sand", "Air", "Fire", "Ice"],
@@ -65,6 +74,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "answer_index": 0,
         "category": "law",
         "cot_content": "",
+        "question_id": 70,
     },
     "gpqa_diamond": {
         "Question": "What is wet?",
@@ -75,7 +85,14 @@ ROWS: dict[str, dict[str, Any]] = {
         "Explanation": "",
     },
 }
-MEMBERS = {"mmlu": "mmlu_anatomy", "math": "math_algebra", "mmlu_pro": "mmlu_pro_law", "gpqa": "gpqa_diamond"}
+MEMBERS = {
+    "mmlu": "mmlu_anatomy",
+    "math": "math_algebra",
+    "mmlu_pro": "mmlu_pro_law",
+    "gpqa": "gpqa_diamond",
+    "bbh": "bbh_navigate",
+    "musr": "musr_object_placements",
+}
 PROTOCOLS = read_protocols([LIBRARY])
 FORMS = [
     f"{MEMBERS.get(task, task)}@{label}"
@@ -97,6 +114,10 @@ def form_of(name: str, shots: list[dict[str, Any]] | None = None) -> Form:
     numbered = [{**row, "question": f"Question {number}?"} for number in range(5)]
     pool = numbered if shots is None else shots
     splits = {"train": [row] if shots is None else pool, "validation": [row], "test": [row], "dev": pool}
+    if config.test_split not in splits:  # the members of MuSR are splits
+        splits[str(config.test_split)] = [row]
+    if config.test_split == "test" and config.fewshot_split == "validation":
+        splits["validation"] = pool
     return Task.from_config(config.replace(custom_dataset=lambda **_: splits)).form
 
 

@@ -181,6 +181,10 @@ def test_answers_are_read_as_the_harness_reads_them(name: str, completion: str, 
     assert extraction(name, completion) == answer
 
 
+#: Datasets of lm-eval whose rows are here under another name.
+SAME_ROWS = {"hails/mmlu_no_train": "cais/mmlu", "DigitalLearningGmbH/MATH-lighteval": "EleutherAI/hendrycks_math"}
+
+
 @pytest.mark.parity
 @pytest.mark.parametrize(
     ("ours", "theirs"),
@@ -190,6 +194,12 @@ def test_answers_are_read_as_the_harness_reads_them(name: str, completion: str, 
         ("mmlu_anatomy@llama3", "mmlu_llama_anatomy"),
         ("gsm8k@wei8", "gsm8k_cot"),
         ("math_algebra@minerva", "minerva_math_algebra"),
+        ("math_algebra@leaderboard", "leaderboard_math_algebra_hard"),
+        ("mmlu_pro_business@leaderboard", "leaderboard_mmlu_pro"),
+        ("musr_team_allocation@leaderboard", "leaderboard_musr_team_allocation"),
+        ("bbh_snarks@leaderboard", "leaderboard_bbh_snarks"),
+        ("bbh_object_counting@leaderboard", "leaderboard_bbh_object_counting"),
+        *((f"bbh_{name}@suzgun3", f"bbh_cot_fewshot_{name}") for name in ("navigate", "ruin_names", "word_sorting")),
     ],
 )
 def test_the_whole_prompt_over_a_real_row_is_that_of_lm_eval(ours: str, theirs: str) -> None:
@@ -198,9 +208,8 @@ def test_the_whole_prompt_over_a_real_row_is_that_of_lm_eval(ours: str, theirs: 
     prompts = []
     for manager, name in ((TaskManager(), ours), (TaskManager("lm_eval"), theirs)):
         config = manager.load(name)[0]
-        if config.dataset_path == "hails/mmlu_no_train":  # the same rows under another name
-            config = config.replace(dataset_path="cais/mmlu")
-        form = Task.from_config(config, dataset_mirror=SHARED / "data").form
+        config = config.replace(dataset_path=SAME_ROWS.get(str(config.dataset_path), config.dataset_path))
+        form = Task.from_config(config, dataset_mirror=mirror_path([SHARED / "data", SHARED / "rows"])).form
         prompts.append(form.sample(0, form.eval_docs[0]).prompt)
     assert prompts[0] == prompts[1]
 

@@ -7,12 +7,13 @@ Standard errors stay those of lm-eval.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from multiform.results.values import FormResult, GroupResult
-from multiform.scoring.aggregations import group_scores
+from multiform.scoring.aggregations import TaskEstimates, group_scores
 from multiform.statistics.estimates import LEVEL, STOPPED_LEVEL, Estimate, recorded_estimate
 from multiform.tasks import Group, node_name
 
@@ -59,7 +60,7 @@ class TaskStops:
 
 def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0) -> list[GroupResult]:
     """The result of a group, followed by the results of the groups in it; `forms` has the results of all forms."""
-    inside = [forms[task.form_name] for task in group.tasks() if task.form_name in forms]
+    inside = _forms_of(group, forms)
     shots = {form.num_fewshot for form in inside}
     config = group.config
     result = GroupResult(
@@ -69,14 +70,14 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         members=[node_name(member) for member in group.members],
         version=str((config.metadata or {}).get("version", "N/A")),
         num_fewshot=shots.pop() if len(shots) == 1 else "mixed",
-        estimates=group_scores(_aggregates(group, inside), [form.estimates for form in inside]),
+        estimates=_scores(group, forms, lambda form: form.estimates),
         higher_is_better={key: value for form in inside for key, value in form.higher_is_better.items()},
         n=sum(form.n for form in inside),
         path=group.path,
         forms=[form.name for form in inside],
-        weight_by_size=all(entry.get("weight_by_size", True) for entry in config.aggregates()[:1]),
+        weight_by_size=all(_weighs_by_size(entry) for entry in config.aggregates()[:1]),
         failed=sum(len(form.failed) for form in inside),
-        bounds=_group_bounds(group, inside) if any(form.failed for form in inside) else {},
+        bounds=_group_bounds(group, forms) if any(form.failed for form in inside) else {},
     )
     below = [
         inner
@@ -100,12 +101,38 @@ def _aggregates(group: Group, forms: Sequence[FormResult]) -> list[dict[str, Any
     return [{**{key: value for key, value in aggregates[0].items() if key != "filter_list"}, "metric": metrics.pop()}]
 
 
-def _group_bounds(group: Group, forms: Sequence[FormResult]) -> dict[str, tuple[float, float]]:
+def _weighs_by_size(entry: Mapping[str, Any]) -> bool:
+    return entry.get("weight_by_size", True) and not entry.get("weight_by_member")
+
+
+def _forms_of(group: Group, forms: Mapping[str, FormResult]) -> list[FormResult]:
+    return [forms[task.form_name] for task in group.tasks() if task.form_name in forms]
+
+
+def _scores(
+    group: Group, forms: Mapping[str, FormResult], estimates_of: Callable[[FormResult], TaskEstimates]
+) -> dict[str, Estimate]:
+    """The scores of a group over its tasks, or over its members, of which a group counts as one."""
+    inside = _forms_of(group, forms)
+    scores: dict[str, Estimate] = {}
+    for entry in _aggregates(group, inside):
+        if entry.get("weight_by_member"):
+            parts: list[TaskEstimates] = [
+                _scores(member, forms, estimates_of) if isinstance(member, Group) else estimates_of(forms[node])
+                for member in group.members
+                if (node := node_name(member)) in forms or isinstance(member, Group)
+            ]
+            scores |= group_scores([{**entry, "weight_by_size": False}], parts)
+        else:
+            scores |= group_scores([entry], [estimates_of(form) for form in inside])
+    return scores
+
+
+def _group_bounds(group: Group, forms: Mapping[str, FormResult]) -> dict[str, tuple[float, float]]:
     """The bounds of a group's scores, aggregated from those of its forms; where one has none, neither has the group."""
-    unknown = {key for form in forms if form.failed for key in form.estimates if key not in form.bounds}
-    low, high = (
-        group_scores(_aggregates(group, forms), [_bounding(form, side, unknown) for form in forms]) for side in (0, 1)
-    )
+    inside = _forms_of(group, forms)
+    unknown = {key for form in inside if form.failed for key in form.estimates if key not in form.bounds}
+    low, high = (_scores(group, forms, partial(_bounding, side=side, unknown=unknown)) for side in (0, 1))
     return {key: (low[key].value, high[key].value) for key in low}
 
 

@@ -123,9 +123,9 @@ def form_sets(tasks: Sequence[Form], groups: Sequence[Group]) -> list[FormSet]:
 
 
 def _scored_groups(group: Group) -> Iterator[Group]:
-    """The outermost groups whose score is a mean; a custom aggregation function is not one."""
-    aggregates = group.config.aggregates()
-    if aggregates and aggregates[0].get("aggregation", "mean") == "mean":
+    """The outermost groups whose score is a mean over tasks or documents; one over members or of a function is not."""
+    first = next(iter(group.config.aggregates()), None)
+    if first and first.get("aggregation", "mean") == "mean" and not first.get("weight_by_member"):
         yield group
         return
     for member in group.members:

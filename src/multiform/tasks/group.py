@@ -16,7 +16,7 @@ from multiform.tasks.source import Source, StatedKeys, display, where
 
 #: Keys of a group file that configure the group; all others override keys of its members.
 _KEYS = ("group", "group_alias", "task", "subsets", "aggregate_metric_list", "metadata", "tag")
-_AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "filter_list", "higher_is_better")
+_AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "weight_by_member", "filter_list", "higher_is_better")
 
 
 @dataclass(kw_only=True)
