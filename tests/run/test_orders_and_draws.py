@@ -7,15 +7,14 @@ import re
 import pytest
 
 from multiform import UsageError, evaluate
-from multiform.forms import RunSettings
 from multiform.results.export import to_json
-from multiform.run.setup import load_tasks
-from multiform.tasks import Design
+from multiform.run.options import RunOptions
+from multiform.run.setup import load_forms
 
 
 def forms(tasks, *, num_fewshot=None, limit=4, include_path=None, mirror=None, **design):
-    settings = RunSettings(num_fewshot=num_fewshot, limit=limit)
-    return load_tasks(tasks, settings, design=Design(**design), include_path=include_path, dataset_mirror=mirror)
+    given = {"num_fewshot": num_fewshot, "limit": limit, "include_path": include_path, "dataset_mirror": mirror}
+    return load_forms(RunOptions(tasks=tasks, **given, **design))[0]
 
 
 def names(tasks, **options):
@@ -95,8 +94,7 @@ def test_draws_of_examples_change_nothing_but_the_examples():
 
 
 def test_the_second_draw_is_that_of_the_next_seed():
-    settings = RunSettings(num_fewshot=2, fewshot_seed=1235)
-    other = load_tasks("quiz@mcqa", settings)[0]
+    [other] = forms("quiz@mcqa", num_fewshot=2, seeds=(0, 1234, 1234, 1235))
     assert prompts(forms("quiz@mcqa[draw=1]", num_fewshot=2)[0]) == prompts(other)
 
 

@@ -549,9 +549,3 @@ def generation_arguments(gen_kwargs: Arguments | None) -> dict[str, Any]:
         return generation_overrides(parse_arguments(gen_kwargs, where="--gen_kwargs"))
     except ConfigError as error:
         raise error.as_kind(UsageError, "--gen_kwargs") from error
-
-
-def check_values(**options: Any) -> None:
-    """Refuse values of options that are of another type than the command line would read."""
-    for name, value in options.items():
-        OPTIONS[name].type.check(name, value)

@@ -142,17 +142,9 @@ class RunResults:
         leave out all documents of a group's subject.
         """
         options, model, stops, labels = self.options, self.model, outcome.stops, self.options.labels
-        described_run = _config_entry(options, model)
-        described_run |= self.spending.entries()
-        findings = model_findings(model, self.forms, apply_chat_template=bool(options.apply_chat_template))
-        if warnings := [finding for finding in findings if finding.level == "warning"]:
-            described_run["model_warnings"] = [f"{each.where}: {each.what}; {each.hint}" for each in warnings]
-        if stops:
-            described_run["budget"] = [asdict(stop) for stop in stops]
         complete = outcome.state == "complete"
         forms = [form for form in self.forms if outcome.scored[form.name] or (complete and not stops)]
-        if not complete and len(forms) < len(self.forms):
-            described_run["forms_without_scores"] = [form.name for form in self.forms if form not in forms]
+        described_run = self._describe_run(outcome, forms)
         form_results = [
             form_result(
                 form,
@@ -170,14 +162,10 @@ class RunResults:
         ]
         if self.judging is not None and self.judging.usage:
             described_run["judging"] = judging_entry(self.judging.usage, form_results, model.name)
-        by_name = {form.form: form for form in form_results}
-        groups = [result for group in self.groups for result in group_results(group, by_name)] if complete else []
-        if groups or stops or any(form.cluster for form in form_results):  # other scores have their intervals already
-            form_results, groups = with_intervals(form_results, groups, described_run.get("budget", ()))
-        return Results(
-            forms=form_results,
-            groups=groups,
-            comparisons=form_comparisons(form_results, groups),
+        return collect_results(
+            form_results,
+            self.groups if complete else (),
+            described_run.get("budget", ()),
             status=outcome.state,
             run=described_run,
             provenance=provenance(
@@ -197,6 +185,28 @@ class RunResults:
                 ),
             ),
         )
+
+    def _describe_run(self, outcome: RunOutcome, forms: Sequence[Form]) -> dict[str, Any]:
+        """The key `config` of the results, of which these forms have scores; what judges took comes later."""
+        described_run = _config_entry(self.options, self.model) | self.spending.entries()
+        chat = bool(self.options.apply_chat_template)
+        findings = model_findings(self.model, self.forms, apply_chat_template=chat)
+        if warnings := [finding for finding in findings if finding.level == "warning"]:
+            described_run["model_warnings"] = [f"{each.where}: {each.what}; {each.hint}" for each in warnings]
+        if outcome.stops:
+            described_run["budget"] = [asdict(stop) for stop in outcome.stops]
+        if outcome.state != "complete" and len(forms) < len(self.forms):
+            described_run["forms_without_scores"] = [form.name for form in self.forms if form not in forms]
+        return described_run
+
+
+def collect_results(forms: list[FormResult], groups: Sequence[Group], stops: Sequence[Any], **others: Any) -> Results:
+    """The results with the scores of these forms and groups; `stops` says where a budget stopped."""
+    by_name = {form.form: form for form in forms}
+    of_groups = [result for group in groups for result in group_results(group, by_name)]
+    if of_groups or stops or any(form.cluster for form in forms):  # other scores have their intervals already
+        forms, of_groups = with_intervals(forms, of_groups, stops)
+    return Results(forms=forms, groups=of_groups, comparisons=form_comparisons(forms, of_groups), **others)
 
 
 def _config_entry(options: RunOptions, model: Model) -> dict[str, Any]:

@@ -43,8 +43,52 @@ class Ticker:
         self._thread.join()
 
 
-class Display(ABC):
-    """A display of a run: it receives the run's events, and reads its status periodically."""
+class Progress(Protocol):
+    """Receives the events of a run, to show how far it has come; pass one to `evaluate(progress=...)`.
+
+    One that also has the method of `WatchingProgress` sees tokens, the time left and intervals as well.
+    """
+
+    def message(self, text: str) -> None:
+        """A line of text for the user, such as that the model is being loaded."""
+
+    def begin(self, requests: int, docs: int) -> None:
+        """The run begins: the number of its distinct requests, and of its documents."""
+
+    def on_response(self) -> None:
+        """The response to one request has arrived."""
+
+    def on_score(self, form: str, metric: str, running: float, n: int) -> None:
+        """Another document of a form is scored; `running` is the mean of the metric over the `n` documents so far."""
+
+    def end(self) -> None:
+        """All responses have arrived, or the run has failed."""
+
+
+@runtime_checkable
+class WatchingProgress(Progress, Protocol):
+    """Progress that reads the status of a run itself, from a thread or after each event."""
+
+    def watch(self, status: RunStatus) -> None:
+        """The run begins; `status` holds its current progress until `end`."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def message(self, text: str) -> None: ...
+
+    def begin(self, requests: int, docs: int) -> None: ...
+
+    def on_response(self) -> None: ...
+
+    def on_score(self, form: str, metric: str, running: float, n: int) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Display(Silent, ABC):
+    """A display of a run, which reads its status periodically."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -67,12 +111,6 @@ class Display(ABC):
 
     def watch(self, status: RunStatus) -> None:
         self.status = status
-
-    def on_response(self) -> None:
-        return None  # the status has it
-
-    def on_score(self, form: str, metric: str, running: float, n: int) -> None:
-        return None  # the status has it
 
     def start_ticker(self, call: Callable[[], None], seconds: float) -> None:
         """Call a function periodically until the run ends, unless that is done already."""
@@ -224,62 +262,6 @@ class _Text:
 
     def __repr__(self) -> str:
         return self.text
-
-
-__all__ = [
-    "NotebookProgress",
-    "PlainProgress",
-    "Progress",
-    "Silent",
-    "TerminalProgress",
-    "WatchingProgress",
-    "chosen_progress",
-    "make_progress",
-]
-
-
-class Progress(Protocol):
-    """Receives the events of a run, to show how far it has come; pass one to `evaluate(progress=...)`.
-
-    One that also has the method of `WatchingProgress` sees tokens, the time left and intervals as well.
-    """
-
-    def message(self, text: str) -> None:
-        """A line of text for the user, such as that the model is being loaded."""
-
-    def begin(self, requests: int, docs: int) -> None:
-        """The run begins: the number of its distinct requests, and of its documents."""
-
-    def on_response(self) -> None:
-        """The response to one request has arrived."""
-
-    def on_score(self, form: str, metric: str, running: float, n: int) -> None:
-        """Another document of a form is scored; `running` is the mean of the metric over the `n` documents so far."""
-
-    def end(self) -> None:
-        """All responses have arrived, or the run has failed."""
-
-
-@runtime_checkable
-class WatchingProgress(Progress, Protocol):
-    """Progress that reads the status of a run itself, from a thread or after each event."""
-
-    def watch(self, status: RunStatus) -> None:
-        """The run begins; `status` holds its current progress until `end`."""
-
-
-class Silent:
-    """Shows nothing."""
-
-    def message(self, text: str) -> None: ...
-
-    def begin(self, requests: int, docs: int) -> None: ...
-
-    def on_response(self) -> None: ...
-
-    def on_score(self, form: str, metric: str, running: float, n: int) -> None: ...
-
-    def end(self) -> None: ...
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +14,6 @@ from multiform.models.identity import package_version
 from multiform.paths import mirror_path
 from multiform.requests import Output, Request
 from multiform.results import FormResult, Results
-from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import HumanLabels, judging_entry
 from multiform.results.provenance import described_config
 from multiform.results.read import newest_run
@@ -23,8 +21,8 @@ from multiform.results.recorded import RecordedRun
 from multiform.results.samples import RecordedDoc
 from multiform.results.values import FailedDoc
 from multiform.run.checks import check_consent
-from multiform.run.options import check_values
-from multiform.run.outcome import form_comparisons, form_result
+from multiform.run.options import RunOptions
+from multiform.run.outcome import collect_results, form_result
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
@@ -73,29 +71,37 @@ def rescore(
     `judge_model`, `judge_args` and `judge_labels` are those of `evaluate`.
     """
     recorded = newest_run(Path(run))
-    check_values(sandbox=sandbox, judge_model=judge_model)
-    judge = JudgeChoice.of(judge_model, judge_args)
-    labels = None if judge_labels is None else HumanLabels.read(judge_labels)
+    options = RunOptions(
+        tasks=tasks or (),
+        include_path=include_path,
+        dataset_mirror=dataset_mirror,
+        use_cache=use_cache,
+        bootstrap_iters=bootstrap_iters,
+        confirm_run_unsafe_code=confirm_run_unsafe_code,
+        sandbox=sandbox,
+        judge_model=judge_model,
+        judge_args=judge_args,
+        judge_labels=judge_labels,
+    )
     replaced = {"metric_list": metric_list, "filter_list": filter_list, "scorer": scorer}
-    changes = {key: value for key, value in replaced.items() if value is not None}
-    named = dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
-    mirror = mirror_path(named)
-    store = chosen_store(use_cache)
-    judging = Judging(choice=judge, cache=store, caches_all=use_cache is not None)
-    with using_sandbox(sandbox), judging_by(judging):
-        configs, groups = _configs(recorded, tasks, TaskManager(include_path))
+    return _score_again(recorded, options, {key: value for key, value in replaced.items() if value is not None})
+
+
+def _score_again(recorded: RecordedRun, options: RunOptions, changes: Mapping[str, Any]) -> Results:
+    """The results with these changes of each task."""
+    labels, mirror, store = options.labels, mirror_path(options.mirror), chosen_store(options.use_cache)
+    judging = Judging(choice=options.judge or JudgeChoice(), cache=store, caches_all=options.use_cache is not None)
+    with using_sandbox(options.sandbox), judging_by(judging):
+        configs, groups = _configs(recorded, options.task_list, TaskManager(options.include_path))
         changed = [(config.replace(**changes), _settings(recorded, config.form_name)) for config in configs]
         forms = [Task.from_config(config, dataset_mirror=mirror).form.under(settings) for config, settings in changed]
-        check_consent(forms, confirm_run_unsafe_code, judge, labelled=labels is not None)
-        results = [_form(form, recorded, store, labels, bootstrap_iters) for form in forms]
-    by_name = {result.form: result for result in results}
-    of_groups = [result for group in groups for result in group_results(group, by_name)]
-    settings = recorded.results.get("config", {})
-    results, of_groups = with_intervals(results, of_groups, () if changes else settings.get("budget", ()))
-    return Results(
-        forms=results,
-        groups=of_groups,
-        comparisons=form_comparisons(results, of_groups),
+        check_consent(forms, options.confirm_run_unsafe_code, options.judge, labelled=labels is not None)
+        results = [_form(form, recorded, store, labels, options.bootstrap_iters) for form in forms]
+    stops = () if changes else recorded.results.get("config", {}).get("budget", ())
+    return collect_results(
+        results,
+        groups,
+        stops,
         run=_run(recorded, judging, results),
         provenance=_provenance(recorded),
         status=recorded.results.get("status", "complete"),
@@ -112,13 +118,10 @@ def _run(recorded: RecordedRun, judging: Judging, forms: Sequence[FormResult]) -
     return run
 
 
-def _configs(
-    recorded: RecordedRun, tasks: str | Sequence[str] | None, manager: TaskManager
-) -> tuple[list[TaskConfig], list[Group]]:
-    """The tasks to score, and the groups that they are reported in."""
-    if tasks is not None:
-        names = [tasks] if isinstance(tasks, str) else list(tasks)
-        nodes = [node for name in names for node in manager.nodes(name)]
+def _configs(recorded: RecordedRun, tasks: Sequence[str], manager: TaskManager) -> tuple[list[TaskConfig], list[Group]]:
+    """The tasks to score, and the groups that they are reported in; without any named, those of the run."""
+    if tasks:
+        nodes = [node for name in tasks for node in manager.nodes(name)]
     else:
         nodes = [node for form in recorded.forms for node in _recorded_nodes(form, recorded, manager)]
         nodes += [node for name in recorded.results.get("group_subtasks", {}) for node in _group(name, manager)]

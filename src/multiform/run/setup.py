@@ -33,36 +33,14 @@ logger = logging.getLogger("multiform")
 
 
 def load_forms(options: RunOptions) -> tuple[list[Form], list[Group]]:
-    """The forms of a run, and the groups that they are reported in."""
-    groups: list[Group] = []
-    forms = load_tasks(
-        options.task_list,
-        options.settings,
-        include_path=options.include_path,
-        dataset_mirror=options.mirror,
-        design=options.design,
-        groups=groups,
-    )
-    return forms, groups
+    """The forms that a run's tasks name or are, with its settings, and the groups that they are reported in.
 
-
-def load_tasks(
-    tasks: str | Sequence[str | TaskConfig | Task | Group | PythonTask | type[PythonTask]],
-    settings: RunSettings,
-    *,
-    include_path: str | Path | Sequence[str | Path] | None = None,
-    dataset_mirror: str | Path | Sequence[str | Path] | None = None,
-    design: Design | None = None,
-    groups: list[Group] | None = None,
-) -> list[Form]:
-    """The forms that `tasks` name or are, with the settings of this run; groups are added to `groups`.
-
-    `design` multiplies them by variations, orders of choices and draws of few-shot examples.
+    Variations, orders of choices, draws of few-shot examples and thinking budgets multiply them.
     """
-    design = replace(design or Design(), num_fewshot=settings.num_fewshot)
-    manager = TaskManager(include_path, design=design, dataset_mirror=dataset_mirror)
-    mirror = mirror_path(dataset_mirror)
-    items = [tasks] if isinstance(tasks, str) else list(tasks)
+    settings, mirror = options.settings, mirror_path(options.mirror)
+    design = replace(options.design, num_fewshot=settings.num_fewshot)
+    manager = TaskManager(options.include_path, design=design, dataset_mirror=options.mirror)
+    items = options.task_list
     tasks_given = [item.form for item in items if isinstance(item, Task)]
     trees = [_nodes(item, manager) for item in items if not isinstance(item, Task)]
     named = [node for tree in trees for node in tree]
@@ -86,8 +64,6 @@ def load_tasks(
             raise _two_tasks(name)
         if name not in forms:
             forms[name] = Task.from_config(config, dataset_mirror=mirror).form
-    if groups is not None:
-        groups += [node for node in nodes if isinstance(node, Group)]
     if not forms:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     forms_of_run = [form.under(settings) for form in forms.values()]
@@ -97,7 +73,7 @@ def load_tasks(
         logger.warning("%s", note)
     for note in (note for form in forms_of_run for note in idle_axes(form)):
         logger.warning("%s", note)
-    return forms_of_run
+    return forms_of_run, [node for node in nodes if isinstance(node, Group)]
 
 
 def _check_languages(nodes: Sequence[Node], languages: Sequence[str]) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from multiform.forms import RunSettings
 from multiform.models.torch.plan import Cost
 from multiform.requests import LoglikelihoodRequest
-from multiform.run.setup import load_tasks
+from multiform.run.options import RunOptions
+from multiform.run.setup import load_forms
 
 SUBJECT = "high_school_biology"
 DOCS = 200
@@ -32,8 +32,8 @@ def requests(request: pytest.FixtureRequest, mirror: Path, tmp_path: Path) -> li
     folder, change, shots = WORKLOADS[request.param]
     base = Path(lm_eval_tasks.__file__).parent / "mmlu" / folder / f"mmlu_{SUBJECT}.yaml"
     (tmp_path / "workload.yaml").write_text(f"include: {base}\ntask: workload\n{change}")
-    settings = RunSettings(num_fewshot=shots, limit=DOCS)
-    (task,) = load_tasks([str(tmp_path / "workload.yaml")], settings, dataset_mirror=mirror)
+    file = str(tmp_path / "workload.yaml")
+    (task,), _ = load_forms(RunOptions(tasks=file, num_fewshot=shots, limit=DOCS, dataset_mirror=mirror))
     samples = [task.sample(doc_id, doc) for doc_id, doc in task.docs()]
     asked = [instance.request for sample in samples for instance in sample.instances]
     return [item for item in asked if isinstance(item, LoglikelihoodRequest)]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from multiform import DataError, IncompleteRunError, Task, TaskConfig, register_metric
-from multiform.forms import Form, RunSettings
+from multiform.forms import Form
 from multiform.models import Model
 from multiform.requests import LoglikelihoodRequest
 from multiform.run.evaluate import run
@@ -23,7 +23,7 @@ from multiform.run.executors.ranges import DocRef, RangedDocs, RangeJob, RangeWo
 from multiform.run.options import RunOptions
 from multiform.run.pending import Batch
 from multiform.run.progress import Progress
-from multiform.run.setup import load_tasks
+from multiform.run.setup import load_forms
 from multiform.run.store import Store
 from tests.run.test_streams import RUN, Dying, contents, folder, small_chunks, whole  # noqa: F401  (fixtures)
 
@@ -218,7 +218,7 @@ def config(**keys: Any) -> TaskConfig:
 @pytest.mark.parametrize(
     ("form", "reason"),
     [
-        (lambda: load_tasks("quiz@mcqa", RunSettings())[0], None),
+        (lambda: load_forms(RunOptions(tasks="quiz@mcqa"))[0][0], None),
         (lambda: Form(config()), None),
         (lambda: WithCode(config()).form, "code of its class makes the prompts"),
         (lambda: Form(config(doc_to_text=lambda doc: doc["q"])), "code makes the prompts (doc_to_text)"),

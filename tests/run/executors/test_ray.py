@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from multiform.errors import UsageError
-from multiform.forms import RunSettings
 from multiform.models import register_model
 from multiform.models.dummy import DummyModel
 from multiform.requests import FailedRequest, LLOutput, LoglikelihoodRequest, Request, Response
@@ -24,8 +23,9 @@ from multiform.run.executors import LocalExecutor, units
 from multiform.run.executors.cluster import ClusterOptions
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ray import RayExecutor, RayPool
+from multiform.run.options import RunOptions
 from multiform.run.progress import Silent
-from multiform.run.setup import load_tasks
+from multiform.run.setup import load_forms
 from multiform.stopping import request_stop, stoppable
 from tests.run.conftest import Runs
 
@@ -80,7 +80,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def quiz_requests(forms: str = "quiz@mcqa+cloze", limit: int = 40, shots: int = 2) -> list[Request]:
-    tasks = load_tasks(forms, RunSettings(num_fewshot=shots, limit=limit))
+    tasks, _ = load_forms(RunOptions(tasks=forms, num_fewshot=shots, limit=limit))
     samples = [task.sample(doc_id, doc) for task in tasks for doc_id, doc in task.docs()]
     return list(dict.fromkeys(instance.request for sample in samples for instance in sample.instances))
 
