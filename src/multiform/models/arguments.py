@@ -190,11 +190,11 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
     fills_context = is_context_limit(gen_kwargs)
     limits = (_number(gen_kwargs, name, int, least=1) for name in LIMIT_NAMES if not fills_context)
     return GenerationOptions(
-        until=_until(gen_kwargs.get("until")),
+        until=read_until(gen_kwargs.get("until")),
         max_gen_toks=next((limit for limit in limits if limit is not None), DEFAULT_MAX_GEN_TOKS),
         fills_context=fills_context,
         reserved=_free_tokens(gen_kwargs) if fills_context else 0,
-        temperature=_temperature(gen_kwargs),
+        temperature=read_temperature(gen_kwargs),
         top_p=_number(gen_kwargs, "top_p", float, least=0, most=1),
         top_k=_number(gen_kwargs, "top_k", int, least=-1),
         min_p=_number(gen_kwargs, "min_p", float, least=0, most=1),
@@ -217,7 +217,7 @@ def _limit(gen_kwargs: Mapping[str, Any]) -> Any:
     return next((gen_kwargs[name] for name in LIMIT_NAMES if gen_kwargs.get(name) is not None), None)
 
 
-def _temperature(gen_kwargs: Mapping[str, Any]) -> float:
+def read_temperature(gen_kwargs: Mapping[str, Any]) -> float:
     """0 unless sampling is requested, by `do_sample` or by a temperature without it."""
     temperature = _number(gen_kwargs, "temperature", float, least=0)
     do_sample = gen_kwargs.get("do_sample")
@@ -230,7 +230,8 @@ def _temperature(gen_kwargs: Mapping[str, Any]) -> float:
     return 1.0 if temperature is None else temperature
 
 
-def _until(value: Any) -> tuple[str, ...]:
+def read_until(value: Any) -> tuple[str, ...]:
+    """The stop strings that the argument `until` is."""
     strings = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else value
     if strings is None:
         return ()

@@ -110,3 +110,26 @@ def test_prices_are_those_of_litellm(server: FakeServer) -> None:
     assert price is not None
     assert price.prompt == pytest.approx(0.4)
     assert model(server).price() is None  # another server has its own prices
+
+
+def test_a_budget_for_thoughts_is_refused(server: FakeServer) -> None:
+    with pytest.raises(UsageError, match="'litellm' has no thinking_budget"):
+        completion_of(model(server), "a", thinking_budget=512)
+
+
+def test_the_beginning_of_an_answer_is_in_the_message_of_the_user(server: FakeServer) -> None:
+    begun = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "The answer is"}]
+    messages = model(server).apply_chat_template(begun, add_generation_prompt=False)
+    assert messages == [{"role": "user", "content": "2 + 2?\nThe answer is"}]
+
+
+def test_results_have_the_arguments_without_the_key(server: FakeServer) -> None:
+    made = model(server, reasoning_effort="low")
+    assert made.identity == f"litellm openai/tiny {server.base_url} seed=1234 reasoning_effort=low"
+    arguments = made.info()["model_args"]
+    assert (arguments["api_base"], arguments["api_key"], arguments["seed"]) == (server.base_url, "***", 1234)
+
+
+def test_headers_are_refused(server: FakeServer) -> None:
+    with pytest.raises(UsageError, match="'headers' is not supported"):
+        model(server, headers={"X-Team": "evals"})

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.servers import protocol
 from multiform.models.servers.batch.interfaces import AnthropicBatches
 from multiform.models.servers.protocol import request_messages, with_media
-from multiform.models.servers.server_model import BEGUN, CHAT_RULES, ChatServer, resolve_arguments
+from multiform.models.servers.server_model import BEGUN, ChatServer
 from multiform.prompts.media import Kind, Media
 from multiform.requests import Completion, GenerationRequest
 
 #: The version of the interface that requests are written for.
 VERSION = "2023-06-01"
-_RULES = replace(CHAT_RULES, without_effect={**CHAT_RULES.without_effect, "seed": "the interface has no seed"})
 
 
 class AnthropicChat(ChatServer):
@@ -30,12 +28,10 @@ class AnthropicChat(ChatServer):
     root_path = "/v1"
     endpoints = ("/messages",)
     stored = True
+    has_seed = False
     batches = AnthropicBatches
     media = frozenset[Kind]({"image"})
     thinking_arguments = ("enable_thinking", "thinking_budget")
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(**resolve_arguments(AnthropicChat, arguments, _RULES))
 
     def path(self) -> str:
         return "messages"
@@ -85,9 +81,6 @@ class AnthropicChat(ChatServer):
         thoughts = [block.get("thinking") for block in content if isinstance(block, Mapping)]
         thought = "".join(text for text in thoughts if isinstance(text, str)) or None
         return protocol.completion(text, protocol.stop_strings(request), reason, thought=thought)
-
-    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"model_version": response["model"]} if isinstance(response.get("model"), str) else {}
 
 
 def turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from multiform.errors import ModelError
 from multiform.models.arguments import is_context_limit
@@ -12,7 +12,7 @@ from multiform.models.servers import protocol
 from multiform.models.servers.batch.interfaces import GeminiBatches
 from multiform.models.servers.exchange import RefusedError
 from multiform.models.servers.protocol import request_messages, with_media
-from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
+from multiform.models.servers.server_model import ChatServer
 from multiform.prompts.media import Kind, Media
 from multiform.requests import Completion, GenerationRequest
 
@@ -29,10 +29,7 @@ _NAMES = {
 
 
 class GeminiChat(ChatServer):
-    """A chat model on a server that speaks Google's protocol, which generates and gives no log-likelihoods here.
-
-    `seed` is sent with every request; ``seed=none`` leaves it out.
-    """
+    """A chat model on a server that speaks Google's protocol, which generates and gives no log-likelihoods here."""
 
     kind = "gemini"
     default_url = "https://generativelanguage.googleapis.com/v1beta"
@@ -40,14 +37,11 @@ class GeminiChat(ChatServer):
     key_env = "GEMINI_API_KEY"
     root_path = "/v1beta"
     endpoints = ()
+    version_fields: ClassVar[Mapping[str, str]] = {"modelVersion": "model_version"}
     stored = True
     batches = GeminiBatches
     media = frozenset[Kind]({"image", "audio"})
     thinking_arguments = ("enable_thinking", "reasoning_effort", "thinking_budget")
-
-    def __init__(self, *, seed: int | None = 1234, **arguments: Any) -> None:
-        self.seed = seed
-        super().__init__(**resolve_arguments(GeminiChat, arguments, CHAT_RULES))
 
     def path(self) -> str:
         return f"{self.models_path()}:generateContent"
@@ -57,9 +51,6 @@ class GeminiChat(ChatServer):
 
     def auth(self, key: str) -> dict[str, str]:
         return {"x-goog-api-key": key} if key else {}
-
-    def settings(self) -> dict[str, Any]:
-        return {"seed": self.seed, **super().settings()}
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         messages = with_media(request_messages(request), request.media, message_part)
@@ -105,10 +96,6 @@ class GeminiChat(ChatServer):
         thoughts = [part.get("text") for part in parts or () if isinstance(part, Mapping) and part.get("thought")]
         thought = "".join(text for text in thoughts if isinstance(text, str)) or None
         return protocol.completion(text, protocol.stop_strings(request), reason, thought=thought)
-
-    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
-        version = response.get("modelVersion")
-        return {"model_version": version} if isinstance(version, str) else {}
 
 
 def message_part(content: str | Media) -> dict[str, Any]:

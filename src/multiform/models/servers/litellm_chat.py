@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,28 +18,27 @@ from typing import Any
 import httpx
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.arguments import ArgumentRules, argument_names
-from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
+from multiform.models.arguments import Refusal
+from multiform.models.model import Completions
 from multiform.models.prices import Price, find_price
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import response_failure
-from multiform.models.servers.openai_chat import message_part, read_chat
+from multiform.models.servers.openai_chat import MAX_STOPS, message_part, read_chat
 from multiform.models.servers.protocol import (
     other_arguments,
     request_messages,
     request_seed,
     stop_strings,
+    take_prefill,
     temperature,
     token_limit,
     with_media,
 )
-from multiform.models.servers.secrets import HIDDEN
-from multiform.models.servers.server_model import PROBE, PROBE_TOKENS, at_least, text_tokens
+from multiform.models.servers.server_model import CHAT_RULES, ChatServer
 from multiform.prompts.media import Kind
-from multiform.prompts.prompt import Messages
-from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
+from multiform.requests import Completion, GenerationRequest
 
-_RULES = ArgumentRules(renamed={"pretrained": "model", "base_url": "api_base"}, ignored=LOCAL_ARGUMENTS)
+_NO_HEADERS = Refusal(hint="LiteLLM writes the headers; leave it out")
 _EXTRA = "pip install 'multiform[litellm]'"
 
 
@@ -46,7 +46,7 @@ class _LiteLLMClient(Client):
     """Sends requests by LiteLLM; `complete` is its function of that name."""
 
     def __init__(self, complete: Callable[..., Any], name: str, **options: Any) -> None:
-        super().__init__(url=httpx.URL("http://litellm"), **options)
+        super().__init__(url=httpx.URL(LiteLLMChat.default_url), **options)
         self._complete, self._name = complete, name
         self._hints = dict.fromkeys((401, 403, 404), "check the model's name and the provider's key")
 
@@ -66,51 +66,43 @@ class _LiteLLMClient(Client):
         return response
 
 
-class LiteLLMChat(Model):
+class LiteLLMChat(ChatServer):
     """A chat model that LiteLLM calls.
 
-    `model` is LiteLLM's name of it, with the provider. `api_base` and `api_key` go to LiteLLM, which otherwise reads
-    the environment variables of the provider. `seed` is sent where the provider has one. The others are those of
-    `ServerModel`.
+    `model` is LiteLLM's name of it, with the provider. `base_url` or `api_base`, and `api_key`, go to LiteLLM, which
+    otherwise reads the environment variables of the provider.
     """
 
     kind = "litellm"
+    default_url = "http://litellm"
+    url_env = key_env = ""
+    endpoints = ()
     stored = True
-    scores = False
-    handles_stop = True
+    rules = replace(
+        CHAT_RULES,
+        without_effect={**CHAT_RULES.without_effect, "fingerprint": "LiteLLM says nothing about the server's model"},
+        refused={**CHAT_RULES.refused, "headers": _NO_HEADERS, "header": _NO_HEADERS},
+    )
+    thinking_arguments = ("reasoning_effort",)
 
-    def __init__(
-        self,
-        *,
-        model: str = "",
-        api_base: str | None = None,
-        api_key: str | None = None,
-        num_concurrent: int = 8,
-        max_retries: int = 5,
-        timeout: float = 300,
-        deadline: float = 900,
-        seed: int | None = 1234,
-        reasoning_effort: str | None = None,
-        **arguments: Any,
-    ) -> None:
-        others = _RULES.resolve(arguments, argument_names(LiteLLMChat), where=self.kind)
-        model, api_base = model or others.get("model", ""), api_base or others.get("api_base")
+    def __init__(self, *, base_url: str | None = None, api_base: str | None = None, **arguments: Any) -> None:
         if find_spec("litellm") is None:
             raise UsageError("the package litellm is not installed", where="--model litellm", hint=_EXTRA)
-        if not model:
+        if not arguments.get("model") and not arguments.get("pretrained"):
             hint = "name it with its provider: --model_args model=mistral/mistral-small-latest"
             raise UsageError("the model 'litellm' needs the argument 'model'", hint=hint)
-        self.name = str(model)
-        self.api_base, self.seed, self.reasoning_effort = api_base, seed, reasoning_effort
-        self._key = api_key
-        self.client = _LiteLLMClient(
-            lambda **payload: self._library.completion(**payload, **self._call_options),
-            self.name,
-            secrets=[api_key or "", *(v for n, v in os.environ.items() if n.endswith(("_KEY", "_TOKEN")))],
-            timeout=at_least(0.001, timeout, "timeout"),
-            deadline=at_least(0, deadline, "deadline"),
-            max_retries=int(at_least(0, max_retries, "max_retries")),
-            num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
+        self.api_base = base_url or api_base
+        self._key: str | None = None
+        super().__init__(base_url=self.api_base, **arguments)
+        self.fingerprinted = False
+        del self._arguments["base_url"]
+        self._arguments |= {"api_base": self.api_base} if self.api_base else {}
+
+    def _make_client(self, **options: Any) -> Client:
+        own = [value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN"))]
+        options["secrets"] = [*options["secrets"], *own]
+        return _LiteLLMClient(
+            lambda **payload: self._library.completion(**payload, **self._call_options), self.name, **options
         )
 
     @property
@@ -147,26 +139,8 @@ class LiteLLMChat(Model):
     @property
     def identity(self) -> str:  # type: ignore[override]
         base = f" {self.api_base}" if self.api_base else ""
-        effort = f" reasoning_effort={self.reasoning_effort}" if self.reasoning_effort else ""
-        return f"litellm {self.name}{base} seed={self.seed}{effort}"
-
-    def info(self) -> dict[str, Any]:
-        arguments: dict[str, Any] = {
-            "model": self.name,
-            "seed": self.seed,
-            "num_concurrent": self.client.num_concurrent,
-        }
-        arguments |= {"api_base": self.api_base} if self.api_base else {}
-        arguments |= {"reasoning_effort": self.reasoning_effort} if self.reasoning_effort else {}
-        return {"model_args": {**arguments, **({"api_key": HIDDEN} if self._key else {})}}
-
-    def server_tokens(self) -> dict[str, int]:
-        return dict(self.client.tokens)
-
-    def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
-        generations = [request for request in requests if isinstance(request, GenerationRequest)]
-        prompt = sum(text_tokens(request.prompt.text) for request in generations)
-        return {"prompt": prompt, "completion": sum(map(token_limit, generations))}
+        others = {name: value for name, value in self.settings().items() if name != "seed" and value}
+        return f"litellm {self.name}{base} seed={self.seed}" + "".join(f" {k}={v}" for k, v in others.items())
 
     def price(self, file: Path | None = None) -> Price | None:
         """By the user's file, or by LiteLLM's own list."""
@@ -180,14 +154,25 @@ class LiteLLMChat(Model):
             return None
         return Price(*(float(price) * 1e6 for price in prices if price is not None))
 
+    def path(self) -> str:
+        return ""
+
+    def models_path(self) -> str:
+        return ""
+
+    def auth(self, key: str) -> dict[str, str]:
+        """LiteLLM gets the key, and writes the headers."""
+        self._key = key or None
+        return {}
+
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         """The arguments of LiteLLM's `completion`; those that the provider lacks are left out or refused."""
         wanted: dict[str, Any] = {
             "max_tokens": token_limit(request),
             "temperature": temperature(request),
-            "stop": stop_strings(request)[:4],
+            "stop": stop_strings(request)[:MAX_STOPS],
             "seed": request_seed(request, self.seed),
-            "reasoning_effort": self.reasoning_effort,
+            **self.thinking_of(request).settings(),
             **other_arguments(request),
         }
         sent = {name: value for name, value in wanted.items() if value not in (None, [])}
@@ -197,23 +182,17 @@ class LiteLLMChat(Model):
         if missing := [name for name in sent if name not in (*known, "stop", "seed")]:
             message = f"the provider of '{self.name}' takes no {', '.join(missing)}"
             raise ModelError(message, hint="choose another model, or leave it out of --gen_kwargs")
-        sent = {name: value for name, value in sent.items() if name in known}
+        messages = with_media(request_messages(request), request.media, message_part)
+        take_prefill(messages)  # a last message of the assistant is continued
         return {
             "model": self.name,
-            "messages": with_media(request_messages(request), request.media, message_part),
-            **sent,
+            "messages": messages,
+            **{name: value for name, value in sent.items() if name in known},
         }
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        self.client.probe = self.payload(GenerationRequest.of(PROBE, {"max_gen_toks": PROBE_TOKENS}))
-        return self.client.ask(requests, self.payload, lambda request, response: read_chat(request, response, None))
+        self.client.probe = self.payload(self.probe())  # only now, as it takes the library
+        return super().generate(requests)
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
-        raise no_loglikelihoods(self.name, "this form")
-
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
-        raise no_loglikelihoods(self.name, "this form")
-
-    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> list[dict[str, Any]]:
-        """The messages, which the provider gets as such."""
-        return [dict(message) for message in messages]
+    def completion(self, request: GenerationRequest, response: Any) -> Completion:
+        return read_chat(request, response, None)

@@ -30,7 +30,7 @@ from multiform.models.servers.protocol import (
     take_prefill,
     with_media,
 )
-from multiform.models.servers.server_model import BEGUN, CHAT_RULES, ChatServer, resolve_arguments
+from multiform.models.servers.server_model import BEGUN, ChatServer
 from multiform.prompts.media import Kind, Media
 from multiform.prompts.prompt import Prompt
 from multiform.requests import (
@@ -71,16 +71,16 @@ class OpenAIProtocol:
     url_env = "OPENAI_BASE_URL"
     key_env = "OPENAI_API_KEY"
     endpoints: ClassVar[Collection[str]] = ("/chat/completions", "/completions")
+    version_fields: ClassVar[Mapping[str, str]] = {
+        "model": "model_version",
+        "system_fingerprint": "system_fingerprint",
+    }
 
     def models_path(self) -> str:
         return "models"
 
     def auth(self, key: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {key}"} if key else {}
-
-    def version(self, response: Mapping[str, Any]) -> dict[str, Any]:
-        names = {"model": "model_version", "system_fingerprint": "system_fingerprint"}
-        return {name: response[key] for key, name in names.items() if isinstance(response.get(key), str)}
 
 
 def generation_payload(request: GenerationRequest, seed: int | None, limit_name: str = "max_tokens") -> dict[str, Any]:
@@ -249,7 +249,6 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
     """A chat model on a server that speaks OpenAI's protocol.
 
     Where the server lists the likeliest first tokens of a completion, it scores labels of one token, and nothing else.
-    `seed` is sent with every request; ``seed=none`` leaves it out.
     """
 
     kind = "openai-chat"
@@ -259,15 +258,8 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
     media = frozenset[Kind]({"image", "audio"})
     thinking_arguments = ("enable_thinking", "reasoning_effort", "thinking_budget", "think_end_token")
 
-    def __init__(self, *, seed: int | None = 1234, **arguments: Any) -> None:
-        self.seed = seed
-        super().__init__(**resolve_arguments(OpenAIChat, arguments, CHAT_RULES))
-
     def path(self) -> str:
         return "chat/completions"
-
-    def settings(self) -> dict[str, Any]:
-        return {"seed": self.seed, **super().settings()}
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         # OpenAI's newer models refuse the name that all other servers know.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from multiform.errors import ModelError, UsageError
+from multiform.models.arguments import argument_names
 from multiform.models.identity import fingerprint
 from multiform.models.model import Completions, Loglikelihoods, no_chat_template, no_loglikelihoods
 from multiform.models.servers.client import Client
@@ -39,8 +40,8 @@ from multiform.models.servers.openai_logprobs import (
     token_spellings,
 )
 from multiform.models.servers.protocol import completion, finish_reason, stop_strings, token_limit
-from multiform.models.servers.server_model import RULES, ServerModel, at_least, resolve_arguments
-from multiform.models.tokenizer import Encoder, fit, load_encoder, rolling_windows, score_rolling
+from multiform.models.servers.server_model import RULES, ServerModel, at_least
+from multiform.models.tokenizer import Encoder, load_encoder, rolling_windows, score_rolling
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.tree import Tokens
 from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
@@ -163,7 +164,8 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         add_bos_token: bool = False,
         **arguments: Any,
     ) -> None:
-        resolved = resolve_arguments(OpenAICompletions, arguments, RULES, more=["prefix_token_id"])
+        accepted = [*argument_names(type(self)), "prefix_token_id"]
+        resolved = RULES.resolve(arguments, accepted, where=self.kind)
         self.seed = seed
         self.tokenizer_name = tokenizer if tokenized_requests else None
         self.max_length = None if max_length is None else int(at_least(2, max_length, "max_length"))
@@ -249,7 +251,9 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         if self.max_length is None:
             return self._score_pairs(pairs)
         # The server gets the whole pair and generates one token more.
-        fitting = [fit(pair, self.max_length - 2, text) for pair, (_, text) in zip(pairs, texts, strict=True)]
+        fitting = [
+            self.encoder.fit(pair, self.max_length - 2, text) for pair, (_, text) in zip(pairs, texts, strict=True)
+        ]
         truncated = {index for index, pair in enumerate(pairs) if fitting[index] is not pair}
         return _mark_truncated(self._score_pairs(fitting), truncated, self.max_length)
 

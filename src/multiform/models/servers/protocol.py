@@ -7,7 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from multiform.errors import ModelError, UsageError, shorten
-from multiform.models.arguments import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES, is_context_limit
+from multiform.models.arguments import (
+    DEFAULT_MAX_GEN_TOKS,
+    LIMIT_NAMES,
+    is_context_limit,
+    read_temperature,
+    read_until,
+)
 from multiform.prompts.media import Media, parts
 from multiform.prompts.prompt import Messages, join_delimited
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
@@ -112,8 +118,7 @@ def take_prefill(messages: list[dict[str, Any]]) -> bool:
 
 def stop_strings(request: GenerationRequest) -> list[str]:
     """The strings at which a completion ends."""
-    until = request.gen_kwargs.get("until") or []
-    return [stop for stop in ([until] if isinstance(until, str) else until) if stop]
+    return list(read_until(request.gen_kwargs.get("until")))
 
 
 def token_limit(request: GenerationRequest) -> int:
@@ -126,12 +131,7 @@ def token_limit(request: GenerationRequest) -> int:
 
 def temperature(request: GenerationRequest) -> float:
     """0 unless sampling is requested, by `do_sample` or by a temperature without it."""
-    do_sample, value = request.gen_kwargs.get("do_sample"), request.gen_kwargs.get("temperature")
-    if do_sample is None:
-        return float(value or 0.0)
-    if not do_sample:
-        return 0.0
-    return 1.0 if value is None else float(value)
+    return read_temperature(request.gen_kwargs)
 
 
 def request_seed(request: GenerationRequest, default: int | None) -> int | None:

@@ -65,6 +65,8 @@ _LIST_ATTEMPTS = 3
 #: The question of the probe, whose completion is part of a server's fingerprint.
 PROBE = "Name three colours, then count from one to five."
 PROBE_TOKENS = 16
+#: The seed of requests, as long as the user gives none.
+SEED = 1234
 #: A chat whose answer is begun, which shows whether a server continues answers.
 BEGUN = ({"role": "user", "content": PROBE}, {"role": "assistant", "content": "Red,"})
 #: The fields of a server's model entry that stay the same as long as the model does.
@@ -121,6 +123,8 @@ class ServerModel(Model):
     root_path: ClassVar[str] = ""
     #: Ends of a URL that name an endpoint.
     endpoints: ClassVar[Collection[str]]
+    #: Where a response says which model wrote it, by key, and what results call that.
+    version_fields: ClassVar[Mapping[str, str]] = {"model": "model_version"}
 
     def __init__(
         self,
@@ -146,21 +150,14 @@ class ServerModel(Model):
         root = server_root(base_url or os.environ.get(self.url_env) or self.default_url, self.endpoints, self.root_path)
         self.root, basic = without_userinfo(root)
         key = header_value(api_key or os.environ.get(api_key_env or self.key_env, ""), "the key")
-        if headers is not None and not isinstance(headers, Mapping):
-            raise UsageError("headers are not names with values", hint='give e.g. {"headers": {"X-Team": "evals"}}')
-        custom_headers = {
-            str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()
-        }
-        sent = {**self.auth(key), **basic, **custom_headers}
-        self.client = Client(
-            url=self._url(self.path()),
-            headers=sent,
+        custom_headers = _read_headers(headers)
+        self.client = self._make_client(
+            headers={**self.auth(key), **basic, **custom_headers},
             secrets=[key, *url_secrets(root), *header_secrets([*basic.values(), *custom_headers.values()])],
             timeout=at_least(0.001, timeout, "timeout"),
             deadline=at_least(0, deadline, "deadline"),
             max_retries=int(at_least(0, max_retries, "max_retries")),
             num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
-            probe=self.payload(self.probe()),
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
             notice=self._count_version,
         )
@@ -176,6 +173,10 @@ class ServerModel(Model):
             "timeout": self.client.timeout,
             "deadline": self.client.deadline,
         }
+
+    def _make_client(self, **options: Any) -> Client:
+        """What sends requests one by one."""
+        return Client(url=self._url(self.path()), probe=self.payload(self.probe()), **options)
 
     @abstractmethod
     def path(self) -> str:
@@ -201,9 +202,10 @@ class ServerModel(Model):
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         """The completion in a response; a ModelError where the response is malformed."""
 
-    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
+    def version(self, response: Mapping[str, Any]) -> dict[str, str]:
         """What a response says about the model that wrote it."""
-        return {}
+        fields = self.version_fields
+        return {name: response[key] for key, name in fields.items() if isinstance(response.get(key), str)}
 
     def settings(self) -> dict[str, Any]:
         """The arguments that change outputs, beside the server and the model."""
@@ -295,12 +297,16 @@ class ChatServer(ServerModel):
     """A chat model on a server, which generates and gives no log-likelihoods.
 
     Without a chat template the prompt is one message of the user. `enable_thinking`, `reasoning_effort`,
-    `thinking_budget` and `think_end_token` say how it thinks, where the protocol has words for them. With `batch`,
-    requests go through the server's batch interface, at most `batch_requests` at once.
+    `thinking_budget` and `think_end_token` say how it thinks, where the protocol has words for them. `seed` is sent
+    with every request; ``seed=none`` leaves it out. With `batch`, requests go through the server's batch interface, at
+    most `batch_requests` at once.
     """
 
     scores = False
     continues_texts = False
+    rules: ClassVar[ArgumentRules] = CHAT_RULES
+    #: Whether requests have a seed.
+    has_seed: ClassVar[bool] = True
     #: The arguments about thinking that the protocol has words for.
     thinking_arguments: ClassVar[Collection[str]] = ()
     #: The batch interface of the protocol, if it has one.
@@ -309,6 +315,7 @@ class ChatServer(ServerModel):
     def __init__(
         self,
         *,
+        seed: int | None = SEED,
         batch: bool = False,
         batch_requests: int | None = None,
         enable_thinking: bool | None = None,
@@ -328,8 +335,13 @@ class ChatServer(ServerModel):
             think_end_token=think_end_token,
         )
         self.thinking.check(self.thinking_arguments, self.kind)
-        super().__init__(**arguments)
-        self.batch = _read_switch(batch, "batch")
+        self.seed = seed
+        if not self.has_seed and seed != SEED:
+            logger.info("the model argument 'seed' changes nothing: the interface has no seed")
+        super().__init__(**self.rules.resolve(arguments, argument_names(type(self)), where=self.kind))
+        if not isinstance(batch, bool):
+            raise UsageError(f"batch is true or false, not {shorten(batch)}", hint="write batch=true")
+        self.batch = batch
         if batch_requests is not None and not self.batch:
             raise UsageError("batch_requests needs batch", where=self.kind, hint="add batch=true")
         if not self.batch:
@@ -347,8 +359,9 @@ class ChatServer(ServerModel):
             self.sender.begin_run(fresh=fresh, flush=flush)
 
     def settings(self) -> dict[str, Any]:
+        seed = {"seed": self.seed} if self.has_seed else {}
         given = {} if self._given_prefill is None else {"prefill": self._given_prefill}
-        return {**self.thinking.settings(), **given}
+        return {**seed, **self.thinking.settings(), **given}
 
     def thinking_of(self, request: GenerationRequest) -> Thinking:
         """The arguments about thinking for a request, whose form may have a budget of its own."""
@@ -403,17 +416,10 @@ class ChatServer(ServerModel):
         raise no_loglikelihoods(self.name, "this form")
 
 
-def _read_switch(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise UsageError(f"{name} is true or false, not {shorten(value)}", hint=f"write {name}=true")
-    return value
-
-
-def resolve_arguments(
-    cls: type[ServerModel], arguments: Mapping[str, Any], rules: ArgumentRules, more: Collection[str] = ()
-) -> dict[str, Any]:
-    """The arguments under the names of the constructors, without those that have no effect."""
-    return rules.resolve(arguments, [*argument_names(cls), *more], where=cls.kind)
+def _read_headers(headers: Mapping[str, Any] | None) -> dict[str, str]:
+    if headers is not None and not isinstance(headers, Mapping):
+        raise UsageError("headers are not names with values", hint='give e.g. {"headers": {"X-Team": "evals"}}')
+    return {str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()}
 
 
 def server_root(base_url: str, endpoints: Collection[str], root_path: str) -> httpx.URL:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from multiform.errors import ModelError
 from multiform.hashing import sha256
 from multiform.models.servers.batch.interfaces import BatchInterface
-from multiform.models.servers.batch.ledger import Batch, Ledger
+from multiform.models.servers.batch.ledger import Ledger, SubmittedBatch
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import FailedAttemptError, RefusedError
 from multiform.requests import FailedRequest
@@ -43,7 +43,7 @@ DEFAULT_REQUESTS = 10_000
 class _Open:
     """A batch that is watched, with the requests of this run that are in it."""
 
-    batch: Batch
+    batch: SubmittedBatch
     ids: frozenset[str]
     done: int = -1
 
@@ -61,7 +61,7 @@ class _State:
     attempts: Counter[str] = field(default_factory=Counter)
     stopping: bool = False
 
-    def watch(self, batch: Batch, ids: frozenset[str]) -> None:
+    def watch(self, batch: SubmittedBatch, ids: frozenset[str]) -> None:
         """Watch a batch that has these of the waiting requests."""
         self.opened.append(_Open(batch, ids))
         self.waiting = [id for id in self.waiting if id not in ids]
@@ -157,7 +157,7 @@ class BatchClient:
                 message = "%s: %d requests are in %s, from an earlier run: they are sent again, as the run is fresh"
                 logger.warning(message, self._client.shown, len(ids), _name(batch))
 
-    def _adopt(self, batches: Sequence[Batch], state: _State) -> None:
+    def _adopt(self, batches: Sequence[SubmittedBatch], state: _State) -> None:
         """Watch batches of an earlier or another run that have waiting requests."""
         for batch in batches:
             ids = frozenset(state.waiting) & (set(batch.ids) - batch.collected)
@@ -198,7 +198,7 @@ class BatchClient:
         logger.info("%s: submitted %d requests as %s", self._client.shown, len(batch.ids), _name(batch))
         state.watch(batch, frozenset(batch.ids))
 
-    def _create(self, batch: Batch, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    def _create(self, batch: SubmittedBatch, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         """The id of a batch that is submitted once, also if the response to the submission is lost."""
         for attempt in range(1, _SUBMISSIONS + 1):
             try:
@@ -215,7 +215,7 @@ class BatchClient:
                 time.sleep(self._client.pause(failed, attempt))
         raise AssertionError("unreachable")
 
-    def _find(self, batch: Batch) -> str | None:
+    def _find(self, batch: SubmittedBatch) -> str | None:
         """The id of a batch whose submission may have worked, as the server knows it."""
         known = {other.id for other in self._ledger.batches() if other.id}
         return self._interface.find(batch.token, len(batch.ids), batch.created, known)
@@ -305,7 +305,7 @@ class BatchClient:
                     logger.info("%s: %s", _name(entry.batch), self._client.clean(str(error)))
 
 
-def _name(batch: Batch) -> str:
+def _name(batch: SubmittedBatch) -> str:
     return f"batch {batch.id or batch.token}"
 
 

@@ -30,7 +30,7 @@ _BUSY = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class SubmittedBatch:
     """A batch of requests; `id` is the server's name for it, empty until it is known."""
 
     token: str
@@ -57,12 +57,12 @@ class Ledger:
         self.endpoint = endpoint
         self.path = path or cache_root() / "batches.sqlite"
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[SubmittedBatch]:
         """All batches of the endpoint."""
         with self._transaction() as connection:
             return self._select(connection)
 
-    def claim(self, ids: Sequence[str]) -> tuple[Batch | None, list[Batch]]:
+    def claim(self, ids: Sequence[str]) -> tuple[SubmittedBatch | None, list[SubmittedBatch]]:
         """A new batch of those ids that are in no batch yet, or None; and the batches that have the others."""
         wanted = dict.fromkeys(ids)
         with self._transaction() as connection:
@@ -72,7 +72,7 @@ class Ledger:
                     wanted.pop(id, None)
             if not wanted:
                 return None, holders
-            new = Batch(
+            new = SubmittedBatch(
                 token=uuid4().hex,
                 id="",
                 ids=tuple(wanted),
@@ -101,10 +101,10 @@ class Ledger:
                     row = (json.dumps(sorted(collected)), token)
                     connection.execute("UPDATE batches SET collected = ? WHERE token = ?", row)
 
-    def _select(self, connection: sqlite3.Connection) -> list[Batch]:
+    def _select(self, connection: sqlite3.Connection) -> list[SubmittedBatch]:
         query = "SELECT token, id, ids, collected, created, process, host FROM batches WHERE endpoint = ?"
         return [
-            Batch(
+            SubmittedBatch(
                 token=token,
                 id=id,
                 ids=tuple(json.loads(ids)),
