@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from multiform.errors import ModelError
-from multiform.models.tokenizer import Encoder, fit, rolling_windows, split
+from multiform.models.tokenizer import Encoder, rolling_windows, split
 from multiform.models.torch.plan import Pair
 
 NASTY = [
@@ -164,14 +164,14 @@ def test_half_a_surrogate_pair_is_an_error_that_shows_the_text(tiny: Callable[..
 
 @pytest.mark.parametrize(("length", "expected"), [(7, range(1, 9)), (8, range(9)), (20, range(9))])
 def test_a_long_pair_loses_its_beginning(length: int, expected: range) -> None:
-    pair = fit(Pair(array("i", range(9)), 6), length, "text")
+    pair = Encoder.fit(Pair(array("i", range(9)), 6), length, "text")
     assert pair.tokens.tolist() == list(expected)
     assert pair.continuation == [6, 7, 8]
 
 
 def test_a_continuation_beyond_the_context_length_is_an_error_that_names_it() -> None:
     with pytest.raises(ModelError, match="'some text': the continuation has 6 tokens"):
-        fit(Pair(array("i", range(9)), 3), 5, "some text")
+        Encoder.fit(Pair(array("i", range(9)), 3), 5, "some text")
 
 
 @pytest.mark.parity

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from multiform.models.model import Counters
-from multiform.models.tokenizer import fit
+from multiform.models.tokenizer import Encoder
 from multiform.models.torch import device
 from multiform.models.torch.engine import CausalEngine
 from multiform.models.torch.forward import CausalLM, Scoring
@@ -38,7 +38,7 @@ LENGTH = 150
 NEW_TOKENS = 8
 #: The largest difference of a log-likelihood for each of its tokens.
 TOLERANCE = 3e-5
-_LIMITS = {"limits": BatchLimits(8, 10**6), "generation_limits": BatchLimits(4, 10**6)}
+_LIMITS: dict[str, Any] = {"limits": BatchLimits(8, 10**6), "generation_limits": BatchLimits(4, 10**6)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +222,7 @@ def _long_pairs() -> list[Pair]:
 
 
 def _truncated(pair: Pair) -> Pair:
-    return fit(pair, POSITIONS, "a continuation")
+    return Encoder.fit(pair, POSITIONS, "a continuation")
 
 
 def _seq2seq_pairs() -> list[Pair]:

@@ -6,6 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from multiform.errors import UsageError
@@ -15,7 +16,6 @@ from multiform.models.model import Counters, Model, Usage
 from multiform.models.tokenizer import (
     Encoder,
     first_token,
-    fit,
     rolling_windows,
     score_rolling,
     special_tokens,
@@ -92,6 +92,8 @@ class LocalModel(Model):
     #: What a completion has up to this string or token is removed.
     think_end: str | int | None
     counters: Counters
+    #: That of the model's files.
+    generation_config: GenerationConfig
     _has_warned_about_limit = False
 
     def _use_tokenizer(
@@ -119,11 +121,6 @@ class LocalModel(Model):
         #: Tokens that were computed to plan a run, by kind, with their texts: the run needs them once more.
         self._planned_tokens: dict[str, tuple[Any, Any]] = {}
 
-    @property
-    @abstractmethod
-    def _generation_config(self) -> GenerationConfig:
-        """The generation config of the model's files."""
-
     @abstractmethod
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, counted."""
@@ -132,25 +129,17 @@ class LocalModel(Model):
     def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
         """Raise a UsageError for options of a request that the engine does not have."""
 
-    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
-        """The tokens of each (context, continuation)."""
-        return list(self.encoder.pairs(texts))
-
-    def _fit(self, pair: Pair, continuation: str) -> Pair:
-        """The pair with its context truncated to the model's; an error where the continuation is too long."""
-        return fit(pair, self.max_length - self.reserved, continuation)
-
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
         """The windows in which a whole text is scored."""
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length - self.reserved)
 
-    def _encode_prompts(self, texts: Sequence[str]) -> dict[str, Tokens]:
-        """The tokens of each text as a prompt for generation."""
-        return self.encoder.prompts(texts, truncation=self.truncation)
-
     def _max_prompt_length(self, max_gen_toks: int) -> int:
         """The most tokens of a prompt that leave room for a completion of that length; below 1 if none do."""
         return self.max_length - max_gen_toks
+
+    def _max_completion_length(self, prompt_length: int) -> int:
+        """The most tokens of a completion that a prompt of that length leaves room for."""
+        return self.max_length - prompt_length
 
     def _num_beams(self, options: GenerationOptions) -> int:
         """The number of beams that a completion is searched with."""
@@ -208,8 +197,11 @@ class LocalModel(Model):
     ) -> tuple[list[Pair], set[int]]:
         """The tokens of each request, and the positions of those whose contexts are truncated."""
         texts = [(request.context, request.continuation) for request in requests]
-        encoded = self._tokenize_once("pairs", texts, self._encode_pairs, for_later=for_later)
-        pairs = [self._fit(pair, continuation) for pair, (_, continuation) in zip(encoded, texts, strict=True)]
+        encoded = self._tokenize_once(
+            "pairs", texts, lambda texts: list(self.encoder.pairs(texts)), for_later=for_later
+        )
+        length = self.max_length - self.reserved
+        pairs = [self.encoder.fit(pair, length, text) for pair, (_, text) in zip(encoded, texts, strict=True)]
         cut = {index for index, (before, pair) in enumerate(zip(encoded, pairs, strict=True)) if before is not pair}
         if for_later:
             return pairs, cut
@@ -223,7 +215,8 @@ class LocalModel(Model):
     ) -> tuple[list[Generation], set[int]]:
         """The prompt of each request, and the positions of those that are truncated."""
         texts = [request.context for request in requests]
-        prompts = self._tokenize_once("prompts", texts, self._encode_prompts, for_later=for_later)
+        encode = partial(self.encoder.prompts, truncation=self.truncation)
+        prompts = self._tokenize_once("prompts", texts, encode, for_later=for_later)
         tokens = [prompts[text].tolist() for text in texts]
         generations = [self._generation(index, *each) for index, each in enumerate(zip(requests, tokens, strict=True))]
         cut = {each.index for each in generations if len(each.prompt) < len(tokens[each.index])}
@@ -259,7 +252,7 @@ class LocalModel(Model):
             prompt=prompt,
             limit=self._completion_limit(options.max_gen_toks, len(prompt)),
             stops=(*options.until, end) if isinstance(end, str) and end else options.until,
-            sampling=sampling(options, self._generation_config),
+            sampling=sampling(options, self.generation_config),
             rng=random_numbers(request),
             num_beams=self._num_beams(options),
             think_end=self.think_end,
@@ -269,19 +262,14 @@ class LocalModel(Model):
 
     def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
         """The most tokens of a completion; `max_new_tokens` of the model takes precedence, as in `generate`."""
-        configured = self._max_new_tokens()
-        return max_gen_toks if configured is None else min(configured, self.max_length - prompt_length)
-
-    def _max_new_tokens(self) -> int | None:
-        """`max_new_tokens` of the model's generation config, which takes precedence over a request's limit."""
-        configured = getattr(self._generation_config, "max_new_tokens", None)
+        configured = getattr(self.generation_config, "max_new_tokens", None)
         if configured is None:
-            return None
+            return max_gen_toks
         if not self._has_warned_about_limit:
             message = "the model's generation config sets max_new_tokens=%d, which takes precedence over max_gen_toks"
             logger.warning(message, configured)
             self._has_warned_about_limit = True
-        return int(configured)
+        return min(int(configured), self._max_completion_length(prompt_length))
 
     def _warn_about_truncation(self, count: int) -> None:
         if count:

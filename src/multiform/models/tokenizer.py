@@ -68,6 +68,13 @@ class Encoder:
                 else:
                     yield after_prefix(without_context[text], self.prefix_token_id)
 
+    @staticmethod
+    def fit(pair: Pair, max_length: int, text: str) -> Pair:
+        """The pair truncated at the left to the context length; an error where the continuation `text` is longer."""
+        check_length(pair.continuation_length, max_length, text)
+        surplus = len(pair.tokens) - (max_length + 1)  # the last token is not an input of the model
+        return Pair(pair.tokens[surplus:], pair.start - surplus) if surplus > 0 else pair
+
     def _encode(self, texts: Iterable[str], first: str, *, truncation: bool = False) -> dict[str, Tokens]:
         unique = dict.fromkeys(texts)
         begun = {text for text in unique if first and text.startswith(first)}
@@ -103,6 +110,13 @@ class Seq2SeqEncoder(Encoder):
         """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
         encoded = encode_texts(self.tokenizer, dict.fromkeys(texts), special=None, truncation=truncation)
         return {text: tokens or prefix_tokens(self.prefix_token_id) for text, tokens in encoded.items()}
+
+    @staticmethod
+    def fit(pair: Pair, max_length: int, text: str) -> Pair:
+        """The same for the encoder, which gets the context alone."""
+        check_length(pair.continuation_length, max_length, text)
+        surplus = pair.start - max_length
+        return Pair(pair.tokens[surplus:], max_length) if surplus > 0 else pair
 
 
 def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool | None) -> Encoder:
@@ -205,13 +219,6 @@ def after_prefix(continuation: Tokens, prefix: int | None) -> Pair:
     if len(continuation) > 1 and continuation[0] == prefix:
         return Pair(continuation, 1)
     return Pair(prefix_tokens(prefix) + continuation, 1)
-
-
-def fit(pair: Pair, max_length: int, text: str) -> Pair:
-    """The pair truncated at the left to the context length; the last token is not an input of the model."""
-    check_length(pair.scored, max_length, text)
-    surplus = len(pair.tokens) - (max_length + 1)
-    return Pair(pair.tokens[surplus:], pair.start - surplus) if surplus > 0 else pair
 
 
 def check_length(scored: int, max_length: int, text: str) -> None:

@@ -7,10 +7,11 @@ once, into the user's cache.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import torch
 import transformers
@@ -24,7 +25,7 @@ from multiform.models.hf.source import RULES, ModelSource
 from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
 from multiform.models.local import LocalModel, TextOptions
 from multiform.models.model import Usage
-from multiform.models.tokenizer import Encoder, Seq2SeqEncoder, check_length
+from multiform.models.tokenizer import Encoder, Seq2SeqEncoder
 from multiform.models.torch.device import (
     MATMULS,
     fixed_rows,
@@ -43,9 +44,6 @@ from multiform.models.torch.sampling import check_config, in_force, num_beams
 from multiform.models.torch.seq2seq import Seq2SeqEngine
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
-if TYPE_CHECKING:
-    from transformers import GenerationConfig
-
 logger = logging.getLogger("multiform")
 
 
@@ -61,6 +59,8 @@ class HFModel(LocalModel):
 
     stored = True
     stops_at_labels = True
+    #: Arguments of a subclass beside those of the constructors and of `ModelSource` and `TextOptions`.
+    more_arguments: ClassVar[Collection[str]] = ()
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class HFModel(LocalModel):
         **others: Any,
     ) -> None:
         accepted = [*get_type_hints(ModelSource), *get_type_hints(TextOptions)]
-        arguments = RULES.resolve(others, accepted, suggestions=argument_names(type(self)))
+        arguments = RULES.resolve(others, accepted, suggestions=[*argument_names(type(self)), *self.more_arguments])
         source = take_fields(ModelSource, {"pretrained": pretrained, **arguments})
         texts = take_fields(TextOptions, arguments)
         if matmul not in MATMULS:
@@ -91,6 +91,7 @@ class HFModel(LocalModel):
             logger.debug("this CPU is about twice as fast with matmul=onednn among the model's arguments")
         self.source = source
         self.model = loaded.model
+        self.generation_config = loaded.model.generation_config
         self.name = loaded.name
         self.sha = loaded.sha
         self.max_length = int(max_length or context_length(self.model, loaded.tokenizer))
@@ -98,9 +99,8 @@ class HFModel(LocalModel):
         self._use_tokenizer(loaded.tokenizer, texts, source.add_bos_token, encoder_class)
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
-        self.engine = self._make_engine(prefix_budget)
         self.identity = self._make_identity()
-        self.engine.keep_verdicts(self.identity)
+        self.engine = self._make_engine(prefix_budget)
 
     def _make_identity(self) -> str:
         """The hash of the weights and of every setting that changes outputs."""
@@ -115,7 +115,7 @@ class HFModel(LocalModel):
             add_bos_token=source.add_bos_token,
             prefix_token_id=self.encoder.prefix_token_id,
             truncation=self.truncation,
-            generation_config=in_force(self.model.generation_config),
+            generation_config=in_force(self.generation_config),
             **({"think_end_token": self.think_end} if self.think_end is not None else {}),
             **source.quantization,
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
@@ -162,7 +162,7 @@ class HFModel(LocalModel):
             "model_dtype": str(self.model.dtype),
             "model_revision": self.source.revision,
             "model_sha": self.sha,
-            "generation_config": in_force(self.model.generation_config),
+            "generation_config": in_force(self.generation_config),
         }
 
     def _load(self, source: ModelSource) -> Loaded:
@@ -176,8 +176,10 @@ class HFModel(LocalModel):
             "counters": self.counters,
         }
         if self.model.config.is_encoder_decoder:
-            return Seq2SeqEngine(self.model, max_length=self.max_length, **options)
-        self.planner = Planner(CausalLM(self.model), budget=prefix_budget, max_length=self.max_length)
+            return Seq2SeqEngine(self.model, max_length=self.max_length, identity=self.identity, **options)
+        self.planner = Planner(
+            CausalLM(self.model), budget=prefix_budget, max_length=self.max_length, identity=self.identity
+        )
         return CausalEngine(planner=self.planner, **options)
 
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
@@ -186,18 +188,6 @@ class HFModel(LocalModel):
         for position, output in self.engine.score(pairs):
             self.counters.count_prompt(pairs[position].inputs)
             yield position, output
-
-    @property
-    def _generation_config(self) -> GenerationConfig:
-        return self.model.generation_config
-
-    def _fit(self, pair: Pair, continuation: str) -> Pair:
-        if not self.model.config.is_encoder_decoder:
-            return super()._fit(pair, continuation)
-        # The encoder gets the context alone.
-        check_length(pair.scored, self.max_length, continuation)
-        surplus = pair.start - self.max_length
-        return Pair(pair.tokens[surplus:], self.max_length) if surplus > 0 else pair
 
     def _max_prompt_length(self, max_gen_toks: int) -> int:
         """A completion takes nothing of an encoder's context, but a decoder may have fewer positions than it needs."""
@@ -208,23 +198,20 @@ class HFModel(LocalModel):
         return self.max_length if positions is None or max_gen_toks <= positions else 0
 
     def _num_beams(self, options: GenerationOptions) -> int:
-        return options.num_beams or num_beams(self.model.generation_config)
+        return options.num_beams or num_beams(self.generation_config)
 
     def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
-        check_config(self.model.generation_config, is_sampled=options.temperature > 0, where=self.name)
+        check_config(self.generation_config, is_sampled=options.temperature > 0, where=self.name)
         beams = self._num_beams(options)
         if beams > 1 and not self.model.can_generate():
             message = f"num_beams is {beams}, and the model's own code has no beam search"
             raise UsageError(message, where=self.name, hint="leave num_beams out")
 
-    def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
+    def _max_completion_length(self, prompt_length: int) -> int:
         if not self.model.config.is_encoder_decoder:
-            return super()._completion_limit(max_gen_toks, prompt_length)
-        configured = self._max_new_tokens()
-        if configured is None:
-            return max_gen_toks
+            return super()._max_completion_length(prompt_length)
         positions = getattr(self.model.config, "max_position_embeddings", None)
-        return configured if positions is None else min(configured, positions)
+        return sys.maxsize if positions is None else int(positions)
 
 
 class BundledModel(HFModel):

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import torch
 import transformers
 from transformers import PreTrainedModel
 
 from multiform.errors import ModelError, UsageError, shorten
+from multiform.models.arguments import take_fields
 from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.model import HFModel
 from multiform.models.hf.multimodal_inputs import ImageOptions, Inputs, extend_inputs, placeholder_text, supported_media
@@ -123,7 +124,7 @@ def _score_batch(
         check_length(start + len(row.added), max_length, row.prompt)
         for index, last in row.targets:
             targets.add(index, number, start - 1, [*row.added, last])
-    positions = torch.from_numpy(targets.needed()).to(model.device)
+    positions = torch.from_numpy(targets.needed_positions()).to(model.device)
     options = accepted_options(model.forward, logits_to_keep=positions)
     extended = extend_inputs(tensors, keep, [row.added for row in rows])
     logits: torch.Tensor = model(**extended, use_cache=False, **options).logits
@@ -163,52 +164,21 @@ def _generate_batch(
 
 
 class HFMultimodalModel(HFModel):
-    """A model with a processor, from a folder or the hub; the arguments are those of `hf` and lm-eval's for images.
-
-    At most `max_images` of a prompt are used; `interleave=False` puts a message's images before its text.
-    `convert_img_format` makes images RGB; `image_width`, `image_height` and `image_max_side` make
-    larger ones smaller, and `min_pixels` and `max_pixels` are passed to the processor. `image_string` or
-    `image_token_id` is the placeholder of an image, where the model's own files do not name it.
-    """
+    """A model with a processor, from a folder or the hub; the arguments are those of `hf` and of `ImageOptions`."""
 
     stored = True
+    more_arguments = tuple(get_type_hints(ImageOptions))
 
-    def __init__(
-        self,
-        pretrained: str = "",
-        *,
-        image_token_id: int | None = None,
-        image_string: str | None = None,
-        interleave: bool = True,
-        max_images: int | None = 999,
-        convert_img_format: bool = False,
-        min_pixels: int | None = None,
-        max_pixels: int | None = None,
-        image_width: int | None = None,
-        image_height: int | None = None,
-        image_max_side: int | None = None,
-        batch_size: int | str = 8,
-        **arguments: Any,
-    ) -> None:
-        if image_max_side and (image_width or image_height):
-            hint = "give image_max_side alone, or image_width and image_height"
-            raise UsageError("image_max_side does not go with image_width and image_height", hint=hint)
-        self.interleave = interleave
+    def __init__(self, pretrained: str = "", *, batch_size: int | str = 8, **arguments: Any) -> None:
+        options = take_fields(ImageOptions, arguments)
+        self.options = options = replace(options, convert_img_format=bool(options.convert_img_format))
         self.processor: Any = None
-        self._pixels = {k: v for k, v in {"min_pixels": min_pixels, "max_pixels": max_pixels}.items() if v}
         super().__init__(pretrained, batch_size=batch_size, **arguments)
         self.media = supported_media(self.processor)
-        options = ImageOptions(
-            max_images=999 if max_images is None else int(max_images),
-            convert_img_format=bool(convert_img_format),
-            image_width=image_width,
-            image_height=image_height,
-            image_max_side=image_max_side,
-        )
-        placeholders = {kind: self._placeholder(kind, image_string, image_token_id) for kind in self.media}
+        placeholders = {kind: self._placeholder(kind) for kind in self.media}
         self.inputs = Inputs(processor=self.processor, encoder=self.encoder, placeholders=placeholders, options=options)
         self.media_limits = BatchLimits(fixed_rows(batch_size) or _AUTO_ROWS, 10**9)
-        settings = {"images": options, "tokens": placeholders, "interleave": interleave, **self._pixels}
+        settings = {"images": options, "tokens": placeholders, "interleave": options.interleave, **options.pixels}
         self.identity = identity("hf", self.name, model=self.identity, kind="hf-multimodal", **settings)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
@@ -244,10 +214,12 @@ class HFMultimodalModel(HFModel):
         self.check_media(medium.kind for medium in request.media)
         return self.inputs.prompt(request.prompt)
 
-    def _placeholder(self, kind: Kind, image_string: str | None, image_token_id: int | None) -> str:
-        if kind == "image" and image_string:
-            return image_string
-        token_id = int(image_token_id) if kind == "image" and image_token_id is not None else None
+    def _placeholder(self, kind: Kind) -> str:
+        token_id = None
+        if kind == "image":
+            if self.options.image_string:
+                return self.options.image_string
+            token_id = self.options.image_token_id
         return placeholder_text(self.processor, self.model.config, kind, name=self.name, token_id=token_id)
 
     def _load(self, source: ModelSource) -> Loaded:
@@ -260,7 +232,7 @@ class HFMultimodalModel(HFModel):
             name = source.tokenizer or folder or source.pretrained
             trust = {"trust_remote_code": source.trust_remote_code}
             options = trust if source.tokenizer else file_options(source, folder)
-            self.processor = transformers.AutoProcessor.from_pretrained(name, **options, **self._pixels)
+            self.processor = transformers.AutoProcessor.from_pretrained(name, **options, **self.options.pixels)
         if not supported_media(self.processor):
             raise ModelError("the model's files have no processor for images or audio", where=source.pretrained)
         loaded = load(source, _AUTO_CLASS)
@@ -278,9 +250,9 @@ class HFMultimodalModel(HFModel):
             used = []
             for part in parts:
                 images += part["type"] == "image"
-                if part["type"] != "image" or images <= self.inputs.options.max_images:
+                if part["type"] != "image" or images <= self.options.max_images:
                     used.append(part)
-            if not self.interleave:
+            if not self.options.interleave:
                 texts = "".join(part["text"] for part in used if part["type"] == "text")
                 used = [*(part for part in used if part["type"] != "text"), {"type": "text", "text": texts}]
             chat.append({**message, "content": used})

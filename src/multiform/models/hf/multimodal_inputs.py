@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 from torch import Tensor
 
-from multiform.errors import ModelError
+from multiform.errors import ModelError, UsageError
 from multiform.models.tokenizer import Encoder
 from multiform.prompts.chat import apply_bounded, select_template
 from multiform.prompts.media import MARKS, Kind, Media
@@ -25,13 +25,35 @@ _BEFORE, _AFTER = "multiformbefore", "multiformafter"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageOptions:
-    """How images are prepared for the model's own processor; the names are lm-eval's."""
+    """How images are prepared for the model's own processor, under lm-eval's names.
+
+    At most `max_images` of a prompt are used; `interleave=False` puts a message's images before its text.
+    `convert_img_format` makes images RGB; `image_width`, `image_height` and `image_max_side` make larger ones smaller,
+    and `min_pixels` and `max_pixels` are passed to the processor. `image_string` or `image_token_id` is the placeholder
+    of an image, where the model's own files do not name it.
+    """
 
     max_images: int = 999
     convert_img_format: bool = False
     image_width: int | None = None
     image_height: int | None = None
     image_max_side: int | None = None
+    # The identity of a model has the text of those above, and these apart.
+    interleave: bool = field(default=True, repr=False)
+    min_pixels: int | None = field(default=None, repr=False)
+    max_pixels: int | None = field(default=None, repr=False)
+    image_string: str | None = field(default=None, repr=False)
+    image_token_id: int | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.image_max_side and (self.image_width or self.image_height):
+            hint = "give image_max_side alone, or image_width and image_height"
+            raise UsageError("image_max_side does not go with image_width and image_height", hint=hint)
+
+    @property
+    def pixels(self) -> dict[str, int]:
+        """The limits that the processor gets."""
+        return {name: limit for name in ("min_pixels", "max_pixels") if (limit := getattr(self, name))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

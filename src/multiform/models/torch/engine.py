@@ -44,10 +44,6 @@ class CausalEngine:
     generation_limits: BatchLimits
     counters: Counters
 
-    def keep_verdicts(self, identity: str) -> None:
-        """Keep the verdicts of trials for later runs of the model with this identity."""
-        self.planner.keep_verdicts(identity)
-
     def keep_prefixes(self, keep: bool) -> None:
         """Whether prefixes that recur stay in memory for later calls."""
         self.planner.keep_prefixes(keep)

@@ -217,7 +217,7 @@ class Targets:
         self.tokens.extend(tokens)
         self.owners.extend([owner] * len(tokens))
 
-    def needed(self) -> NDArray[np.int64]:
+    def needed_positions(self) -> NDArray[np.int64]:
         """The positions that are needed of any row, in order."""
         return np.unique(np.array(self.positions, dtype=np.int64))
 
@@ -240,7 +240,9 @@ class LoglikelihoodSums:
 
         Returns the responses of the pairs that are complete.
         """
-        places = np.searchsorted(targets.needed(), targets.positions) + np.array(targets.rows) * logits.shape[1]
+        places = (
+            np.searchsorted(targets.needed_positions(), targets.positions) + np.array(targets.rows) * logits.shape[1]
+        )
         logprobs, greedy = token_logprobs(logits.flatten(0, 1), places, targets.tokens)
         owners = np.array(targets.owners, dtype=np.int64)
         np.add.at(self.sums, owners, logprobs)

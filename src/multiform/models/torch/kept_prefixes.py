@@ -39,8 +39,10 @@ class KeptPrefixes:
     def use(self, prefixes: Iterable[KeptPrefix]) -> None:
         """Hold these prefixes until the next call, and no others."""
         self._in_use = list(prefixes)
-        held = set(map(id, self._in_use))
-        self._kept.sort(key=lambda prefix: id(prefix) in held)
+        self._kept.sort(key=self._is_in_use)
+
+    def _is_in_use(self, prefix: KeptPrefix) -> bool:
+        return any(prefix is each for each in self._in_use)
 
     def longest(self, tokens: Tokens) -> tuple[int, KVCache | None]:
         """The prefix that has most tokens in common with a sequence: how many, and its keys and values."""
@@ -62,7 +64,7 @@ class KeptPrefixes:
         kept = [prefix for prefix in self._kept if prefix.tokens != tokens[: len(prefix.tokens)]]
         room = self.most - len(tokens)
         while kept and sum(len(prefix.tokens) for prefix in kept) > room:
-            if any(kept[0] is held for held in self._in_use):
+            if self._is_in_use(kept[0]):
                 return
             del kept[0]
         if room >= 0:

@@ -27,14 +27,14 @@ class Pair:
     start: int
 
     @property
-    def scored(self) -> int:
+    def continuation_length(self) -> int:
         """The number of tokens in the continuation."""
         return len(self.tokens) - self.start
 
     @property
     def inputs(self) -> int:
         """The number of tokens that a model reads to score the continuation: all but the last."""
-        return len(self.tokens) - 1 if self.scored else 0
+        return len(self.tokens) - 1 if self.continuation_length else 0
 
     @property
     def context(self) -> list[int]:

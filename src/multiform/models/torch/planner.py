@@ -25,7 +25,6 @@ from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.structure import (
     POSITIONS,
     SHORTEST,
-    VerifiedWays,
     has_plain_cache,
     is_known,
     is_library_class,
@@ -85,26 +84,35 @@ class Planner:
     """How one model's requests are computed.
 
     `budget` is the model argument `prefix_budget`, and `max_length` the model's context length. With a budget of 0
-    nothing is shared: sequences are scored in batches, as lm-eval scores them.
+    nothing is shared: sequences are scored in batches, as lm-eval scores them. The verdicts of trials are kept for
+    later runs of the model with this `identity`.
     """
 
-    def __init__(self, lm: CausalLM, *, budget: int | str | None = None, max_length: int = 2**31) -> None:
+    def __init__(
+        self,
+        lm: CausalLM,
+        *,
+        budget: int | str | None = None,
+        max_length: int = 2**31,
+        identity: str | None = None,
+    ) -> None:
         self.lm = lm
         self.prefix_budget = budget
         self.shares_prefixes = budget not in (0, "0")
         self.max_length = max_length
-        self.records = TrialRecords()
+        #: Whether the model behaves the same at every length, so that a short trial is enough.
+        self.is_known = is_known(lm.model)
+        #: What the zoo found for the model's class; None where that does not apply.
+        self.verified_ways = verified_ways(lm.model)
+        self.records = TrialRecords(identity, device_of(lm.model).type, lm.model.config._attn_implementation)
         self._keeps_prefixes = False
         self._kept: KeptPrefixes | None = None
         #: Tokens that were computed alone, as a trial was not worth its time.
         self.computed_alone = 0
         self._config = lm.model.config.get_text_config()
+        #: Whether the results of a sequence depend on the others in its forward pass, if only by rounding.
+        self._depends_on_batch = rounds_by_pass(lm.model)
         self._warned: set[str] = set()
-
-    def keep_verdicts(self, identity: str) -> None:
-        """Keep the verdicts of trials for later runs of the model with this identity."""
-        model = self.lm.model
-        self.records = TrialRecords(f"{identity} {device_of(model).type} {model.config._attn_implementation}")
 
     def keep_prefixes(self, keep: bool) -> None:
         """Whether prefixes that recur stay in memory for later calls; otherwise those that are there are dropped."""
@@ -118,16 +126,6 @@ class Planner:
         if self._keeps_prefixes and self._kept is None:
             self._kept = KeptPrefixes(min(self.budget // KEPT_SHARE, KEPT_BYTES // max(1, self.token_bytes)))
         return self._kept
-
-    @cached_property
-    def is_known(self) -> bool:
-        """Whether the model behaves the same at every length, so that a short trial is enough."""
-        return is_known(self.lm.model)
-
-    @cached_property
-    def verified_ways(self) -> VerifiedWays | None:
-        """What the zoo found for the model's class; None where that does not apply."""
-        return verified_ways(self.lm.model)
 
     @cached_property
     def token_bytes(self) -> int:
@@ -288,11 +286,6 @@ class Planner:
         """Whether the model's layers call an attention function that can be replaced."""
         return self.mode is not None and bool(self.lm.model._supports_attention_backend)
 
-    @cached_property
-    def _depends_on_batch(self) -> bool:
-        """Whether the results of a sequence depend on the others in its forward pass, if only by rounding."""
-        return rounds_by_pass(self.lm.model)
-
     def _may_resume(self, length: int) -> bool:
         """Whether the configuration lets sequences of that length resume from a state."""
         return self.shares_prefixes and not self._depends_on_batch and length <= scaled_after(self._config)
@@ -324,10 +317,20 @@ class Planner:
 
 
 class TrialRecords:
-    """The verdicts on one model, by what was tried; in a file where the model has an identity."""
+    """The verdicts on one model, by what was tried; in a file where the model has an identity.
 
-    def __init__(self, identity: str | None = None) -> None:
-        self.path = _folder() / f"{_hash(identity)}.json" if identity else None
+    The file is beside the stored responses, or in the user's cache. `settings` are what verdicts depend on as well.
+    """
+
+    def __init__(self, identity: str | None = None, *settings: str) -> None:
+        self.path: Path | None = None
+        if identity:
+            store = os.environ.get("MULTIFORM_STORE")
+            folder = Path(store).expanduser().parent if store else cache_root()
+            # A verdict on another version of the engine would say nothing.
+            versions = [transformers.__version__, torch.__version__, source_hash(Path(__file__).parent)]
+            name = sha256("\n".join([" ".join([identity, *settings]), *versions]))[:24]
+            self.path = folder / "trials" / f"{name}.json"
         self.verdicts = self._read_verdicts()
 
     def verdict(self, question: str, ask: Callable[[], str], otherwise: str) -> str:
@@ -359,15 +362,3 @@ class TrialRecords:
         except (OSError, ValueError):
             return {}
         return content if isinstance(content, dict) else {}
-
-
-def _folder() -> Path:
-    """The folder of the records: beside the stored responses, or in the user's cache."""
-    store = os.environ.get("MULTIFORM_STORE")
-    return (Path(store).expanduser().parent if store else cache_root()) / "trials"
-
-
-def _hash(identity: str) -> str:
-    # A verdict on another version of the engine would say nothing.
-    content = [identity, transformers.__version__, torch.__version__, source_hash(Path(__file__).parent)]
-    return sha256("\n".join(content))[:24]

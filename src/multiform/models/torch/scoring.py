@@ -36,7 +36,7 @@ def _score_until_complete(
     pairs: Sequence[Pair], run: Callable[[Sequence[Pair]], Iterator[Response[LLOutput]]]
 ) -> Iterator[Response[LLOutput]]:
     """The response of each pair. `run` ends early when memory runs out; it is then called with the remaining pairs."""
-    yield from LoglikelihoodSums([pair.scored for pair in pairs]).empty()
+    yield from LoglikelihoodSums([pair.continuation_length for pair in pairs]).empty()
     waiting = [index for index, pair in enumerate(pairs) if pair.inputs]
     while waiting:
         scored: set[int] = set()
@@ -69,14 +69,14 @@ def score_by_plan(
         prefixes = kept.entries()
         planned = scoring_plan(remaining, size=size, budget=budget, kept=kept)
         kept.use(prefixes[step.load.number] for step in planned.passes if step.load)
-        sums, cache = LoglikelihoodSums([pair.scored for pair in remaining]), KVCache()
+        sums, cache = LoglikelihoodSums([pair.continuation_length for pair in remaining]), KVCache()
 
         @torch.inference_mode()
         def run_pass(step: Pass) -> list[Response[LLOutput]]:
             if step.load:
                 cache.load(prefixes[step.load.number].cache, step.load.length)
             targets = _pass_targets(remaining, planned, step)
-            logits = forward.run(planned.branches, step, cache, targets.needed())
+            logits = forward.run(planned.branches, step, cache, targets.needed_positions())
             responses = sums.add(logits[None], targets)
             for prefix, spans in step.saved:
                 kept.add(planned.branches[prefix.number].tokens[: prefix.length], cache, spans)
@@ -142,7 +142,7 @@ def score_in_batches(
     def run(remaining: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         nonlocal limits
         planned = batch_plan(lm, remaining, limits, way, max_kept=max_kept, least=least)
-        sums = LoglikelihoodSums([pair.scored for pair in remaining])
+        sums = LoglikelihoodSums([pair.continuation_length for pair in remaining])
         states: dict[int, ModelState] = {}
         for number, batch in enumerate(planned.batches):
             if stop_requested():
@@ -206,7 +206,7 @@ def _run_batch(
     # length are kept, so it never becomes part of a state.
     rows = [planned.branches[row.branch].tokens[row.start : row.stop] for row in batch.rows]
     ids = to_device(right_padded(rows), device_of(lm.model))
-    needed_positions = torch.from_numpy(targets.needed())
+    needed_positions = torch.from_numpy(targets.needed_positions())
     reset_positions(lm.model)
     if batch.parent < 0:
         logits, output = lm.run(needed_positions, input_ids=ids, use_cache=batch.is_kept)

@@ -52,7 +52,10 @@ class Seq2SeqRow:
 
 
 class Seq2SeqEngine:
-    """Encoder-decoder models: a context is encoded as a whole, so contexts with a common prefix share nothing."""
+    """Encoder-decoder models: a context is encoded as a whole, so contexts with a common prefix share nothing.
+
+    The verdicts of trials are kept for later runs of the model with this `identity`.
+    """
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class Seq2SeqEngine:
         limits: BatchLimits,
         generation_limits: BatchLimits,
         counters: Counters,
+        identity: str | None = None,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
@@ -70,20 +74,16 @@ class Seq2SeqEngine:
         self.limits = limits
         self.generation_limits = generation_limits
         self.counters = counters
-        self.records = TrialRecords()
+        self.records = TrialRecords(identity, device_of(model).type)
         self._logged: set[str] = set()
         _restore_attention(model.get_encoder())
-
-    def keep_verdicts(self, identity: str) -> None:
-        """Keep the verdicts of trials for later runs of the model with this identity."""
-        self.records = TrialRecords(f"{identity} {device_of(self.model).type}")
 
     def keep_prefixes(self, keep: bool) -> None:
         """A context is encoded as a whole, so there is nothing to keep."""
 
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, batch by batch."""
-        sums = LoglikelihoodSums([pair.scored for pair in pairs])
+        sums = LoglikelihoodSums([pair.continuation_length for pair in pairs])
         yield from sums.empty()
         if not (rows := _rows(self.model, pairs)):
             return

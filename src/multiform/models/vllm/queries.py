@@ -76,7 +76,7 @@ def scoring_queries(pairs: Sequence[Pair], abilities: Abilities) -> list[Query]:
     queries: list[tuple[Tokens, Query]] = []
     for position in sorted(range(len(pairs)), key=lambda position: pairs[position].tokens):
         pair = pairs[position]
-        scored = pair.scored
+        scored = pair.continuation_length
         if scored == 1 and abilities.labels:
             labels.setdefault(pair.tokens[: pair.start].tobytes(), []).append(position)
         elif scored and abilities.forced and scored <= pair.start:
