@@ -115,7 +115,11 @@ def test_columns_without_an_answer_are_said_to_be_so(folder: Folder):
     ("row", "expected"),
     [
         ({"options": "['a', 'b', 'c']", "answer": "c"}, {"doc_to_choice": "{{options|literal}}"}),
-        ({"A": "x", "B": "y", "C": None, "answer": "B"}, {"doc_to_choice": "{{[A, B, C]|select|list}}"}),
+        ({"A": "x", "B": "y", "answer": "B"}, {"doc_to_choice": ["{{A}}", "{{B}}"]}),
+        (
+            {"A": "x", "B": "y", "C": None, "answer": "B"},
+            {"doc_to_choice": "{{[A, B, C]|reject('in', [none, ''])|list}}"},
+        ),
         ({"options": ["x", "y"], "answer": 2}, {"answer_base": 1}),
         ({"options": ["x", "y"], "gold": [1]}, {"doc_to_choice": "options", "doc_to_target": "gold"}),
         ({"options": ["x", "y"], "answer": "0"}, {"answer_base": 0}),
@@ -129,3 +133,12 @@ def test_values_decide_what_a_column_is(row: dict[str, Any], expected: dict[str,
     keys = guess_mapping([{"question": f"What is it, {n}?", **row} for n in range(3)]).keys
     assert keys["doc_to_text"] == "question"
     assert expected.items() <= keys.items()
+
+
+def test_a_choice_of_zero_stays_where_rows_have_fewer_choices(folder: Folder):
+    folder.rows(
+        {"question": "2 - 2?", "A": "none of these", "B": 0, "C": None, "answer": "B"},
+        {"question": "2 - 1?", "A": "none of these", "B": 2, "C": 1, "answer": "C"},
+    )
+    assert folder.run("new", "rows.jsonl", "--output", "t.yaml").code == 0
+    assert "A. none of these\nB. 0\nAnswer:" in folder.run("show", "t.yaml@mcqa").out

@@ -196,12 +196,12 @@ def _several_columns(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices
                 continue
             table = list(zip(*(columns[name] for name in names), strict=True))
             gaps = any(value in (None, "") for row in table for value in row)
-            listed = "[" + ", ".join(guess.name(name) for name in names) + "]"
-            about = "rows with fewer choices leave columns empty" if gaps else ""
-            template = "{{" + listed + ("|select|list" if gaps else "") + "}}"
-            return _Choices(
-                template, [[v for v in row if v not in (None, "")] for row in table], tuple(names), about=about
-            )
+            shown = [guess.name(name) for name in names]
+            filled = [[value for value in row if value not in (None, "")] for row in table]
+            if not gaps:
+                return _Choices(["{{" + name + "}}" for name in shown], filled, tuple(names))
+            template = "{{[" + ", ".join(shown) + "]|reject('in', [none, ''])|list}}"
+            return _Choices(template, filled, tuple(names), about="rows with fewer choices leave columns empty")
     return None
 
 
