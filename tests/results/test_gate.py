@@ -144,11 +144,14 @@ def test_an_accuracy_file_of_vllm_is_a_baseline(runs, policy, tmp_path: Path, ca
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("default: {max_los: 0.1}", "policy.yaml:1: default: unknown limit 'max_los'; did you mean 'max_loss'"),
+        ("default: {max_los: 0.1}", "policy.yaml:1: default: unknown key 'max_los'; did you mean 'max_loss'"),
         ("default: {max_loss: -0.1}", "max_loss: expected a number that is not negative, got -0.1"),
         ("confidence: 95\ndefault: {max_loss: 0.1}", "expected a share between 0.5 and 1, got 95"),
         ("default: {min_n: 5}", "the rule has no limit"),
         ("tasks: [a]", "expected a mapping of rules"),
+        ("default: {metric: 5, max_loss: 0.1}", "metric: expected the name of a score, got 5"),
+        ("default: {max_loss: .inf}", "expected a number that is not negative, got inf"),
+        ("tasks: {a: }", "expected a mapping of limits, got None"),
         ("{}", "neither 'default' nor 'tasks'"),
         ("rules: {}", "unknown key 'rules'"),
     ],
@@ -157,6 +160,12 @@ def test_a_wrong_policy_is_one_message(policy, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_policy(Path(policy(text)))
     assert message in str(caught.value)
+
+
+def test_a_wrong_accuracy_file_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "model.yaml").write_text(ACCURACY.replace("0.25", "high"))
+    with pytest.raises(ConfigError, match=r"model.yaml:2: tasks: tasks: expected a list of tasks, got .*'high'"):
+        read_accuracy_file(tmp_path / "model.yaml")
 
 
 def test_a_name_that_no_run_has_is_refused(policy) -> None:

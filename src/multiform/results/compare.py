@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,27 +32,29 @@ from multiform.statistics.wordings import MIN_WORDINGS, axis_effects, wording_po
 
 
 @dataclass(frozen=True, slots=True)
-class _Scored:
-    """The samples of a form that have a value of one of its metrics, by document."""
+class ScoredForm:
+    """The samples of a form that have a value of one of its metrics, by document, or by what `row` gives for each."""
 
     form: FormResult
     #: The metric and its scorer, such as ``acc,none``.
     key: str
-    samples: dict[int, ScoredSample]
+    samples: dict[Hashable, ScoredSample]
 
     @classmethod
-    def of(cls, form: FormResult, key: str) -> _Scored:
+    def of(
+        cls, form: FormResult, key: str, row: Callable[[ScoredSample], Hashable] = lambda sample: sample.doc_id
+    ) -> ScoredForm:
         metric, _, scorer = key.partition(",")
-        return cls(form, key, {s.doc_id: s for s in form.samples if s.scorer == scorer and metric in s.values})
+        return cls(form, key, {row(s): s for s in form.samples if s.scorer == scorer and metric in s.values})
 
     @property
     def metric(self) -> str:
         return self.key.partition(",")[0]
 
     @property
-    def values(self) -> dict[int, Any]:
+    def values(self) -> dict[Hashable, Any]:
         """The value of each document."""
-        return {doc_id: sample.values[self.metric] for doc_id, sample in self.samples.items()}
+        return {row: sample.values[self.metric] for row, sample in self.samples.items()}
 
     @property
     def family(self) -> str | None:
@@ -65,7 +67,7 @@ class _Scored:
         is_their_mean = np.isclose(np.mean(values), score.value, rtol=1e-9, atol=1e-12)
         return metric_kind(self.metric) if is_their_mean else None
 
-    def on(self, documents: Sequence[int]) -> list[ScoredSample]:
+    def on(self, documents: Sequence[Hashable]) -> list[ScoredSample]:
         return [self.samples[doc_id] for doc_id in documents]
 
 
@@ -74,11 +76,11 @@ class _Column:
     """A form of a task, or of each task of a group: what is compared with other columns."""
 
     name: str
-    parts: dict[str, _Scored]
+    parts: dict[str, ScoredForm]
     group: GroupResult | None = None
 
     @property
-    def first(self) -> _Scored:
+    def first(self) -> ScoredForm:
         return next(iter(self.parts.values()))
 
     @property
@@ -101,17 +103,17 @@ def compare_forms(forms: Sequence[FormResult], groups: Sequence[GroupResult] = (
     for group in groups:
         if group.estimates and not controls.intersection(group.forms):
             inside = [compared[name] for name in group.forms if name in compared]
-            parts = {form.task: _Scored.of(form, group.primary) for form in inside}
+            parts = {form.task: ScoredForm.of(form, group.primary) for form in inside}
             columns.setdefault((group.path, True), []).append(_Column(group.name, parts, group))
     for form in compared.values():
-        parts = {form.task: _Scored.of(form, form.primary)} if form.estimates else {}
+        parts = {form.task: ScoredForm.of(form, form.primary)} if form.estimates else {}
         columns.setdefault((form.task, False), []).append(_Column(form.name, parts))
     return [comparison for (name, _), alike in columns.items() for comparison in _comparisons(name, alike)]
 
 
 def metric_family(form: FormResult, key: str | None = None) -> str | None:
     """The family of comparable metrics of a form's first metric, or of `key`; None for no mean over documents."""
-    return _Scored.of(form, form.primary if key is None else key).family if form.estimates else None
+    return ScoredForm.of(form, form.primary if key is None else key).family if form.estimates else None
 
 
 def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = None) -> bool:
@@ -129,20 +131,20 @@ def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = N
 
 def form_table(forms: Sequence[FormResult], key: str) -> DocumentScores | None:
     """The scores of documents that all forms have, a column for each form; None where a score is not their mean."""
-    columns = [_Scored.of(form, key) for form in forms]
-    return None if any(scored.family is None for scored in columns) else _table(columns)
+    columns = [ScoredForm.of(form, key) for form in forms]
+    return None if any(scored.family is None for scored in columns) else shared_scores(columns)
 
 
 def group_table(group: GroupResult, forms: Sequence[FormResult], key: str) -> DocumentScores | None:
     """The scores of the documents of a group's forms; None where the group's score is not their mean."""
     if not forms or not is_mean(group, forms, key):
         return None
-    return _pooled_table([[_Scored.of(form, key)] for form in forms], weight_by_size=group.weight_by_size)
+    return _pooled_table([[ScoredForm.of(form, key)] for form in forms], weight_by_size=group.weight_by_size)
 
 
 def document_values(form: FormResult, key: str | None = None) -> dict[int, Any]:
     """The value of a form's first metric, or of `key`, for each document."""
-    return _Scored.of(form, form.primary if key is None else key).values
+    return ScoredForm.of(form, form.primary if key is None else key).values
 
 
 def scoring_of(form: FormResult) -> Scoring:
@@ -175,12 +177,12 @@ def _comparisons(name: str, columns: Sequence[_Column]) -> Iterator[FormComparis
                 yield _comparison(name, family, scoring, alike, table, by_task)
 
 
-def _pooled_table(by_task: Sequence[Sequence[_Scored]], *, weight_by_size: bool) -> DocumentScores | None:
+def _pooled_table(by_task: Sequence[Sequence[ScoredForm]], *, weight_by_size: bool) -> DocumentScores | None:
     """The scores of forms on the documents that all of them have, each task of a group as a sample of its own.
 
     A run that stopped early may have a single document of a task. All are then one sample, if they count the same.
     """
-    tables = [_table(scored) for scored in by_task]
+    tables = [shared_scores(scored) for scored in by_task]
     known = [table for table in tables if table is not None]
     if len(known) == len(tables):
         return pool_subjects(known, [part.n if weight_by_size else 1 for part in known])
@@ -188,25 +190,25 @@ def _pooled_table(by_task: Sequence[Sequence[_Scored]], *, weight_by_size: bool)
         return None
     values, clusters = [], []
     for scored in by_task:
-        documents = _common(scored)
+        documents = shared_documents(scored)
         values += _values(scored, documents)
         names = clusters_of(scored[0].form, scored[0].on(documents)) or documents
         clusters += [(scored[0].form.task, name) for name in names]
     return _scores_or_none(values, clusters)
 
 
-def _common(columns: Sequence[_Scored]) -> list[int]:
+def shared_documents(columns: Sequence[ScoredForm]) -> list[Any]:
     """The documents that all forms have a value for."""
     return sorted(set.intersection(*(set(scored.samples) for scored in columns)))
 
 
-def _table(columns: Sequence[_Scored]) -> DocumentScores | None:
-    """The scores of a task's forms on the documents that all have; None where they are too few for statistics."""
-    documents = _common(columns)
+def shared_scores(columns: Sequence[ScoredForm]) -> DocumentScores | None:
+    """The scores of forms on the documents that all have; None where they are too few for statistics."""
+    documents = shared_documents(columns)
     return _scores_or_none(_values(columns, documents), clusters_of(columns[0].form, columns[0].on(documents)))
 
 
-def _values(columns: Sequence[_Scored], documents: Sequence[int]) -> list[tuple[Any, ...]]:
+def _values(columns: Sequence[ScoredForm], documents: Sequence[Hashable]) -> list[tuple[Any, ...]]:
     """A row for each document with its value under each form."""
     values = [[sample.values[scored.metric] for sample in scored.on(documents)] for scored in columns]
     return list(zip(*values, strict=True))
@@ -225,11 +227,11 @@ def _comparison(
     scoring: Scoring,
     columns: Sequence[_Column],
     table: DocumentScores,
-    by_task: Sequence[Sequence[_Scored]],
+    by_task: Sequence[Sequence[ScoredForm]],
 ) -> FormComparison:
     """The comparison of some forms by their scores in the table, which has the samples of `by_task` in their order."""
     names = [column.name for column in columns]
-    samples = [[s for scored in by_task for s in scored[i].on(_common(scored))] for i in range(len(names))]
+    samples = [[s for scored in by_task for s in scored[i].on(shared_documents(scored))] for i in range(len(names))]
     means = form_means(table)
     metrics = {column.first.metric for column in columns}
     several = len(names) > 1

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+from typing_extensions import TypedDict  # pydantic needs these before 3.12
 
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.results.run_comparison import FormChange, compare_form, compare_groups, form_pairs, only_in
@@ -21,6 +24,7 @@ from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.estimates import LEVEL, Estimate, exact_bounds, wilson_interval
 from multiform.statistics.paired import simultaneous_bounds
 from multiform.tasks.parse import parse_yaml
+from multiform.tasks.source import has_type
 from multiform.tasks.yaml import read_text
 
 Verdict: TypeAlias = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -77,54 +81,44 @@ def _matches(pattern: str, form: str, task: str) -> bool:
     return fnmatchcase(form, pattern) or fnmatchcase(task, pattern)
 
 
+_NUMBER = Annotated[float, Field(allow_inf_nan=False)]
+#: The keys of a policy and of a rule: the type of each, in words, and an example.
+_POLICY_KEYS = {
+    "confidence": (Annotated[float, Field(gt=0.5, lt=1)], "a share between 0.5 and 1", "0.95"),
+    "default": (Any, "", ""),
+    "tasks": (dict, "a mapping of rules", "{arc_easy: {max_loss: 0.02}}"),
+    "allow_missing": (bool, "true or false", "true"),
+}
+_RULE_KEYS = {
+    **dict.fromkeys(("min_gain", "min_score", "max_score"), (_NUMBER, "a number", "0.02 for two points")),
+    "max_loss": (Annotated[_NUMBER, Field(ge=0)], "a number that is not negative", "0.02 for two points"),
+    "min_n": (Annotated[int, Field(ge=0)], "a whole number", "100"),
+    "metric": (str, "the name of a score", "acc"),
+}
+
+
 def read_policy(path: Path) -> Policy:
     """The policy of a YAML file; what is wrong in it is a ConfigError with its line."""
     data, place = _mapping_file(path, "write e.g. 'default: {max_loss: 0.02}'")
-    keys = [field.name for field in fields(Policy)]
-
-    def check(key: str, is_right: Callable[[Any], bool], expected: str, example: str) -> Any:
-        if key not in data or is_right(data[key]):
-            return data.get(key)
-        message = f"expected {expected}, got {shorten(data[key])}"
-        raise ConfigError(message, where=place(key), hint=f"write e.g. '{key}: {example}'")
-
-    for key in data:
-        if key not in keys:
-            raise ConfigError(f"unknown key '{key}'", where=place(key), hint=nearest(str(key), keys, listed="keys"))
-    confidence = check("confidence", lambda x: _is_number(x) and 0.5 < x < 1, "a share between 0.5 and 1", "0.95")
-    allow_missing = check("allow_missing", lambda x: isinstance(x, bool), "true or false", "true")
-    stated = check("tasks", lambda x: isinstance(x, dict | None), "a mapping of rules", "{arc_easy: {max_loss: 0.02}}")
-    default = None if data.get("default") is None else _rule(data["default"], place("default"))
+    for key, value in data.items():
+        _check_value(key, value, _POLICY_KEYS, place(key))
     # A rule of a task states what differs from the default.
     common = data.get("default") or {}
-    tasks = {str(name): _rule(rule, place("tasks", name), common) for name, rule in (stated or {}).items()}
+    default = None if data.get("default") is None else _rule(common, place("default"))
+    tasks = {str(name): _rule(rule, place("tasks", name), common) for name, rule in (data.get("tasks") or {}).items()}
     if default is None and not tasks:
         hint = "write e.g. 'default: {max_loss: 0.02}'"
         raise ConfigError("the policy has neither 'default' nor 'tasks'", where=place(), hint=hint)
-    return Policy(
-        confidence=float(confidence or LEVEL), default=default, tasks=tasks, allow_missing=bool(allow_missing)
-    )
+    confidence = float(data.get("confidence") or LEVEL)
+    return Policy(confidence=confidence, default=default, tasks=tasks, allow_missing=bool(data.get("allow_missing")))
 
 
 def _rule(stated: Any, where: str, common: Mapping[str, Any] | None = None) -> Rule:
-    names = [field.name for field in fields(Rule)]
     if not isinstance(stated, dict):
         message = f"expected a mapping of limits, got {shorten(stated)}"
-        raise ConfigError(message, where=where, hint="write e.g. {max_loss: 0.02}")
+        raise ConfigError(message, where=where, hint="write {max_loss: 0.02}")
     for key, value in stated.items():
-        if key not in names:
-            raise ConfigError(f"unknown limit '{key}'", where=where, hint=nearest(str(key), names, listed="limits"))
-        if key == "metric":
-            right, expected = isinstance(value, str), "the name of a score"
-        elif key == "min_n":
-            right, expected = isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a whole number"
-        elif key == "max_loss":
-            right, expected = _is_number(value) and value >= 0, "a number that is not negative"
-        else:
-            right, expected = _is_number(value), "a number"
-        if not right and value is not None:
-            message = f"{key}: expected {expected}, got {shorten(value)}"
-            raise ConfigError(message, where=where, hint="a loss of two points is 0.02")
+        _check_value(key, value, _RULE_KEYS, where)
     rule = Rule(**{**(common or {}), **stated})
     if not rule.limits:
         hint = "give max_loss, min_gain, min_score or max_score"
@@ -132,11 +126,17 @@ def _rule(stated: Any, where: str, common: Mapping[str, Any] | None = None) -> R
     return rule
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _check_value(key: Any, value: Any, keys: Mapping[str, tuple[Any, str, str]], where: str) -> None:
+    """Raise a ConfigError for an unknown key, or a value that is neither of its type nor null."""
+    if key not in keys:
+        raise ConfigError(f"unknown key '{key}'", where=where, hint=nearest(str(key), keys, listed="keys"))
+    kind, words, example = keys[key]
+    if value is not None and not has_type(value, kind):
+        message = f"{key}: expected {words}, got {shorten(value)}"
+        raise ConfigError(message, where=where, hint=f"write e.g. {key}: {example}")
 
 
-def _mapping_file(path: Path, hint: str) -> tuple[dict[str, Any], Any]:
+def _mapping_file(path: Path, hint: str) -> tuple[dict[str, Any], Callable[..., str]]:
     """The mapping in a YAML file, and a function that gives the place of a key."""
     parsed = parse_yaml(read_text(path), path)
     if parsed.notes:
@@ -155,6 +155,23 @@ def is_accuracy_file(path: Path) -> bool:
     return path.suffix in (".yaml", ".yml") and path.is_file()
 
 
+class _Metric(TypedDict):
+    name: str
+    value: _NUMBER
+
+
+class _Accuracy(TypedDict):
+    name: str
+    metrics: list[_Metric]
+
+
+_ACCURACY_KEYS = {
+    "tasks": (list[_Accuracy], "a list of tasks", "[{name: gsm8k, metrics: [{name: 'acc,none', value: 0.7}]}]"),
+    "num_fewshot": (_NUMBER, "a number", "5"),
+    "limit": (_NUMBER, "a number", "1000"),
+}
+
+
 def read_accuracy_file(path: Path) -> ResultsData:
     """The scores of one of vLLM's accuracy files as a run without samples: each is taken as exact.
 
@@ -169,32 +186,17 @@ def read_accuracy_file(path: Path) -> ResultsData:
     ```
     """
     data, place = _mapping_file(path, "name a results folder, or an accuracy file with model_name and tasks")
-    num_fewshot, limit = data.get("num_fewshot"), data.get("limit")
-    for key, value in (("num_fewshot", num_fewshot), ("limit", limit)):
-        if value is not None and not _is_number(value):
-            message = f"expected a number, got {shorten(value)}"
-            raise ConfigError(message, where=place(key), hint=f"write e.g. '{key}: 5'")
-    tasks = data.get("tasks")
-    if not isinstance(tasks, list) or not tasks:
+    for key in _ACCURACY_KEYS:
+        _check_value(key, data.get(key), _ACCURACY_KEYS, place(key))
+    if not data.get("tasks"):
         raise ConfigError("expected a list of tasks", where=place("tasks"), hint="see docs/guides/gate-in-ci.md")
-    forms = [_reference_form(entry, place("tasks"), num_fewshot, limit) for entry in tasks]
+    limit = data.get("limit")
+    forms = [_reference_form(entry, data.get("num_fewshot"), limit) for entry in data["tasks"]]
     return ResultsData(forms=forms, run={"model": data.get("model_name"), "limit": limit}, provenance={})
 
 
-def _reference_form(entry: Any, where: str, num_fewshot: Any, limit: Any) -> FormResult:
-    name = entry.get("name") if isinstance(entry, dict) else None
-    metrics = entry.get("metrics") if isinstance(entry, dict) else None
-    if not isinstance(name, str) or not isinstance(metrics, list):
-        message = f"expected a name and metrics, got {shorten(entry)}"
-        raise ConfigError(message, where=where, hint="write e.g. {name: gsm8k, metrics: [{name: acc, value: 0.7}]}")
-    estimates = {}
-    for metric in metrics:
-        value: Any = metric.get("value") if isinstance(metric, dict) else None
-        if not _is_number(value) or not isinstance(metric.get("name"), str):
-            message = f"{name}: expected the name and the value of a metric, got {shorten(metric)}"
-            raise ConfigError(message, where=where, hint='write e.g. {name: "acc,none", value: 0.7}')
-        # No error of its own: the file says what the score is, not how sure it is.
-        estimates[metric["name"]] = Estimate(value=float(value), n=_EXACT, stderr=0.0)
+def _reference_form(entry: _Accuracy, num_fewshot: Any, limit: Any) -> FormResult:
+    name = entry["name"]
     return FormResult(
         form=name,
         task=name.partition("@")[0],
@@ -203,7 +205,10 @@ def _reference_form(entry: Any, where: str, num_fewshot: Any, limit: Any) -> For
         version=None,
         num_fewshot=num_fewshot,
         total_docs=int(limit) if limit is not None and limit >= 1 else 0,
-        estimates=estimates,
+        # No error of its own: the file says what the score is, not how sure it is.
+        estimates={
+            metric["name"]: Estimate(value=float(metric["value"]), n=_EXACT, stderr=0.0) for metric in entry["metrics"]
+        },
         higher_is_better={},
         config={},
         mapping={},

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from multiform.formats.localization import language_names
+from multiform.forms import ScoredSample
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate
 
@@ -113,50 +114,34 @@ def _unpaired_spread(scores: Sequence[Estimate]) -> Estimate:
 
 def _paired_table(forms: Sequence[FormResult], key: str) -> tuple[DocumentScores | None, str]:
     """The scores of the documents that all languages have, a column each; and how they were matched, or why not."""
-    import numpy as np
-
-    from multiform.results.compare import document_values, metric_family
-    from multiform.statistics.means import document_scores
+    from multiform.results.compare import ScoredForm, shared_documents, shared_scores
 
     stated = _metadata(forms[0]).get("parallel")
     if stated is None:
         return None, "the task does not say how rows are matched (metadata.parallel)"
-    if any(metric_family(form) is None for form in forms):
-        return None, "the score is not a mean over documents"
-    columns = []
-    for form in forms:
-        keys = {sample.doc_id: _row_key(sample.doc, sample.doc_id, stated) for sample in form.samples}
-        named = stated if isinstance(stated, str) else ", ".join(stated)
-        if None in keys.values():
+    named = stated if isinstance(stated, str) else ", ".join(stated)
+    columns = [ScoredForm.of(form, key, lambda sample: _row_key(sample, stated)) for form in forms]
+    for form, column in zip(forms, columns, strict=True):
+        if None in column.samples:
             return None, f"rows of {form.task} have no {named}"
-        if len(set(keys.values())) < len(keys):
+        if len(column.samples) < form.n:
             return None, f"'{named}' does not tell the rows of {form.task} apart"
-        columns.append({keys[doc_id]: value for doc_id, value in document_values(form, key).items()})
-    shared = [row for row in columns[0] if all(row in column for column in columns)]
-    if len(shared) < 2:
+    if any(column.family is None for column in columns):
+        return None, "the score is not a mean over documents"
+    if len(shared_documents(columns)) < 2:
         return None, "fewer than two rows are in all languages"
-    clusters = _clusters(forms[0], shared, stated)
-    if clusters is not None and len(set(clusters)) < 2:
+    table = shared_scores(columns)
+    if table is None:
         return None, f"all shared rows have one {forms[0].cluster}"
-    values = np.array([[float(column[row]) for column in columns] for row in shared])
-    matched = "by their order" if stated == ROW else f"by {stated if isinstance(stated, str) else ', '.join(stated)}"
-    return document_scores(values, clusters), matched
+    return table, "by their order" if stated == ROW else f"by {named}"
 
 
-def _row_key(doc: Mapping[str, Any], doc_id: int, stated: Any) -> Hashable:
+def _row_key(sample: ScoredSample, stated: Any) -> Hashable:
     """What a row shares with its translations; None where a column is empty."""
     if stated == ROW:
-        return doc_id
-    values = [doc.get(column) for column in ([stated] if isinstance(stated, str) else stated)]
+        return sample.doc_id
+    values = [sample.doc.get(column) for column in ([stated] if isinstance(stated, str) else stated)]
     return None if None in values else tuple(map(str, values))
-
-
-def _clusters(form: FormResult, rows: Sequence[Hashable], stated: Any) -> list[Hashable] | None:
-    """The cluster of each shared row, as the first language has them."""
-    if form.cluster is None:
-        return None
-    clusters = {_row_key(s.doc, s.doc_id, stated): str(s.doc.get(form.cluster)) for s in form.samples}
-    return [clusters[row] for row in rows]
 
 
 def languages_text(results: ResultsData) -> str:

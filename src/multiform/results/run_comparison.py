@@ -4,7 +4,7 @@ and the documents that changed."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -12,10 +12,10 @@ from typing import Any
 
 from multiform.errors import DataError, MultiformError, UsageError
 from multiform.forms import ScoredSample
-from multiform.results.compare import clusters_of, document_values, is_mean, metric_family
+from multiform.results.compare import ScoredForm, is_mean, shared_scores
 from multiform.results.values import FormResult, GroupResult, ResultsData, metric_kind
 from multiform.statistics.estimates import LEVEL, Estimate, normal_estimate
-from multiform.statistics.means import DocumentScores, document_scores, form_means, pool_subjects
+from multiform.statistics.means import DocumentScores, form_means, pool_subjects
 from multiform.statistics.paired import holm, paired_difference, simultaneous_bounds
 from multiform.statistics.wordings import MIN_WORDINGS, WordingPopulation, wording_population
 
@@ -156,17 +156,9 @@ def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | N
 
 def _wording_differences(pairs: Sequence[tuple[FormResult, FormResult]], metric: str | None) -> DocumentScores | None:
     """The differences of documents that all wordings of both runs have, a column for each wording."""
-    columns = []
-    for form, counterpart in pairs:
-        keys = _key(form, metric), _key(counterpart, metric)
-        if metric_family(form, keys[0]) is None or metric_family(counterpart, keys[1]) is None:
-            return None
-        before, after = _by_document(form, keys[0]), _by_document(counterpart, keys[1])
-        columns.append({doc: after[doc] - before[doc] for doc in before if doc in after})
-    shared = sorted(set.intersection(*map(set, columns)))
-    if len(shared) < 2:
-        return None
-    return document_scores([[column[doc] for column in columns] for doc in shared], _clusters(pairs[0][0], shared))
+    columns = [ScoredForm.of(form, _key(form, metric)) for pair in pairs for form in pair]
+    table = None if any(column.family is None for column in columns) else shared_scores(columns)
+    return None if table is None else table.of(table.values[:, 1::2] - table.values[:, ::2])
 
 
 def only_in(first: ResultsData, second: ResultsData) -> list[str]:
@@ -203,9 +195,10 @@ def compare_form(first: FormResult, second: FormResult, metric: str | None = Non
         higher_is_better=first.higher_is_better.get(names[0], True),
     )
     change = replace(change, settings=tuple(_differing_settings(first, second)))
-    if metric_family(first, keys[0]) is None or metric_family(second, keys[1]) is None:
+    columns = [ScoredForm.of(form, key) for form, key in zip((first, second), keys, strict=True)]
+    if any(column.family is None for column in columns):
         return change
-    shared = _SharedDocuments.of(first, second, *keys)
+    shared = _SharedDocuments.of(*columns)
     left_out = shared.left_out
     return replace(
         _pair_scores(change, shared.table, shared.gains, whole=[not number for number in left_out]), left_out=left_out
@@ -254,21 +247,22 @@ class _SharedDocuments:
     #: The scores of the second and of the first run.
     table: DocumentScores
     #: How much higher each document scores in the second run.
-    gains: dict[int, float]
+    gains: dict[Hashable, float]
     #: How many documents only the first and only the second run has.
     left_out: tuple[int, int]
 
     @classmethod
-    def of(cls, first: FormResult, second: FormResult, key: str, other: str) -> _SharedDocuments:
-        _check_documents(first, second)
-        before, after = _by_document(first, key), _by_document(second, other)
+    def of(cls, first: ScoredForm, second: ScoredForm) -> _SharedDocuments:
+        _check_documents(first.form, second.form)
+        before, after = first.values, second.values
         gains = {doc: after[doc] - before[doc] for doc in before if doc in after}
-        if len(gains) < 2:
-            message = f"the runs share {len(gains)} documents of {first.name}"
+        table = shared_scores([first, second]) if len(gains) > 1 else None
+        if table is None:
+            number = f"{len(gains)} documents" if len(gains) < 2 else "one cluster of documents"
             hint = "compare runs over the same documents: the same --limit or --samples"
-            raise DataError(message, where="compare", hint=hint)
-        table = document_scores([[after[doc], before[doc]] for doc in gains], _clusters(first, list(gains)))
-        return cls(table, gains, (len(before) - len(gains), len(after) - len(gains)))
+            raise DataError(f"the runs share {number} of {first.form.name}", where="compare", hint=hint)
+        left_out = len(before) - len(gains), len(after) - len(gains)
+        return cls(table.of(table.values[:, ::-1]), gains, left_out)
 
 
 def _group_key(group: GroupResult, metric: str | None) -> str | None:
@@ -286,7 +280,10 @@ def _compare_group(
     change = _unpaired_change(group.name, metric, *estimates, higher_is_better=higher)
     if set(before) != set(after) or not all(is_mean(side, list(forms.values()), key) for side, forms in sides):
         return change
-    members = {form.task: _SharedDocuments.of(form, after[name], key, key) for name, form in before.items()}
+    members = {
+        form.task: _SharedDocuments.of(ScoredForm.of(form, key), ScoredForm.of(after[name], key))
+        for name, form in before.items()
+    }
     tables = [shared.table for shared in members.values()]
     table = pool_subjects(tables, [part.n if group.weight_by_size else 1 for part in tables])
     gains = {f"{task}/{doc}": gain for task, shared in members.items() for doc, gain in shared.gains.items()}
@@ -304,18 +301,6 @@ def _key(form: FormResult, metric: str | None) -> str:
         listed = ", ".join(dict.fromkeys(key.partition(",")[0] for key in form.estimates))
         raise UsageError(f"{form.name} has no score '{metric}'", where="--metric", hint=f"there are: {listed}")
     return keys[0]
-
-
-def _by_document(form: FormResult, key: str) -> dict[int, float]:
-    """The score of each document, where the metric has one; perplexities and the like are of all documents."""
-    values = document_values(form, key).items()
-    return {doc: float(value) for doc, value in values if isinstance(value, int | float) and math.isfinite(value)}
-
-
-def _clusters(form: FormResult, documents: Sequence[int]) -> list[str] | None:
-    """The cluster of each document, such as its passage; None where they are independent."""
-    samples = {sample.doc_id: sample for sample in form.samples}
-    return clusters_of(form, [samples[doc_id] for doc_id in documents])
 
 
 def _check_documents(first: FormResult, second: FormResult) -> None:
