@@ -142,7 +142,7 @@ def group_table(group: GroupResult, forms: Sequence[FormResult], key: str) -> Do
     return _pooled_table([[ScoredForm.of(form, key)] for form in forms], weight_by_size=group.weight_by_size)
 
 
-def document_values(form: FormResult, key: str | None = None) -> dict[int, Any]:
+def document_values(form: FormResult, key: str | None = None) -> dict[Any, Any]:
     """The value of a form's first metric, or of `key`, for each document."""
     return ScoredForm.of(form, form.primary if key is None else key).values
 
@@ -269,10 +269,7 @@ def _populations(table: DocumentScores, names: Sequence[str]) -> Iterator[Format
     by_format: dict[str, list[int]] = {}
     axes: list[Mapping[str, str]] = []
     for index, name in enumerate(names):
-        try:
-            variation = Variation.parse(name.partition("@")[2])
-        except ConfigError:  # a name that says more than the format, such as that of a run
-            variation = Variation(name)
+        variation = _variation(name)
         axes.append(variation.choices)
         by_format.setdefault(variation.label, []).append(index)
     for label, indexes in by_format.items():
@@ -307,29 +304,30 @@ def _format_and_draw(name: str) -> tuple[str, str]:
     >>> _format_and_draw("quiz@mcqa[labels=roman,draw=2]"), _format_and_draw("quiz")
     (('mcqa[labels=roman]', '2'), ('', '0'))
     """
-    label = name.partition("@")[2]
-    try:
-        variation = Variation.parse(label)
-    except ConfigError:  # a name that says more than the format, such as that of a run
-        return label, "0"
+    variation = _variation(name)
     axes = {axis: value for axis, value in variation.choices.items() if axis != "draw"}
     return str(replace(variation, choices=axes)), variation.choices.get("draw", "0")
 
 
-def _picked_choice(sample: ScoredSample) -> int | None:
-    """The index of the choice that a sample predicts; None where it predicts none."""
-    return _choice_index(sample, sample.prediction)
+def _variation(name: str) -> Variation:
+    """The format of a form or group, with its variation."""
+    label = name.partition("@")[2]
+    try:
+        return Variation.parse(label)
+    except ConfigError:  # a name that says more than the format, such as that of a run
+        return Variation(label)
 
 
 def _choice_code(sample: ScoredSample) -> int:
     """The index of the predicted choice in the document, whatever the order in which the prompt shows the choices."""
-    picked, permutation = _picked_choice(sample), sample.sample.permutation
+    picked, permutation = _choice_index(sample, sample.prediction), sample.sample.permutation
     if picked is None:
         return MISSING
     return picked if permutation is None else permutation[picked]
 
 
 def _choice_index(sample: ScoredSample, answer: Any) -> int | None:
+    """The index of an answer among the choices of a prompt; None where it is none of them."""
     if isinstance(answer, int) and not isinstance(answer, bool):
         return answer
     for choices in (sample.sample.labels, sample.sample.texts):
@@ -346,7 +344,7 @@ def position_bias_of(
 
     `clusters` holds the cluster of each sample. None where fewer than two documents or clusters are left.
     """
-    pairs = [(_picked_choice(sample), _choice_index(sample, sample.gold)) for sample in samples]
+    pairs = [(_choice_index(sample, sample.prediction), _choice_index(sample, sample.gold)) for sample in samples]
     names = range(len(samples)) if clusters is None else clusters
     known = [(pick, gold, name) for (pick, gold), name in zip(pairs, names, strict=True) if None not in (pick, gold)]
     if len({name for *_, name in known}) < 2:

@@ -58,8 +58,7 @@ def to_json(results: ResultsData) -> dict[str, Any]:
         },
         "forms": {form.name: _form(form) for form in forms},
         **({"weight_by_size": {group.name: group.weight_by_size for group in scored}} if scored else {}),
-        **({"across_forms": _across_forms(results)} if results.comparisons else {}),
-        **({"across_languages": languages} if (languages := _across_languages(results)) else {}),
+        **_comparisons(results),
         "status": results.status,
         "failures": {entry.name: failures_of(entry) for entry in all_results if entry.failed},
     }
@@ -115,6 +114,12 @@ def write_json(path: Path, value: Mapping[str, Any]) -> Path:
         return path
 
 
+def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> Path:
+    """Write a JSON Lines file, whole or not at all."""
+    with _replacing(path, (f"{json_line(line)}\n" for line in lines)):
+        return path
+
+
 def plain_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     """A JSON document for standard output or a file."""
     return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=binary_summary)
@@ -159,17 +164,18 @@ def _replacing(path: Path, chunks: Iterable[str]) -> Iterator[None]:
         yield
 
 
-def _across_languages(results: ResultsData) -> Mapping[str, Any]:
-    """The spread over languages of each group that has several."""
+def _comparisons(results: ResultsData) -> dict[str, Any]:
+    """The comparisons of forms, and the spread over languages of each group that has several."""
     from multiform.results.languages import language_spreads
 
-    return {spread.name: spread.to_dict() for spread in language_spreads(results)}
+    across: dict[str, Any] = {}
+    if results.comparisons:
+        from multiform.results.form_comparison import by_name  # which needs numpy
 
-
-def _across_forms(results: ResultsData) -> Mapping[str, Any]:
-    from multiform.results.form_comparison import by_name  # which needs numpy
-
-    return by_name(results.comparisons)
+        across["across_forms"] = by_name(results.comparisons)
+    if spreads := language_spreads(results):
+        across["across_languages"] = {spread.name: spread.to_dict() for spread in spreads}
+    return across
 
 
 def _variation(label: str | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from multiform.statistics.design import VarianceSplit
@@ -101,12 +101,12 @@ class FormComparison:
             "clusters": self.clusters,
             "scoring": self.scoring,
             "forms": {
-                name: _numbers(mean) | self._chance(i)
+                name: mean.to_dict() | self._chance(i)
                 for i, (name, mean) in enumerate(zip(names, self.means, strict=True))
             },
             "pairs": [
                 {"first": names[pair.first], "second": names[pair.second]}
-                | _numbers(pair.estimate)
+                | pair.estimate.to_dict()
                 | {"p": pair.p, "p_holm": pair.p_holm, "p_simultaneous": pair.p_simultaneous}
                 | {"simultaneous": list(pair.simultaneous.interval)}
                 for pair in self.differences
@@ -115,22 +115,19 @@ class FormComparison:
         }
         if self.rightness is not None:
             result["right"] = {
-                "under_all": _numbers(self.rightness.under_all),
-                "under_some": _numbers(self.rightness.under_some),
-                "under_none": _numbers(self.rightness.under_none),
-                "flip_rate": _numbers(self.rightness.flip_rate),
+                share.name: getattr(self.rightness, share.name).to_dict() for share in fields(self.rightness)
             }
         if self.agreement is not None:
             among = {} if len(self.agreeing) == len(names) else {"forms": [names[index] for index in self.agreeing]}
             kappa = {} if self.kappa is None else {"kappa": self.kappa}
-            result["agreement"] = {**_numbers(self.agreement), **kappa, **among}
+            result["agreement"] = {**self.agreement.to_dict(), **kappa, **among}
         if self.populations:
             result["wordings"] = {entry.label: self._population(entry) for entry in self.populations}
         result["position_bias"] = {
             name: _position_numbers(bias) for name, bias in zip(names, self.positions, strict=True) if bias
         }
         result["calibration_error"] = {
-            name: _numbers(calibration.error)
+            name: calibration.error.to_dict()
             for name, calibration in zip(names, self.calibrations, strict=True)
             if calibration
         }
@@ -144,18 +141,18 @@ class FormComparison:
         population, components = entry.population, entry.population.components
         return {
             "forms": [self.forms[index] for index in entry.forms],
-            "mean": _numbers(population.mean),
+            "mean": population.mean.to_dict(),
             "observed_deviation": population.observed_deviation,
-            "deviation": _numbers(population.deviation),
+            "deviation": population.deviation.to_dict(),
             "predicted": [population.predicted.low, population.predicted.high],
             "reliability": population.reliability,
             "shrunken": {
-                self.forms[index]: _numbers(score)
+                self.forms[index]: score.to_dict()
                 for index, score in zip(entry.forms, population.shrunken, strict=True)
             },
             "axes": [
                 {"axis": effect.axis, "value": effect.value, "wordings": effect.wordings, "p": effect.p}
-                | _numbers(effect.effect)
+                | effect.effect.to_dict()
                 for effect in entry.effects
             ],
             "components": {"document": components.document, "wording": components.wording, "rest": components.rest},
@@ -167,10 +164,10 @@ class FormComparison:
             return {}
         best, worst = (spread.high, spread.low) if self.higher_is_better else (spread.low, spread.high)
         return {
-            "best": {"form": self.forms[self.best], **_numbers(best)},
+            "best": {"form": self.forms[self.best], **best.to_dict()},
             "tied_with_best": [self.forms[index] for index in self.tied_with_best],
-            "worst": {"form": self.forms[self.worst], **_numbers(worst)},
-            "spread": {**_numbers(spread.spread), "by_chance": spread.by_chance, "p": spread.p},
+            "worst": {"form": self.forms[self.worst], **worst.to_dict()},
+            "spread": {**spread.spread.to_dict(), "by_chance": spread.by_chance, "p": spread.p},
             "median": spread.median,
             "quartiles": [spread.lower_quartile, spread.upper_quartile],
             "interquartile_range": spread.interquartile_range,
@@ -183,17 +180,12 @@ class FormComparison:
         return {"total": variance.total, "shares": variance.shares, **partial}
 
 
-def _numbers(estimate: Estimate) -> dict[str, Any]:
-    values = {"value": estimate.value, "stderr": estimate.stderr, "low": estimate.low, "high": estimate.high}
-    return {name: number for name, number in values.items() if name != "stderr" or number is not None}
-
-
 def _position_numbers(bias: PositionBias) -> dict[str, Any]:
     return {
         "preferred": bias.preferred,
         "p": bias.p,
         "recall_std": bias.recall_std,
-        "excess": [_numbers(position.excess) for position in bias.positions],
+        "excess": [position.excess.to_dict() for position in bias.positions],
     }
 
 

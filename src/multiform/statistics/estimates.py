@@ -56,6 +56,11 @@ class Estimate:
         """The value and its bounds as JSON, with `more` of the fields."""
         return {name: getattr(self, name) for name in ("value", "low", "high", *more)}
 
+    def to_dict(self) -> dict[str, float | None]:
+        """The value and its bounds as JSON, with the standard error where it is known."""
+        stderr = {} if self.stderr is None else {"stderr": self.stderr}
+        return {"value": self.value, **stderr, "low": self.low, "high": self.high}
+
     def interval_text(self, digits: int = 3) -> str:
         """Both bounds in words, such as "0.412 to 0.583"; empty where they are not known."""
         return "" if self.low is None or self.high is None else f"{self.low:.{digits}f} to {self.high:.{digits}f}"

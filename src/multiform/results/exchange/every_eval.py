@@ -6,15 +6,14 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from multiform.hashing import sha256
-from multiform.paths import replace_output, safe_name
+from multiform.paths import safe_name
 from multiform.requests import Completion
-from multiform.results.exchange.exporters import is_number, texts
-from multiform.results.export import json_line, to_json, write_json
+from multiform.results.exchange.exporters import ending_time, exported_model, is_number, texts
+from multiform.results.export import json_line, to_json, write_json, write_lines
 from multiform.results.recorded import RecordedRun, results_file
 from multiform.results.values import FormResult, ResultsData
 
@@ -23,34 +22,29 @@ SCHEMA_VERSION = "0.3.0"
 
 def write_every_eval(results: ResultsData, folder: Path) -> list[Path]:
     """Write ``data/multiform/<developer>/<model>/<uuid>.json`` and its ``<uuid>_samples.jsonl``; returns the files."""
-    model = str(results.provenance.get("model_name") or results.run.get("model"))
+    model = exported_model(results)
     developer, _, short = model.rpartition("/")
     place = Path("data", "multiform", safe_name(developer or "unknown"), safe_name(short or model))
     saved = to_json(results)
     seed = sha256(json.dumps([saved["results"], saved.get("date_iso"), model], default=str, sort_keys=True))
     name = str(uuid.UUID(seed[:32], version=4))
-    lines = [json_line(line) for line in _instances(results, model, name)]
-    samples = folder / place / f"{name}_samples.jsonl"
-    text = "".join(f"{line}\n" for line in lines)
-    files = []
     record = _record(results, saved, model, name)
-    if lines:
-        with replace_output(samples) as partial:
-            partial.write_text(text, encoding="utf-8", errors="backslashreplace")
+    files = [folder / place / f"{name}.json"]
+    if lines := list(_instances(results, model, name)):
+        files.append(write_lines(folder / place / f"{name}_samples.jsonl", lines))
         record["detailed_evaluation_results"] = {
             "format": "jsonl",
-            "file_path": (place / samples.name).as_posix(),
+            "file_path": (place / files[1].name).as_posix(),
             "hash_algorithm": "sha256",
-            "checksum": sha256(samples.read_bytes().decode("utf-8")),
+            "checksum": sha256(files[1].read_text(encoding="utf-8")),
             "total_rows": len(lines),
         }
-        files.append(samples)
-    return [write_json(folder / place / f"{name}.json", record), *files]
+    write_json(files[0], record)
+    return files
 
 
 def _record(results: ResultsData, saved: Mapping[str, Any], model: str, name: str) -> dict[str, Any]:
-    date = datetime.fromisoformat(str(results.provenance.get("date_iso") or datetime.now().isoformat()))
-    stamp = str(date.astimezone().timestamp())
+    stamp = str(ending_time(results).timestamp())
     version = str(results.provenance.get("multiform_version") or "unknown")
     return {
         "schema_version": SCHEMA_VERSION,

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -58,6 +59,16 @@ R = TypeVar("R", bound=ResultsData)
 _SECRET = re.compile(r"(key|token|secret|password|authorization|header|cookie|credential)s?$", re.IGNORECASE)
 
 
+def exported_model(results: ResultsData) -> str:
+    """The name of the model, whatever label a sweep has for it."""
+    return str(results.provenance.get("model_name") or results.run.get("model"))
+
+
+def ending_time(results: ResultsData) -> datetime:
+    """When the run ended; now, where it has not said so."""
+    return datetime.fromisoformat(str(results.provenance.get("date_iso") or datetime.now().isoformat())).astimezone()
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number; a truth value is one."""
     return isinstance(value, int | float) and math.isfinite(value)
@@ -79,14 +90,15 @@ def _is_secret(name: str, value: Any) -> bool:
 
 
 def shareable(results: R) -> R:
-    """The results without secrets, for whoever is not the user: those of the run, and of the metadata of each form."""
-    forms = [replace(form, config=_config_without_secrets(form.config)) for form in results.forms]
+    """The results without secrets, for whoever is not the user: those of the run, and of the metadata of each form.
+
+    The metadata have the arguments of the model.
+    """
+    forms = [
+        replace(form, config={k: without_secrets(v) if k == "metadata" else v for k, v in form.config.items()})
+        for form in results.forms
+    ]
     return replace(results, run=without_secrets(dict(results.run)), forms=forms)
-
-
-def _config_without_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A task's configuration without secrets in its metadata, which has the arguments of the model."""
-    return {key: without_secrets(value) if key == "metadata" else value for key, value in config.items()}
 
 
 def texts(values: Iterable[Any]) -> list[str]:

@@ -9,7 +9,6 @@ import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from multiform.errors import DataError
 from multiform.hashing import short_hash
 from multiform.paths import open_file, safe_name
 from multiform.requests import Completion, GenerationRequest
-from multiform.results.exchange.exporters import is_number, texts
+from multiform.results.exchange.exporters import ending_time, exported_model, is_number, texts
 from multiform.results.export import to_json, write_json
 from multiform.results.recorded import RecordedRun, results_file
 from multiform.results.samples import sample_line
@@ -33,7 +32,7 @@ _ABOUT_FORM = ("configs", "forms", "intervals", "n-samples", "n-shot", "versions
 def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
     """Write a JSON log for each form; all of them have the same `run_id`. Returns the files."""
     saved = to_json(results)
-    created = _creation_time(results)
+    created = ending_time(results).isoformat(timespec="seconds")
     run_id = short_hash([created, sorted(saved["results"]), saved.get("model_identity")])
     files = []
     for form in results.forms:
@@ -43,17 +42,12 @@ def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
     return files
 
 
-def _creation_time(results: ResultsData) -> str:
-    date = datetime.fromisoformat(str(results.provenance.get("date_iso") or datetime.now().isoformat()))
-    return date.astimezone().isoformat(timespec="seconds")
-
-
 def _log(form: FormResult, results: ResultsData, saved: Mapping[str, Any], created: str, run_id: str) -> dict[str, Any]:
     about = {key: saved[key][form.name] for key in _ABOUT_FORM if form.name in (saved.get(key) or {})}
     about |= {"results": saved["results"][form.name], "configs": dict(form.config)}
     failed = {doc.doc_id: doc for doc in form.failed}
     samples = _samples(form, failed)
-    model = str(results.provenance.get("model_name") or results.run.get("model"))
+    model = exported_model(results)
     source = f"{results.run.get('model')}/{model}"
     return {
         "version": 2,

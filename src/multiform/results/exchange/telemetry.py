@@ -8,22 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from multiform.hashing import sha256
-from multiform.paths import replace_output
-from multiform.results.exchange.exporters import is_number
-from multiform.results.export import frame_rows, json_line
+from multiform.results.exchange.exporters import exported_model, is_number
+from multiform.results.export import frame_rows, write_lines
 from multiform.results.values import FormResult, ResultsData
 
 
 def write_telemetry(results: ResultsData, folder: Path) -> list[Path]:
     """Write ``metrics.jsonl`` (a gauge for each score) and ``logs.jsonl`` (an event for each sample); the files."""
-    files = []
-    for name, lines in (("metrics", [_metrics(results)]), ("logs", list(_logs(results)))):
-        path = folder / f"{name}.jsonl"
-        with replace_output(path) as partial:
-            text = "".join(f"{json_line(line)}\n" for line in lines)
-            partial.write_text(text, encoding="utf-8", errors="backslashreplace")
-        files.append(path)
-    return files
+    lines = {"metrics": [_metrics(results)], "logs": _logs(results)}
+    return [write_lines(folder / f"{name}.jsonl", listed) for name, listed in lines.items()]
 
 
 def _metrics(results: ResultsData) -> dict[str, Any]:
@@ -82,9 +75,8 @@ def _time(results: ResultsData) -> str:
 
 
 def _resource(results: ResultsData) -> dict[str, Any]:
-    model = results.provenance.get("model_name") or results.run.get("model")
-    version = results.provenance.get("multiform_version")
-    about = {"service.name": "multiform", "service.version": str(version), "gen_ai.request.model": str(model)}
+    version, model = str(results.provenance.get("multiform_version")), exported_model(results)
+    about = {"service.name": "multiform", "service.version": version, "gen_ai.request.model": model}
     return {"attributes": _attributes({**about, "multiform.status": results.status})}
 
 
