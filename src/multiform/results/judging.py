@@ -77,15 +77,12 @@ def _self_preference(form: FormResult, judge: str) -> Estimate | None:
     key = f"judge({judge})"
     differences = []
     for sample in form.samples:
-        others = [value for name, value in sample.values.items() if _is_of_a_judge(name) and name != key]
+        # The grades of single turns of a conversation have names that go on after the bracket.
+        judges = [name for name in sample.values if name.startswith("judge(") and name.endswith(")")]
+        others = [sample.values[name] for name in judges if name != key]
         if key in sample.values and others:
             differences.append(sample.values[key] - fmean(others))
     return mean_estimate(differences) if differences else None
-
-
-def _is_of_a_judge(name: str) -> bool:
-    """Whether a value is the grade of one of several judges, and not that of one turn of a conversation."""
-    return name.startswith("judge(") and name.endswith(")")
 
 
 def judging_notes(results: ResultsData) -> Iterator[str]:

@@ -110,19 +110,16 @@ def _row_entries(results: ResultsData) -> Iterator[list[FormResult | GroupResult
     scored = {group.path for group in results.groups if group.estimates}
     outer = [group for group in results.groups if group.path in scored]
     inside = {name for group in outer for name in group.forms}
-    below = {name for group in outer for other in outer if group is not other for name in _inner_names(group, other)}
-    shown = [group for group in outer if group.name not in below]
+    shown = [
+        group
+        for group in outer
+        if not any(group.depth > other.depth and set(group.forms) <= set(other.forms) for other in outer)
+    ]
     for path in dict.fromkeys(group.path for group in shown):
         yield [group for group in shown if group.path == path]
     alone = [form for form in results.forms if form.name not in inside and form.estimates]
     for task in dict.fromkeys(form.task for form in alone):
         yield [form for form in alone if form.task == task]
-
-
-def _inner_names(group: GroupResult, other: GroupResult) -> Iterator[str]:
-    """The name of the other group, where it is part of the first."""
-    if other.depth > group.depth and set(other.forms) <= set(group.forms):
-        yield other.name
 
 
 def _label(entry: FormResult | GroupResult) -> str:

@@ -57,7 +57,7 @@ def provenance(
         "pretty_env_info": _environment(),
         "transformers_version": package_version("transformers"),
         "lm_eval_version": LM_EVAL_VERSION,
-        "upper_git_hash": _upper_git_hash(),
+        "upper_git_hash": _git_hash("..") if Path("..", ".git").exists() else None,
         **model.tokenizer_info(),
         "model_source": source,
         "model_name": name,
@@ -100,11 +100,6 @@ def _git_hash(folder: str = ".") -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return process.stdout.strip() or None
-
-
-def _upper_git_hash() -> str | None:
-    """The git commit of the parent folder, where that is the root of a repository."""
-    return _git_hash("..") if Path("..", ".git").exists() else None
 
 
 def usage_entry(
@@ -173,7 +168,9 @@ def described_config(form: Form, arguments: Mapping[str, Any]) -> dict[str, Any]
     ]
     values["dataset_kwargs"] = _without_secrets(values.get("dataset_kwargs"))
     values["fewshot_config"] = _fewshot(form.fewshot)
-    values["metadata"] = plain({**form.metadata, **arguments, **_source(form)})
+    values["metadata"] = plain({**form.metadata, **arguments})
+    if (source := form.config.stated.source) is not None:
+        values["metadata"]["config_source"] = display(source.file)
     described = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
     first = {key: described.pop(key) for key in _ORDER if key in described}
     return {**first, **described}
@@ -204,11 +201,6 @@ def _source_code(function: Any) -> str:
         return str(plain(function))
 
 
-def _source(form: Form) -> dict[str, str]:
-    source = form.config.stated.source
-    return {} if source is None else {"config_source": display(source.file)}
-
-
 _SEEDS = ("random", "numpy", "torch", "fewshot")
 
 
@@ -226,11 +218,12 @@ def command(results: ResultsData) -> str | None:
         recorded = {"tasks": _names(results), **chat}
     if not recorded.get("tasks"):
         return None
+    limit = run.get("limit")
     named = {
         "model": run.get("model"),
         "model_args": arguments_text(run.get("model_args")),
         "num_fewshot": run.get("num_fewshot"),
-        "limit": _number(run.get("limit")),
+        "limit": int(limit) if isinstance(limit, float) and limit.is_integer() else limit,
         "samples": json.dumps(run["samples"]) if run.get("samples") else None,
         "gen_kwargs": arguments_text(run.get("gen_kwargs")),
         "batch_size": run.get("batch_size"),
@@ -263,10 +256,6 @@ def _words(flag: str, value: Any) -> list[str]:
         words = list(map(str, value))
         return [word for part in words for word in (flag, part)] if flag == "--include_path" else [flag, *words]
     return [flag, str(value)]
-
-
-def _number(limit: Any) -> Any:
-    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 
 def _names(results: ResultsData) -> list[str]:

@@ -107,9 +107,14 @@ def compare_groups(first: ResultsData, second: ResultsData, *, metric: str | Non
     second_groups = {group.name: group for group in second.groups}
     for group in first.groups:
         counterpart = second_groups.get(group.name)
-        keys = [_group_key(side, metric) for side in (group, counterpart) if side is not None]
-        if counterpart is not None and None not in keys and len(set(keys)) == 1:
-            changes.append(_compare_group((first, group), (second, counterpart), str(keys[0])))
+        if counterpart is None:
+            continue
+        keys = [
+            next((key for key in side.estimates if metric in (None, key, key.partition(",")[0])), None)
+            for side in (group, counterpart)
+        ]
+        if keys[0] is not None and keys[0] == keys[1]:
+            changes.append(_compare_group((first, group), (second, counterpart), keys[0]))
     return _correct(changes)
 
 
@@ -142,23 +147,20 @@ def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | N
         by_format.setdefault((form.task, label), []).append((form, counterpart))
     changes = []
     for (task, label), pairs in by_format.items():
-        table = _wording_differences(pairs, metric) if len(pairs) >= MIN_WORDINGS else None
-        if table is not None:
-            population = wording_population(form_means(table))
-            name = _key(pairs[0][0], metric).partition(",")[0]
+        if len(pairs) < MIN_WORDINGS:
+            continue
+        columns = [ScoredForm.of(form, _key(form, metric)) for pair in pairs for form in pair]
+        if any(column.family is None for column in columns):
+            continue
+        if (table := shared_scores(columns)) is not None:
+            differences = table.of(table.values[:, 1::2] - table.values[:, ::2])
+            population, name = wording_population(form_means(differences)), f"{task}@{label}"
             changes.append(
                 WordingChange(
-                    name=f"{task}@{label}", metric=name, population=population, reversal=population.reversal()
+                    name=name, metric=columns[0].metric, population=population, reversal=population.reversal()
                 )
             )
     return changes
-
-
-def _wording_differences(pairs: Sequence[tuple[FormResult, FormResult]], metric: str | None) -> DocumentScores | None:
-    """The differences of documents that all wordings of both runs have, a column for each wording."""
-    columns = [ScoredForm.of(form, _key(form, metric)) for pair in pairs for form in pair]
-    table = None if any(column.family is None for column in columns) else shared_scores(columns)
-    return None if table is None else table.of(table.values[:, 1::2] - table.values[:, ::2])
 
 
 def only_in(first: ResultsData, second: ResultsData) -> list[str]:
@@ -263,11 +265,6 @@ class _SharedDocuments:
             raise DataError(f"the runs share {number} of {first.form.name}", where="compare", hint=hint)
         left_out = len(before) - len(gains), len(after) - len(gains)
         return cls(table.of(table.values[:, ::-1]), gains, left_out)
-
-
-def _group_key(group: GroupResult, metric: str | None) -> str | None:
-    """The score of a group to compare: the first, or the one that is named; None where it has none."""
-    return next((key for key in group.estimates if metric in (None, key, key.partition(",")[0])), None)
 
 
 def _compare_group(

@@ -91,7 +91,9 @@ def wording_population(means: FormMeans) -> WordingPopulation:
     if count < MIN_WORDINGS:
         hint = f"draw {MIN_WORDINGS} or more, e.g. with mcqa~{MIN_WORDINGS}"
         raise DataError(f"{count} wordings say nothing of others", hint=hint)
-    noise, observed = _noise(means.covariance), float(means.values.var(ddof=1))
+    observed = float(means.values.var(ddof=1))
+    # The mean variance of a form's mean about that of all forms, as far as it is sampling error.
+    noise = float((np.trace(means.covariance) - means.covariance.sum() / count) / (count - 1))
     between = max(0.0, observed - noise)
     overall, documents = float(means.values.mean()), _mean_variance(means)
     variance = documents + between / count
@@ -142,12 +144,6 @@ def axis_effects(
         for (axis, values), p in zip(levels.items(), tests, strict=True)
         for value in np.unique(values)
     ]  # fmt: skip
-
-
-def _noise(covariance: Array) -> float:
-    """The mean variance of a form's mean about that of all forms, as far as it is sampling error."""
-    count = len(covariance)
-    return float((np.trace(covariance) - covariance.sum() / count) / (count - 1))
 
 
 def _mean_variance(means: FormMeans) -> float:

@@ -91,7 +91,8 @@ class BaseTask(SampleHooks, PythonTask, Generic[SubjectType]):
     def _member_name(self, subject: Any) -> str:
         """The name of a subject's task: NAME, followed by the subject where there are several."""
         has_subjects = max(len(type(self).SUBJECTS), len(self.SUBJECTS)) > 1
-        return f"{self.NAME}_{_slug(subject)}" if has_subjects else self.NAME
+        text = "_".join(map(str, subject)) if isinstance(subject, tuple) else str(subject)
+        return self.NAME + "_" + re.sub(r"[^\w.-]+", "_", text) if has_subjects else self.NAME
 
     def _config(self, name: str, subject: Any, label: str | None, overrides: Mapping[str, Any]) -> TaskConfig:
         # Without a format's name, the label of a variation is about the class's own prompts.
@@ -176,11 +177,6 @@ class BaseTask(SampleHooks, PythonTask, Generic[SubjectType]):
 
     def _place(self) -> str:
         return f"{self._source().at()}: {type(self).__name__}"
-
-
-def _slug(subject: Any) -> str:
-    text = "_".join(map(str, subject)) if isinstance(subject, tuple) else str(subject)
-    return re.sub(r"[^\w.-]+", "_", text)
 
 
 def _hook_fields(task: BaseTask[Any], subject: Any) -> dict[str, Any]:

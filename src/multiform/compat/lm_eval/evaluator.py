@@ -68,11 +68,15 @@ def simple_evaluate(
         raise ValueError("no tasks named: give e.g. tasks=['arc_easy']")
     loaded = (task_manager or TaskManager(metadata=metadata)).load(list(tasks))
     seeds = (random_seed, numpy_random_seed, torch_random_seed, fewshot_random_seed)
-    arguments = {"max_batch_size": max_batch_size} if max_batch_size is not None else {}
+    arguments = None
+    if isinstance(model, str):
+        get_model(model)  # raises for a model that is not there, with what is
+        more = {} if max_batch_size is None else {"max_batch_size": max_batch_size}
+        arguments = {**parse_arguments(model_args, where="model_args"), **more}
     results = run(
         tasks=_forms(loaded),
         model=model,
-        model_args=_model_args(model, model_args, arguments),
+        model_args=arguments,
         num_fewshot=num_fewshot,
         limit=limit,
         samples=samples,
@@ -173,14 +177,6 @@ def _flat(nested: Mapping[Any, Any]) -> Iterator[Any]:
             yield value
         if isinstance(key, Group):
             yield key
-
-
-def _model_args(model: Any, model_args: str | Mapping[str, Any] | None, more: Mapping[str, Any]) -> Any:
-    """The arguments of a model by name, with lm-eval's additions to them."""
-    if not isinstance(model, str):
-        return None
-    get_model(model)  # raises for a model that is not there, with what is
-    return {**parse_arguments(model_args, where="model_args"), **more}
 
 
 def _caching(kept: bool, anew: bool) -> bool | str:

@@ -12,7 +12,6 @@ from typing import Any, TypedDict
 from multiform.compat.lm_eval.config import build_context, convert_errors
 from multiform.compat.lm_eval.registry import TASK_REGISTRY
 from multiform.compat.lm_eval.task import ConfigurableTask
-from multiform.compat.lm_eval.task import Task as AnyTask
 from multiform.errors import UsageError, shorten
 from multiform.forms import Task
 from multiform.imports.finder import lm_eval_finder as finder
@@ -227,11 +226,13 @@ class TaskManager:
         if not whole and (name in TASK_REGISTRY or name in self.manager.index.entries):
             return self._resolve_name(name, {other: value for other, value in spec.items() if other != key})
         with convert_errors(ValueError):
-            return [ConfigurableTask(config=self._with_metadata(spec))]
+            metadata = {**(spec.get("metadata") or {}), **self.metadata, "config_source": "inline"}
+            return [ConfigurableTask(config={**spec, "metadata": metadata})]
 
     def _resolve_name(self, name: str, changes: Mapping[str, Any]) -> list[Node | Item]:
         if name in TASK_REGISTRY:
-            return [_of_class(TASK_REGISTRY[name], name, changes)]
+            stated = StatedKeys({"task": name}, task_class=TASK_REGISTRY[name], class_keys={"task": name, **changes})
+            return [Task.from_config(TaskConfig.from_stated(stated), dataset_mirror=build_context().mirror)]
         return list(self.manager.nodes(name, changes))
 
     def _build(self, node: Node, built: dict[str, Item]) -> Item:
@@ -257,9 +258,6 @@ class TaskManager:
             return Task.from_config(TaskConfig.from_stated(stated), dataset_mirror=build_context().mirror)
         return ConfigurableTask(config=config.replace(metadata=metadata) if self.metadata else config)
 
-    def _with_metadata(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        return {**spec, "metadata": {**(spec.get("metadata") or {}), **self.metadata, "config_source": "inline"}}
-
 
 def _add(items: dict[str, Any], name: str, item: Item) -> None:
     """Put a task or group under its name; two different ones cannot both have it."""
@@ -267,12 +265,6 @@ def _add(items: dict[str, Any], name: str, item: Item) -> None:
         with convert_errors(ValueError):
             hint = "rename one of them, or run them one by one"
             raise UsageError(f"Duplicate task '{name}': two different ones have this name", where="tasks", hint=hint)
-
-
-def _of_class(kind: type[AnyTask], name: str, changes: Mapping[str, Any]) -> Task:
-    keys = StatedKeys({"task": name}, task_class=kind, class_keys={"task": name, **changes})
-    config = TaskConfig.from_stated(keys)
-    return Task.from_config(config, dataset_mirror=build_context().mirror)
 
 
 def _nested_dict(item: Item) -> dict[Any, Any]:

@@ -35,7 +35,9 @@ def register_model(*names: str) -> Callable[[type[LM]], type[LM]]:
     def decorate(kind: type[LM]) -> type[LM]:
         def load(**arguments: Any) -> Model:
             model = as_model(kind.create_from_arg_obj(arguments))
-            model.identity = model.identity if model.stored else _identity(kind, arguments)
+            if not model.stored:  # what tells the answers of models of one class apart, as far as their arguments do
+                stated = json.dumps(arguments, sort_keys=True, default=repr)
+                model.identity = f"{kind.__module__}.{kind.__qualname__} {stated}"
             return model
 
         models.register(*names)(ModelEntry(factory=load))
@@ -128,8 +130,3 @@ def register_task(name: str) -> Callable[[type[T]], type[T]]:
         return kind
 
     return decorate
-
-
-def _identity(kind: type[LM], arguments: dict[str, Any]) -> str:
-    """What tells the answers of models of one class apart, as far as their arguments do."""
-    return f"{kind.__module__}.{kind.__qualname__} {json.dumps(arguments, sort_keys=True, default=repr)}"

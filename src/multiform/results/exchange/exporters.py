@@ -81,12 +81,12 @@ def without_secrets(value: Any) -> Any:
     {'model': 'm', 'extra': {'add_bos_token': True}}
     """
     if isinstance(value, Mapping):
-        return {key: without_secrets(item) for key, item in value.items() if not _is_secret(str(key), item)}
+        return {
+            key: without_secrets(item)
+            for key, item in value.items()
+            if isinstance(item, int | float | None) or not _SECRET.search(str(key))
+        }
     return [without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _is_secret(name: str, value: Any) -> bool:
-    return not isinstance(value, int | float | None) and _SECRET.search(name) is not None
 
 
 def shareable(results: R) -> R:

@@ -99,7 +99,8 @@ def _read_form(folder: Path, spec: Mapping[str, Any]) -> tuple[dict[str, Any], l
     splits = [stat["name"].get("split") for stat in stats]
     split = next((split for split in _SPLITS if split in splits), None)
     means = {str(stat["name"]["name"]): stat["mean"] for stat in stats if stat["name"].get("split") == split}
-    names = _sort_names([name for name, mean in means.items() if is_number(mean) and not _ABOUT_REQUESTS.match(name)])
+    names = [name for name, mean in means.items() if is_number(mean) and not _ABOUT_REQUESTS.match(name)]
+    names.sort(key=lambda name: _MAIN.index(name) if name in _MAIN else len(_MAIN))
     names = names or [name for name in _OF_TEXTS if name in means]
     by_doc = _values(folder, split, names)
     scores: dict[str, Any] = {}
@@ -134,10 +135,6 @@ def _read_form(folder: Path, spec: Mapping[str, Any]) -> tuple[dict[str, Any], l
 def _is_plain(name: Mapping[str, Any]) -> bool:
     """Whether a score is of the documents as they are, and of all of them."""
     return not name.get("perturbation") and not name.get("sub_split")
-
-
-def _sort_names(names: Sequence[str]) -> list[str]:
-    return sorted(names, key=lambda name: _MAIN.index(name) if name in _MAIN else len(_MAIN))
 
 
 def _values(folder: Path, split: str | None, names: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -116,39 +116,30 @@ class Hub:
             if target.push_results_to_hub:
                 # As lm-eval: below the name of the model, where that is one of the hub's.
                 below = name if _HUB_ID.fullmatch(name) and ".." not in name else sanitized
-                self._try("results", lambda: self._push_results({f"{below}/{files[0].name}": files[0]}, name))
+                self._push("results", {f"{below}/{files[0].name}": files[0]}, name)
             if target.push_samples_to_hub:
-                self._try("samples", lambda: self._push_details({f"{sanitized}/{f.name}": f for f in files}, name))
+                self._push("samples", {f"{sanitized}/{file.name}": file for file in files}, name)
 
-    def _push_results(self, files: Mapping[str, Path], model: str) -> str:
-        repo = self._create("results")
-        self._commit(repo, files, f"Add results of {model}")
-        return repo
-
-    def _push_details(self, files: Mapping[str, Path], model: str) -> str:
-        repo = self._create("details")
-        if self.target.gated:
-            self._api.update_repo_settings(repo, gated="auto", repo_type="dataset")
-        listed = [*self._api.list_repo_files(repo, repo_type="dataset"), *files]
-        self._commit(repo, {**files, "README.md": card(self.target, model, listed).encode()}, f"Add samples of {model}")
-        return repo
-
-    def _create(self, kind: str) -> str:
-        user = self._user or ("" if self.target.hub_results_org else str(self._api.whoami()["name"]))
-        repo = self.target.repo(kind, user)
-        self._api.create_repo(repo, repo_type="dataset", private=not self.target.public_repo, exist_ok=True)
-        return repo
-
-    def _commit(self, repo: str, files: Mapping[str, Path | bytes], message: str) -> None:
+    def _commit(self, what: str, files: Mapping[str, Path | bytes], model: str) -> str:
+        """Create the repository of "results" or "samples" and commit the files; its name."""
         from huggingface_hub import CommitOperationAdd
 
+        user = self._user or ("" if self.target.hub_results_org else str(self._api.whoami()["name"]))
+        repo = self.target.repo("details" if what == "samples" else what, user)
+        self._api.create_repo(repo, repo_type="dataset", private=not self.target.public_repo, exist_ok=True)
+        if what == "samples":
+            if self.target.gated:
+                self._api.update_repo_settings(repo, gated="auto", repo_type="dataset")
+            listed = [*self._api.list_repo_files(repo, repo_type="dataset"), *files]
+            files = {**files, "README.md": card(self.target, model, listed).encode()}
         operations = [CommitOperationAdd(path_in_repo=name, path_or_fileobj=file) for name, file in files.items()]
-        self._api.create_commit(repo, operations, commit_message=message, repo_type="dataset")
+        self._api.create_commit(repo, operations, commit_message=f"Add {what} of {model}", repo_type="dataset")
+        return repo
 
-    def _try(self, what: str, push: Callable[[], str]) -> None:
+    def _push(self, what: str, files: Mapping[str, Path], model: str) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                repo = push()
+                repo = self._commit(what, files, model)
             except Exception as error:  # noqa: BLE001  (whatever it is, the results are there)
                 last = attempt == _ATTEMPTS
                 then = "'multiform export RUN --to lm-eval' writes what to upload" if last else "trying once more"
