@@ -113,7 +113,7 @@ class Runs:
             return known
 
     def _load_run(self, file: Path) -> RecordedRun:
-        return self._live_run(file).recorded() if file.name.startswith(_STATE) else recorded_run(file)
+        return self._live_run(file).to_recorded_run() if file.name.startswith(_STATE) else recorded_run(file)
 
     def _live_run(self, state_file: Path) -> LiveRun:
         return self._live.setdefault(state_file, LiveRun(state_file))
@@ -307,7 +307,7 @@ class LiveRun:
                 return command(results_of_run(recorded_run(self.results), samples=False))
         return None
 
-    def recorded(self) -> RecordedRun:
+    def to_recorded_run(self) -> RecordedRun:
         """The run as a recorded one: its documents so far, with their scores."""
         try:
             state = _State.model_validate(read_json(self.file))

@@ -170,7 +170,7 @@ class HumanLabels:
     labels: Sequence[HumanLabel]
 
     @classmethod
-    def read(cls, path: str | Path) -> HumanLabels:
+    def from_file(cls, path: str | Path) -> HumanLabels:
         """Read a JSON Lines or CSV file with the columns `doc_id`, `label` and perhaps `form` and `completion`."""
         path = Path(path).expanduser()
         try:

@@ -61,26 +61,26 @@ class RecordedRun:
 
     def samples_at(self, form: str, places: Iterable[int]) -> Iterator[ScoredSample]:
         """The samples of a form at some places."""
-        read = self._reader(form)
+        to_sample = self._reader(form)
         if self.lines is not None:
-            yield from (read(self.lines[form][place]) for place in places)
+            yield from (to_sample(self.lines[form][place]) for place in places)
         elif (file := self._samples_file(form)) is not None:
             with open_file(file) as lines:
                 for place in places:
                     lines.seek(place)
-                    yield read(json.loads(lines.readline()))
+                    yield to_sample(json.loads(lines.readline()))
 
     def _reader(self, form: str) -> Callable[[Mapping[str, Any]], ScoredSample]:
         """Reads the lines of a form's samples file, with the images and costs that are beside it."""
         folder = self.file.parent
         costs = read_costs(folder, self._stamp, form)
 
-        def read(line: Mapping[str, Any]) -> ScoredSample:
+        def to_sample(line: Mapping[str, Any]) -> ScoredSample:
             sample = scored_sample(line, folder)
             known = costs.get(str(sample.doc_id))
             return with_costs(sample, known) if known else sample
 
-        return read
+        return to_sample
 
     def _read_lines(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[tuple[int, T]] | None:
         """What `read` gives for each line of a form's samples, with its place; None where there are none."""

@@ -4,7 +4,7 @@ and the documents that changed."""
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -37,8 +37,8 @@ class FormChange:
     paired: bool
     #: The p value of the test that both are equally good, and after Holm's correction for all forms or all groups; None
     #: unpaired.
-    p: float | None
-    p_holm: float | None
+    p: float | None = None
+    p_holm: float | None = None
     higher_is_better: bool
     #: Of how many comparisons this is one: the interval and the p value that hold for all of them at once account for
     #: that.
@@ -189,42 +189,50 @@ def compare_form(first: FormResult, second: FormResult, metric: str | None = Non
     if metric_kind(names[0]) != metric_kind(names[1]):
         message = f"{names[0]} of {first.name} and {names[1]} of {second.name} are not scores of the same kind"
         raise UsageError(message, where="compare", hint="name a score that both have with --metric")
-    change = _unpaired_change(
+    columns = [ScoredForm.of(form, key) for form, key in zip((first, second), keys, strict=True)]
+    shared = None if any(column.family is None for column in columns) else _SharedDocuments.of(*columns)
+    change = _change(
         first.name if first.name == second.name else f"{first.name} → {second.name}",
         names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
-        first.estimates[keys[0]],
-        second.estimates[keys[1]],
+        (first.estimates[keys[0]], second.estimates[keys[1]]),
+        shared,
         higher_is_better=first.higher_is_better.get(names[0], True),
     )
-    change = replace(change, settings=tuple(_differing_settings(first, second)))
-    columns = [ScoredForm.of(form, key) for form, key in zip((first, second), keys, strict=True)]
-    if any(column.family is None for column in columns):
-        return change
-    shared = _SharedDocuments.of(*columns)
-    left_out = shared.left_out
-    return replace(
-        _pair_scores(change, shared.table, shared.gains, whole=[not number for number in left_out]), left_out=left_out
-    )
+    left_out = (0, 0) if shared is None else shared.left_out
+    return replace(change, settings=tuple(_differing_settings(first, second)), left_out=left_out)
 
 
-def _pair_scores(
-    change: FormChange, table: DocumentScores, gains: Mapping[Any, float], *, whole: Sequence[bool]
+def _change(
+    name: str,
+    metric: str,
+    scores: tuple[Estimate, Estimate],
+    shared: _SharedDocuments | None,
+    *,
+    higher_is_better: bool,
 ) -> FormChange:
-    """A change of scores on the documents of both runs, whose columns in `table` are the second run and the first.
+    """The change of a score on the documents that both runs have.
 
-    `whole` says of each run whether these are all of its documents, so that its score stays as it is.
+    Where these are not known, as if the documents were different ones, which is too wide an interval.
     """
-    difference = paired_difference(table)
-    after, before = form_means(table).values.tolist()
-    return replace(
-        change,
-        first=change.first if whole[0] else Estimate(value=before, n=table.n),
-        second=change.second if whole[1] else Estimate(value=after, n=table.n),
-        difference=difference.estimate,
+    first, second = scores
+    about: dict[str, Any] = {"name": name, "metric": metric, "higher_is_better": higher_is_better}
+    if shared is None:
+        errors = [estimate.stderr for estimate in scores if estimate.stderr is not None]
+        error = math.hypot(*errors) if len(errors) == 2 else None
+        difference = normal_estimate(second.value - first.value, error, min(first.n, second.n))
+        return FormChange(**about, first=first, second=second, difference=difference, paired=False)
+    paired, n = paired_difference(shared.table), shared.table.n
+    after, before = form_means(shared.table).values.tolist()
+    return FormChange(
+        **about,
+        # A run that has no other documents keeps its score, with its interval.
+        first=Estimate(value=before, n=n) if shared.left_out[0] else first,
+        second=Estimate(value=after, n=n) if shared.left_out[1] else second,
+        difference=paired.estimate,
         paired=True,
-        p=difference.p,
-        raised=tuple(doc for doc, gain in gains.items() if gain > 0),
-        lowered=tuple(doc for doc, gain in gains.items() if gain < 0),
+        p=paired.p,
+        raised=tuple(doc for doc, gain in shared.gains.items() if gain > 0),
+        lowered=tuple(doc for doc, gain in shared.gains.items() if gain < 0),
     )
 
 
@@ -244,12 +252,12 @@ def _differing_settings(first: FormResult, second: FormResult) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _SharedDocuments:
-    """The documents of a form that both runs have."""
+    """The documents of a form or group that both runs have."""
 
     #: The scores of the second and of the first run.
     table: DocumentScores
-    #: How much higher each document scores in the second run.
-    gains: dict[Hashable, float]
+    #: How much higher each document scores in the second run; those of a group have their task's name.
+    gains: dict[Any, float]
     #: How many documents only the first and only the second run has.
     left_out: tuple[int, int]
 
@@ -266,25 +274,30 @@ class _SharedDocuments:
         left_out = len(before) - len(gains), len(after) - len(gains)
         return cls(table.of(table.values[:, ::-1]), gains, left_out)
 
+    @classmethod
+    def pool(cls, members: Mapping[str, _SharedDocuments], *, weight_by_size: bool) -> _SharedDocuments:
+        """The documents of the tasks of a group."""
+        tables = [shared.table for shared in members.values()]
+        gains = {f"{task}/{doc}": gain for task, shared in members.items() for doc, gain in shared.gains.items()}
+        only_first, only_second = (sum(counts) for counts in zip(*(m.left_out for m in members.values()), strict=True))
+        table = pool_subjects(tables, [part.n if weight_by_size else 1 for part in tables])
+        return cls(table, gains, (only_first, only_second))
+
 
 def _compare_group(
     first: tuple[ResultsData, GroupResult], second: tuple[ResultsData, GroupResult], key: str
 ) -> FormChange:
     sides = [(g, {form.name: form for form in run.forms if form.name in g.forms}) for run, g in (first, second)]
     (group, before), (other, after) = sides
-    metric, estimates = key.partition(",")[0], [group.estimates[key], other.estimates[key]]
-    higher = group.higher_is_better.get(metric, True)
-    change = _unpaired_change(group.name, metric, *estimates, higher_is_better=higher)
-    if set(before) != set(after) or not all(is_mean(side, list(forms.values()), key) for side, forms in sides):
-        return change
-    members = {
-        form.task: _SharedDocuments.of(ScoredForm.of(form, key), ScoredForm.of(after[name], key))
-        for name, form in before.items()
-    }
-    tables = [shared.table for shared in members.values()]
-    table = pool_subjects(tables, [part.n if group.weight_by_size else 1 for part in tables])
-    gains = {f"{task}/{doc}": gain for task, shared in members.items() for doc, gain in shared.gains.items()}
-    return _pair_scores(change, table, gains, whole=[table.n == estimate.n for estimate in estimates])
+    shared = None
+    if set(before) == set(after) and all(is_mean(side, list(forms.values()), key) for side, forms in sides):
+        members = {
+            form.task: _SharedDocuments.of(ScoredForm.of(form, key), ScoredForm.of(after[name], key))
+            for name, form in before.items()
+        }
+        shared = _SharedDocuments.pool(members, weight_by_size=group.weight_by_size)
+    metric, scores = key.partition(",")[0], (group.estimates[key], other.estimates[key])
+    return _change(group.name, metric, scores, shared, higher_is_better=group.higher_is_better.get(metric, True))
 
 
 def _key(form: FormResult, metric: str | None) -> str:
@@ -312,25 +325,6 @@ def _check_documents(first: FormResult, second: FormResult) -> None:
 def _text(sample: ScoredSample) -> Mapping[str, str]:
     """A document as the samples file has it; what is neither text nor number may differ in how it is written."""
     return {key: str(value) for key, value in sample.doc.items() if isinstance(value, str | int | bool)}
-
-
-def _unpaired_change(
-    name: str, metric: str, first: Estimate, second: Estimate, *, higher_is_better: bool
-) -> FormChange:
-    """The change of a score as if the documents were different ones, which is too wide an interval."""
-    errors = [estimate.stderr for estimate in (first, second) if estimate.stderr is not None]
-    error = math.hypot(*errors) if len(errors) == 2 else None
-    return FormChange(
-        name=name,
-        metric=metric,
-        first=first,
-        second=second,
-        difference=normal_estimate(second.value - first.value, error, min(first.n, second.n)),
-        paired=False,
-        p=None,
-        p_holm=None,
-        higher_is_better=higher_is_better,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -489,7 +489,7 @@ class RunOptions(BaseModel):
         """The labels of people by which judges are calibrated."""
         from multiform.results.judging import HumanLabels
 
-        return None if self.judge_labels is None else HumanLabels.read(self.judge_labels)
+        return None if self.judge_labels is None else HumanLabels.from_file(self.judge_labels)
 
     @cached_property
     def trackers(self) -> list[Tracker]:

@@ -241,7 +241,7 @@ class Tracking:
             scores = {f"running/{key}": total / n for key, (total, n) in self._running.items()}
             scores |= {f"running/{name}": float(count) for name, count in self._counts.items()}
             for worker in self._workers:
-                worker.put_unless_busy(lambda tracker: tracker.log(scores))
+                worker.submit_unless_busy(lambda tracker: tracker.log(scores))
 
     def count_failures(self, documents: int) -> None:
         """Documents have failed."""
@@ -262,7 +262,7 @@ class Tracking:
 
     def _each(self, call: Callable[[Tracker], None]) -> None:
         for worker in self._workers:
-            worker.put(call)
+            worker.submit(call)
 
 
 class _Worker:
@@ -277,10 +277,10 @@ class _Worker:
         self._thread = threading.Thread(target=self._run, daemon=True, name="multiform-tracker")
         self._thread.start()
 
-    def put(self, call: Callable[[Tracker], None]) -> None:
+    def submit(self, call: Callable[[Tracker], None]) -> None:
         self._calls.put((call, True))
 
-    def put_unless_busy(self, call: Callable[[Tracker], None]) -> None:
+    def submit_unless_busy(self, call: Callable[[Tracker], None]) -> None:
         """Have a call made now or never: a tracker that is slow or has failed misses it."""
         if self._calls.empty() and not self._has_failed:
             self._calls.put((call, False))
