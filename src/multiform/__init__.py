@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from multiform.imports import lazy_names
-from multiform.imports.finder import provide_from
 
 if TYPE_CHECKING:
     from multiform import compat as compat
@@ -90,9 +89,6 @@ if TYPE_CHECKING:
     from multiform.tasks import ScorerConfig as ScorerConfig
     from multiform.tasks import TaskConfig as TaskConfig
     from multiform.tasks import TaskManager as TaskManager
-
-# A task's file may import `lm_eval` or `eval_framework`; the table of `compat.paths` says what answers.
-provide_from("multiform.compat.paths")
 
 #: The names of each module, as they are imported above for type checkers.
 _HOMES = {

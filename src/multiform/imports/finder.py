@@ -1,8 +1,7 @@
 """PackageFinder: an import hook that provides the package of another harness with modules of this one.
 
-A table `PATHS` says which modules and names these are. `provide_from` names the module that has it, which is above
-this one. An import path is one of our modules, or a module of names that are defined elsewhere
-("module:name"). A path above those of the table is a package without names of its own.
+The table in ``paths.yaml`` says which modules and names these are. An import path is one of our modules, or a module of
+names that are defined elsewhere ("module:name"). A path above those of the table is a package without names of its own.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-#: The module that has the table.
-_tables: list[str] = []
-
-
-def provide_from(module: str) -> None:
-    """Provide the import paths of the table `PATHS` of this module."""
-    _tables.append(module)
-
 
 @cache
-def _table() -> dict[str, str | dict[str, str]]:
-    """Our module for each import path, or the places of the names that it has."""
-    paths: dict[str, str | dict[str, str]] = importlib.import_module(_tables[0]).PATHS if _tables else {}
-    above = {".".join(path.split(".")[:depth]) for path in paths for depth in range(1, path.count(".") + 1)}
-    return {**{path: {} for path in sorted(above)}, **paths}
+def import_paths() -> dict[str, str | dict[str, str]]:
+    """Our module for each import path, or the places of the names that it has ("module:name")."""
+    import yaml  # which is needed for task files alone
+
+    table = yaml.safe_load(Path(__file__).with_name("paths.yaml").read_text(encoding="utf-8"))
+    above = {".".join(path.split(".")[:depth]) for path in table for depth in range(1, path.count(".") + 1)}
+    provided: dict[str, str | dict[str, str]] = {path: {} for path in sorted(above)}
+    for path, place in table.items():
+        if isinstance(place, dict):
+            named = [(name.split("="), module) for module, names in place.items() for name in names.split()]
+            place = {name[0]: f"{module}:{name[-1]}" for name, module in named}
+        provided[path] = place
+    return provided
 
 
 def is_provided(name: str) -> bool:
     """Whether there is a module of ours for this name."""
-    return name in _table()
+    return name in import_paths()
 
 
 def import_provided(name: str) -> ModuleType:
     """Import our module for this name."""
-    place = _table()[name]
+    place = import_paths()[name]
     if isinstance(place, str):
         return importlib.import_module(place)
     return _names_module(name)
@@ -53,7 +52,7 @@ class _NamesModule(ModuleType):
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "Names of Multiform under the import path of another harness.")
-        self._names: dict[str, str] = dict(_table()[name])  # type: ignore[arg-type]
+        self._names: dict[str, str] = dict(import_paths()[name])  # type: ignore[arg-type]
         self.__all__ = list(self._names)
 
     def __getattr__(self, name: str) -> object:
@@ -75,7 +74,7 @@ _names_module = cache(_NamesModule)
 
 def original_name(name: str) -> str:
     """The import path under which a module of ours is provided; the names of other modules as they are."""
-    return next((path for path, place in _table().items() if place == name), name)
+    return next((path for path, place in import_paths().items() if place == name), name)
 
 
 class PackageFinder(MetaPathFinder, Loader):
@@ -108,7 +107,9 @@ class PackageFinder(MetaPathFinder, Loader):
         if not self._has(fullname) or not (self.installed or self._loading):
             return None
         if is_provided(fullname):
-            above = not isinstance(_table()[fullname], str) or any(path.startswith(f"{fullname}.") for path in _table())
+            above = not isinstance(import_paths()[fullname], str) or any(
+                path.startswith(f"{fullname}.") for path in import_paths()
+            )
             return ModuleSpec(fullname, self, is_package=above)
         file = self.task_file(fullname)
         return None if file is None else ModuleSpec(fullname, self, is_package=file.is_dir())

@@ -20,11 +20,11 @@ from typing_extensions import TypedDict  # pydantic needs these before 3.12
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.results.run_comparison import FormChange, compare_form, compare_groups, form_pairs, only_in
 from multiform.results.values import FormResult, ResultsData
+from multiform.schema import has_type
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.estimates import LEVEL, Estimate, exact_bounds, wilson_interval
 from multiform.statistics.paired import simultaneous_bounds
 from multiform.tasks.parse import parse_yaml
-from multiform.tasks.source import has_type
 from multiform.tasks.yaml import read_text
 
 Verdict: TypeAlias = Literal["PASS", "FAIL", "INCONCLUSIVE"]

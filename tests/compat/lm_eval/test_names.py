@@ -15,7 +15,7 @@ from multiform.compat.lm_eval.model_helpers import Collator, normalize_gen_kwarg
 from multiform.compat.lm_eval.registry import get_filter, get_model, get_scorer, register_scorer
 from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.compat.lm_eval.task import Task as LmEvalTask
-from multiform.compat.paths import PATHS as TABLE
+from multiform.imports.finder import import_paths
 from multiform.scoring.scorers import Scorer
 
 #: What the documents of the specification import, and what scripts do.
@@ -48,9 +48,9 @@ def test_import_paths_resolve(module, installed):
     assert [name for name in PATHS[module].split() if not hasattr(found, name)] == []
 
 
-@pytest.mark.parametrize("path", TABLE)
+@pytest.mark.parametrize("path", import_paths())
 def test_every_path_of_the_table_is_a_module_of_ours_or_has_all_its_names(path, installed):
-    place = TABLE[path]
+    place = import_paths()[path]
     module = importlib.import_module(path)
     if isinstance(place, str):
         assert module is importlib.import_module(place)
