@@ -23,7 +23,8 @@ def import_paths() -> dict[str, str | dict[str, str]]:
     """Our module for each import path, or the places of the names that it has ("module:name")."""
     import yaml  # which is needed for task files alone
 
-    table = yaml.safe_load(Path(__file__).with_name("paths.yaml").read_text(encoding="utf-8"))
+    text = Path(__file__).with_name("paths.yaml").read_text(encoding="utf-8")
+    table = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     above = {".".join(path.split(".")[:depth]) for path in table for depth in range(1, path.count(".") + 1)}
     provided: dict[str, str | dict[str, str]] = {path: {} for path in sorted(above)}
     for path, place in table.items():
