@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multiform import evaluate
 from multiform.compat.lm_eval import metrics, utils
 from multiform.compat.lm_eval.filters import MapFilter, MultiChoiceRegexFilter, RegexFilter, TakeFirstFilter
+from multiform.results import to_json
 
 from .conftest import needs_lm_eval
 
@@ -73,6 +75,14 @@ def test_the_table_is_that_of_lm_eval(values, versions, stderr):
         "group_subtasks": {"two": ["one"]},
     }  # fmt: skip
     assert utils.make_table(results) == make_table(results)
+
+
+@marked
+def test_the_markdown_table_of_a_run_is_that_of_lm_eval():
+    from lm_eval.utils import make_table
+
+    results = evaluate(model="dummy", tasks="quiz@mcqa+cloze", limit=8, progress=False)
+    assert make_table(to_json(results)) in results.table("markdown")
 
 
 @marked
