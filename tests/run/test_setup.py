@@ -60,3 +60,19 @@ def test_the_known_errors_of_a_prompt_are_said_once_and_listed_in_the_results(tm
     listed = {result.form: result.config.get("known_errors") for result in results.forms}
     errors = ["It cuts a letter."]
     assert listed == {"t_x@mcqa": None, "t_y@mcqa": None, "t_x@theirs": errors, "t_y@theirs": errors}
+
+
+def test_a_run_says_which_scores_are_not_comparable_with_published_ones(tmp_path, caplog):
+    from multiform import evaluate
+
+    (tmp_path / "rows.jsonl").write_text('{"q": "1", "c": ["a", "b"], "a": 0}\n' * 2)
+    head = "dataset_path: rows.jsonl\ntest_split: test\ndoc_to_text: q\ndoc_to_choice: c\ndoc_to_target: a\n"
+    for name, differs in (("all", "It is graded by a judge."), ("one", "{cloze: It has no letters.}")):
+        metadata = f"metadata:\n  differs: {differs}\n"
+        (tmp_path / f"{name}.yaml").write_text(f"task: {name}\n{head}formats: {{mcqa: , cloze: }}\n{metadata}")
+    evaluate(model="dummy", tasks=["all@mcqa", "one@mcqa"], include_path=tmp_path)
+    said = "scores are not comparable with published ones: "
+    assert f"{said}It is graded by a judge." in caplog.text
+    assert "It has no letters." not in caplog.text
+    evaluate(model="dummy", tasks="one@cloze", include_path=tmp_path)
+    assert f"{said}It has no letters." in caplog.text

@@ -122,6 +122,10 @@ def _facts(name: str, tasks: list[TaskConfig]) -> Iterator[tuple[str, str]]:
     formats = read_yaml(config.stated.source.file).data.get("formats")
     if isinstance(formats, Mapping) and "lm-eval" in formats and facts.get("lm_eval", config.task):
         yield "In lm-eval", f"`{facts.get('lm_eval', config.task)}`, the same requests as `{config.task}@lm-eval`"
+    differs = facts.get("differs", "")
+    texts = [f"`{label}`: {text}" for label, text in differs.items()] if isinstance(differs, Mapping) else [differs]
+    if differs:
+        yield "Not comparable with published scores", " ".join(texts)
     if "notes" in facts:
         yield "Note", " ".join(str(facts["notes"]).split())
     if facts.get("seen") is False:

@@ -102,11 +102,17 @@ class Form(FormSpec):
 
     @property
     def notes(self) -> list[MultiformError]:
-        """Warnings about the task's files, and its known errors."""
+        """Warnings about the task's files, its known errors, and how its scores differ from published ones."""
         source, place = self.config.stated.source, self.where("known_errors")
         form = f"@{self.format_label}" if self.format_label else "the task"
         errors = self.config.known_errors or ()
         known = [MultiformError(f"{form} keeps an error on purpose: {error}", where=place) for error in errors]
+        differs = self.config.metadata.get("differs")
+        if isinstance(differs, Mapping):  # by format
+            differs = differs.get(self.format_label)
+        if isinstance(differs, str):
+            message, place = f"scores are not comparable with published ones: {differs}", self.where("metadata")
+            known.append(MultiformError(message, where=place))
         return [*(source.notes if source is not None else ()), *known, *self.scoring.notes, *self.scorer.check()]
 
     @property

@@ -52,7 +52,7 @@ def hub_file(repo: str, name: str, mirror: Path | None = None) -> Path:
         with progress_on_terminal():
             return Path(hf_hub_download(repo, name, repo_type="dataset"))
     except Exception as error:  # as above
-        raise hub_error(error, f"{name} of dataset '{repo}'", repo, None, [f"{repo}/{name}"], mirror) from error
+        raise hub_error(error, f"{name} of dataset '{repo}'", repo, "main", [f"{repo}/{name}"], mirror) from error
 
 
 def repository_file(repo: str, name: str, mirror: Path | None) -> Path:
