@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from multiform.errors import UsageError, shorten
@@ -33,7 +33,7 @@ def parse_arguments(text_or_mapping: str | Mapping[str, Any] | None, *, where: s
     if text.startswith("{"):
         return _parse_json(text, where)
     arguments: dict[str, Any] = {}
-    for part in filter(str.strip, _parts(text)):
+    for part in split_outside(text, ",", brackets="[({])}", quotes="\"'"):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not key:
             raise UsageError(f"expected key=value, got {shorten(part)}", where=where, hint=_HINT)
@@ -41,25 +41,6 @@ def parse_arguments(text_or_mapping: str | Mapping[str, Any] | None, *, where: s
             raise UsageError(f"'{key}' is given twice", where=where, hint="remove one of the two")
         arguments[key] = parse_value(value)
     return arguments
-
-
-def _parts(text: str) -> Iterator[str]:
-    """The pieces between commas that stand outside of brackets and of quoted values."""
-    start, depth, quote, before = 0, 0, "", ""
-    for position, char in enumerate(text):
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "\"'" and (depth or before in "="):  # elsewhere it is an apostrophe
-            quote = char
-        elif char in "[({":
-            depth += 1
-        elif char in "])}":
-            depth = max(depth - 1, 0)
-        elif char == "," and not depth:
-            yield text[start:position]
-            start = position + 1
-        before = char
-    yield text[start:]
 
 
 def _parse_json(text: str, where: str) -> dict[str, Any]:
@@ -92,16 +73,24 @@ def parse_value(text: str) -> Any:
     return text
 
 
-def split_outside(text: str, separator: str) -> list[str]:
-    """The parts between separators, not counting those inside square brackets; parts without text are left out.
+def split_outside(text: str, separator: str, *, brackets: str = "[]", quotes: str = "") -> list[str]:
+    """The parts between separators, not counting those inside brackets and quoted values; parts without text are left
+    out.
 
     >>> split_outside("a@mcqa[labels=roman,sep=space],b", ",")
     ['a@mcqa[labels=roman,sep=space]', 'b']
     """
-    parts, depth, start = [], 0, 0
+    half = len(brackets) // 2
+    parts, depth, start, quote, before = [], 0, 0, "", ""
     for position, character in enumerate(text):
-        depth = max(0, depth + (character == "[") - (character == "]"))
-        if character == separator and depth == 0:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in quotes and (depth or before in "="):  # elsewhere it is an apostrophe
+            quote = character
+        elif character in brackets:
+            depth = depth + 1 if character in brackets[:half] else max(0, depth - 1)
+        elif character == separator and depth == 0:
             parts.append(text[start:position])
             start = position + 1
+        before = character
     return [part.strip() for part in (*parts, text[start:]) if part.strip()]

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from multiform.errors import MissingColumnError, nearest, running
@@ -41,7 +42,7 @@ class Field:
     @classmethod
     def of(cls, spec: FieldSpec) -> Field:
         """Compile a specification; a template that does not parse is a ConfigError."""
-        return cls(spec, _reader(spec))
+        return _text_field(spec) if isinstance(spec, str) else cls(spec, _reader(spec))
 
     @classmethod
     def text(cls, spec: FieldSpec) -> Field:
@@ -62,6 +63,12 @@ class Field:
         "[(a)|string, 'no']"
         """
         return _expression(self.spec)
+
+
+@lru_cache(maxsize=4096)
+def _text_field(spec: str) -> Field:
+    """The field of a column or template, compiled once per process."""
+    return Field(spec, _reader(spec))
 
 
 def process_field(doc: Doc, field_spec: FieldSpec, default: Any = None) -> Any:

@@ -36,13 +36,12 @@ _OVERRIDDEN = (*FIELD_HOOKS, "gold")
 
 
 class FieldReader:
-    """Reads the fields of a task's documents; each field is compiled when it is first read."""
+    """Reads the fields of a task's documents."""
 
     def __init__(self, config: TaskConfig, docs: Callable[[], Iterable[Doc]] = tuple) -> None:
         self.config = config
         #: All documents, from which it is decided once whether digits count choices from 0 or from 1.
         self._docs = docs
-        self._compiled: dict[int, Field] = {}
         self._checked = 0
         #: Whether some answers are numbers, so that their kinds are mixed, which is a finding of its own.
         self._has_numbers = False
@@ -52,11 +51,8 @@ class FieldReader:
         """The value of a field; `key` is what the task file calls it."""
         if spec is None:
             raise ConfigError(f"the task has no {key}", where=self.config.where(), hint=f"set {key}")
-        compiled = self._compiled.get(id(spec))
-        if compiled is None:
-            compiled = self._compiled[id(spec)] = Field.of(spec)
         try:
-            return compiled.value(doc)
+            return Field.of(spec).value(doc)
         except MultiformError as error:
             raise self.locate_error(error, doc, key) from error
 

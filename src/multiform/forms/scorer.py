@@ -72,7 +72,7 @@ class FormScorer:
         with locating(f"doc {sample.doc_id}"), self._placing:
             for scorer in self.scorers:
                 if not scorer.deferred:
-                    filtered = self._read(scorer, sample, outputs)
+                    filtered = self._filter_sample(scorer, sample, outputs)
                     self._compute(scorer, [filtered])
                     results.append(self._scored_sample(scorer, filtered))
         return results
@@ -86,13 +86,13 @@ class FormScorer:
             filtered = []
             for sample, outputs in samples:
                 with locating(f"doc {sample.doc_id}"), self._placing:
-                    filtered.append(self._read(scorer, sample, outputs))
+                    filtered.append(self._filter_sample(scorer, sample, outputs))
             with self._placing:
                 self._compute(scorer, filtered)
                 results += [self._scored_sample(scorer, each) for each in filtered]
         return results
 
-    def _read(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output]) -> FilteredSample:
+    def _filter_sample(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output]) -> FilteredSample:
         steps = [Step(name="completion", value=[output.text for output in outputs if isinstance(output, Completion)])]
         results = self._filter(scorer, sample, outputs, steps)
         values = self._task_values(scorer, sample, results)

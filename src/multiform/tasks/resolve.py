@@ -134,8 +134,9 @@ def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
         return _draw(selection, values, where)
     try:
         selected = select_format(values["formats"], selection, values["variations"], values["metadata"])
-        # Axes that are declared wrongly are refused even if the format is not varied.
-        Grammar.of(values["variations"], None if selected is None else selected.format.variations)
+        declared = [values["variations"], None if selected is None else selected.format.variations]
+        if any(declared):  # axes that are declared wrongly are refused even if the format is not varied
+            Grammar.of(*declared)
     except UnknownFormatError as error:
         if selection is None:
             raise _at_key(error, "formats", where) from error

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from multiform.errors import ConfigError, shorten
@@ -69,39 +70,8 @@ class Verdict:
         return self.completion.ending in ("refused", "filtered")
 
 
-_GRADE = """\
-You are grading an answer to a question. {% if references %}Compare the answer with the reference: it is right if it \
-says the same, however it is worded, and wrong if it contradicts the reference, is incomplete or gives several answers.\
-{% else %}There is no reference: judge by what you know whether the answer is correct, complete and to the point.\
-{% endif %}
-
-[Question]
-{{ question }}
-
-{% if references %}[Reference]
-{{ references | join("\\nor: ") }}
-
-{% endif %}[Answer]
-{{ prediction }}
-
-"""
-_COMPARE = """\
-You are comparing two answers to the same question. Say which of them is better: more correct, more helpful and closer \
-to what was asked. Neither their order nor their length counts.
-
-[Question]
-{{ question }}
-
-{% if references %}[Reference]
-{{ references | join("\\nor: ") }}
-
-{% endif %}[Answer A]
-{{ first }}
-
-[Answer B]
-{{ second }}
-
-"""
+#: The folder of the rubrics for judges whose task has none of its own, up to how the verdict is written.
+_RUBRICS = Path(__file__).with_name("rubrics")
 _WORDS = "Reason briefly, then end with one line: %s."
 _SCALE = (
     "Reason briefly, then end with one line that grades the answer from {{ scale.low }} (wrong) "
@@ -196,7 +166,8 @@ class VerdictReader:
             *others, last = (f'"Verdict: {word.upper()}"' for word in self._offered)
             ending = _WORDS % " or ".join([", ".join(others), last] if others else [last])
         if own is None:
-            return (_COMPARE if self.pairs else _GRADE) + ending
+            usual = _RUBRICS / ("compare.jinja" if self.pairs else "grade.jinja")
+            return usual.read_text(encoding="utf-8") + ending
         return f"{own}\n\n{ending}" if self.structured else own
 
 
