@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from multiform.forms import Form
 from multiform.lint import Finding
-from multiform.lint.documents import DocumentChecks, DocumentFields
+from multiform.lint.documents import DocumentChecks
+from multiform.tasks import TaskConfig
 
 
 def found(docs: list[dict[str, Any]], **fields: Any) -> list[Finding]:
-    usual = {"task": "t", "question": "q", "choices": "c", "answer": "a"}
-    checks = DocumentChecks(DocumentFields(**{**usual, **fields}))
+    usual = {"output_type": "multiple_choice", "doc_to_text": "q", "doc_to_choice": "c", "doc_to_target": "a"}
+    checks = DocumentChecks(Form(TaskConfig(**{"task": "t", **usual, **fields})))
     for doc_id, doc in enumerate(docs):
         checks.see(doc_id, doc)
     return checks.findings()
@@ -27,8 +29,8 @@ def row(**columns: Any) -> dict[str, Any]:
 
 def test_a_finding_says_what_where_and_what_to_do():
     docs = [row(), row(q="How?", a="1"), row(q="When?", a="2")]
-    [finding] = found(docs, where=lambda key: f"t.yaml:4: {key}")
-    assert (finding.code, finding.task, finding.where) == ("mixed_answers", "t", "t.yaml:4: doc_to_target")
+    [finding] = found(docs)
+    assert (finding.code, finding.task, finding.where) == ("mixed_answers", "t", "t: doc_to_target")
     assert finding.what == "the answers in column 'a' are of mixed kinds: numbers and text"
     assert finding.example == "a: 0 in doc 0, '1' in doc 1"
     assert finding.hint.startswith("write all of them in one way")
@@ -41,29 +43,29 @@ def test_whole_and_other_numbers_are_one_kind_and_nulls_and_lists_none():
 
 def test_columns_that_a_template_reads_are_looked_at():
     docs = [row(), row(q="How?", a="1")]
-    assert codes(docs, answer="{{ c[a] }}") == ["mixed_answers"]
-    assert codes([row(), row(q="")], question="Question: {{q}}\nAnswer:") == ["empty_question"]
-    assert codes([row(), row(c=["x", "x"])], choices="{{ c }}") == ["duplicate_choices"]
+    assert codes(docs, doc_to_target="{{ c[a] }}") == ["mixed_answers"]
+    assert codes([row(), row(q="")], doc_to_text="Question: {{q}}\nAnswer:") == ["empty_question"]
+    assert codes([row(), row(c=["x", "x"])], doc_to_choice="{{ c }}") == ["duplicate_choices"]
 
 
 def test_a_question_is_empty_where_all_its_columns_are():
     docs = [row(passage="Long ago"), row(passage="Once", q=None), row(passage=" ", q="")]
-    assert codes(docs, question="{{passage}}\n{{q}}") == ["empty_question"]
-    assert codes(docs[:2], question="{{passage}}\n{{q}}") == []
+    assert codes(docs, doc_to_text="{{passage}}\n{{q}}") == ["empty_question"]
+    assert codes(docs[:2], doc_to_text="{{passage}}\n{{q}}") == []
 
 
 def test_rows_repeat_where_all_that_is_read_is_equal():
     assert codes([row(id=1), row(id=2)]) == ["duplicate_rows"]
     assert codes([row(), row(a=1)]) == []
-    assert codes([row(), row()], has_media=True) == []
+    assert codes([row(), row()], doc_to_image="image") == []
 
 
 def test_labels_that_a_column_spells_in_another_order_are_found():
     docs = [row(q=f"{n}?", a=n % 3, label=["No", "yes", "maybe"][n % 3]) for n in range(6)]
-    assert codes(docs, choices=["yes", "no", "maybe"]) == ["label_order"]
-    assert codes(docs, choices=["no", "yes", "maybe"]) == []
+    assert codes(docs, doc_to_choice=["yes", "no", "maybe"]) == ["label_order"]
+    assert codes(docs, doc_to_choice=["no", "yes", "maybe"]) == []
     mixed = [row(q="1", a=0, label="no"), row(q="2", a=1, label="yes"), row(q="3", a=0, label="yes")]
-    assert codes(mixed, choices=["yes", "no"]) == []  # the column is about something else
+    assert codes(mixed, doc_to_choice=["yes", "no"]) == []  # the column is about something else
 
 
 def test_several_right_answers_and_smaller_editions_are_mentioned():
@@ -76,8 +78,8 @@ def test_functions_are_not_called():
     def fails(doc: Any) -> Any:
         raise AssertionError("called")
 
-    assert codes([row(id=1), row(id=2)], question=fails, choices=fails, answer=fails) == []
-    assert codes([row(id=1), row(id=1)], question=fails) == ["duplicate_rows"]
+    assert codes([row(id=1), row(id=2)], doc_to_text=fails, doc_to_choice=fails, doc_to_target=fails) == []
+    assert codes([row(id=1), row(id=1)], doc_to_text=fails) == ["duplicate_rows"]
 
 
 def test_choices_that_cannot_be_read_are_left_to_the_rendering():
@@ -87,5 +89,5 @@ def test_choices_that_cannot_be_read_are_left_to_the_rendering():
 def test_thousands_of_documents_take_a_moment():
     docs = [row(q=f"Question {i}? " * 20, c={"text": [f"x{i}", "y", "z", "w"]}) for i in range(14_000)]
     began = time.process_time()
-    assert codes(docs, choices="{{c.text}}", question="{{q}}\nAnswer:") == []
+    assert codes(docs, doc_to_choice="{{c.text}}", doc_to_text="{{q}}\nAnswer:") == []
     assert time.process_time() - began < 2

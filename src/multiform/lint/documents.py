@@ -9,53 +9,42 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
+from multiform.formats.compile import FieldMapping
+from multiform.forms import Form
 from multiform.labels import choice_list
 from multiform.lint.findings import Finding, Level
 from multiform.prompts.template import compile_template, has_markup
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentFields:
-    """The fields that a task reads from its documents, and their places in its file."""
-
-    task: str
-    question: FieldSpec
-    choices: FieldSpec
-    answer: FieldSpec
-    context: FieldSpec = None
-    #: The turns of a conversation after the question.
-    turns: FieldSpec = None
-    #: The place of a key in the task's file, or without a key that of the task.
-    where: Callable[..., str | None] = lambda *path: None
-    #: Whether documents have images or audio, so that equal columns do not mean equal documents.
-    has_media: bool = False
-    #: Whether every document must have an answer.
-    needs_answer: bool = True
-
-    def finding(self, code: str, key: str | None, what: str, example: str, **details: Any) -> Finding:
-        """A finding about the documents, at a key of the task's file."""
-        place = self.where(*filter(None, [key]))
-        return Finding(code=code, task=self.task, where=place, what=what, example=example, **details)
+def stated_fields(form: Form) -> FieldMapping:
+    """The fields that a task reads from its documents, before any format or perturbation."""
+    config = form.config
+    raw = config.stated_mapping if config.recovered is None else config.recovered.mapping
+    if form.format is None:
+        return raw
+    question = "question" if raw.question is None else raw.question
+    return replace(raw, question=question, answer="answer" if raw.answer is None else raw.answer)
 
 
 class DocumentChecks:
     """The checks of documents, which come one by one.
 
-    >>> checks = DocumentChecks(DocumentFields(task="t", question="q", choices="c", answer="a"))
+    >>> from multiform import TaskConfig
+    >>> checks = DocumentChecks(Form(TaskConfig(task="t", doc_to_text="q", doc_to_choice="c", doc_to_target="a")))
     >>> checks.see(0, {"q": "Why?", "c": ["x", "x"], "a": 0})
     >>> checks.see(1, {"q": "How?", "c": ["x", "y"], "a": "1"})
     >>> [(finding.code, finding.example) for finding in checks.findings()]
     [('mixed_answers', "a: 0 in doc 0, '1' in doc 1"), ('duplicate_choices', "doc 0: 'x' in ['x', 'x']")]
     """
 
-    def __init__(self, fields: DocumentFields) -> None:
-        self.fields = fields
-        self._checks = list(_checks(fields))
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self._checks = list(_checks(form, stated_fields(form)))
 
     def see(self, doc_id: int, doc: Doc) -> None:
         for check in self._checks:
@@ -63,7 +52,7 @@ class DocumentChecks:
 
     def findings(self) -> list[Finding]:
         """The findings about the documents so far."""
-        return [finding for check in self._checks for finding in check.findings(self.fields)]
+        return [finding for check in self._checks for finding in check.findings(self.form)]
 
 
 def columns(spec: FieldSpec) -> frozenset[str] | None:
@@ -94,12 +83,12 @@ class _MixedAnswers:
             if kind is not None:
                 self.kinds.setdefault(name, {}).setdefault(kind, (doc_id, doc[name]))
 
-    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
+    def findings(self, form: Form) -> Iterator[Finding]:
         for name, kinds in self.kinds.items():
             if len(kinds) > 1:
                 shown = ", ".join(f"{shorten(value, 30)} in doc {doc_id}" for doc_id, value in kinds.values())
                 what = f"the answers in column '{name}' are of mixed kinds: {' and '.join(kinds)}"
-                yield fields.finding("mixed_answers", "doc_to_target", what, f"{name}: {shown}")
+                yield _finding(form, "mixed_answers", "doc_to_target", what, f"{name}: {shown}")
 
 
 _KINDS: dict[type, str] = {bool: "true or false", int: "numbers", float: "numbers", str: "text"}
@@ -124,14 +113,14 @@ class _LabelNames:
                 known = self.labels.setdefault(name, {}).setdefault(answer, label)
                 self.labels[name][answer] = label if known == label else None
 
-    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
+    def findings(self, form: Form) -> Iterator[Finding]:
         for name, labels in self.labels.items():
             wrong = [answer for answer, label in labels.items() if label != self.choices[answer]]
             if wrong and None not in labels.values() and len({*labels.values()}) == len(labels) > 1:
                 what = f"column '{name}' has the labels in another order than doc_to_choice"
                 shown = f"{self.answer} {wrong[0]} is {labels[wrong[0]]!r} there, and {self.choices[wrong[0]]!r} here"
                 advice = f"write doc_to_choice: {[labels.get(answer, '?') for answer in range(len(self.choices))]}"
-                yield fields.finding("label_order", "doc_to_choice", what, shown, advice=advice)
+                yield _finding(form, "label_order", "doc_to_choice", what, shown, advice=advice)
 
 
 #: Gets the index of a document and the document; returns what is shown of it, or None if it is right.
@@ -163,17 +152,22 @@ class _DocumentCheck:
             self.count += 1
             self.example = self.example or problem
 
-    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
+    def findings(self, form: Form) -> Iterator[Finding]:
         if self.count * 2 > self.total if self.of_most else self.count:
             what, details = f"{self.what}: {self.count}", {"docs": self.count, "level": self.level}
-            yield fields.finding(self.code, self.key, what, self.example, **details)
+            yield _finding(form, self.code, self.key, what, self.example, **details)
+
+
+def _finding(form: Form, code: str, key: str | None, what: str, example: str, **details: Any) -> Finding:
+    """A finding about the documents, at a key of the task's file."""
+    return Finding.of_task(form, code, form.where(*filter(None, [key])), what, example=example, **details)
 
 
 _Check: TypeAlias = _MixedAnswers | _LabelNames | _DocumentCheck
 
 
-def _checks(fields: DocumentFields) -> Iterator[_Check]:
-    """The checks that apply to a task with these fields."""
+def _checks(form: Form, fields: FieldMapping) -> Iterator[_Check]:
+    """The checks that apply to the documents of a task with these fields."""
     answer = columns(fields.answer)
     if answer and fields.choices is not None:
         yield _MixedAnswers(sorted(answer))
@@ -189,9 +183,9 @@ def _checks(fields: DocumentFields) -> Iterator[_Check]:
         yield _DocumentCheck("duplicate_choices", "doc_to_choice", what, _duplicate_choices(texts))
         what = "documents with choices that are null, empty or N/A"
         yield _DocumentCheck("filler_choices", "doc_to_choice", what, _filler_choices(texts))
-    if not fields.has_media:
-        yield from _row_checks(fields)
-    if answer and fields.needs_answer:
+    if not form.has_media:
+        yield from _row_checks(fields, form.config.doc_to_turns)
+    if answer and (form.output_type != "generate_until" or not form.compares or form.needs_references):
         problem = _missing_answer(sorted(answer))
         yield _DocumentCheck("unlabelled", "doc_to_target", "documents without an answer", problem, of_most=True)
     shown = sorted(_shown(fields.question) | _shown(fields.context))
@@ -202,9 +196,9 @@ def _checks(fields: DocumentFields) -> Iterator[_Check]:
         yield _DocumentCheck("list_as_text", "doc_to_text", what, problem)
 
 
-def _row_checks(fields: DocumentFields) -> Iterator[_DocumentCheck]:
+def _row_checks(fields: FieldMapping, turns: FieldSpec) -> Iterator[_DocumentCheck]:
     """The checks of whole rows, in which images and audio would have to be compared."""
-    specs = (fields.question, fields.choices, fields.answer, fields.context, fields.turns)
+    specs = (fields.question, fields.choices, fields.answer, fields.context, turns)
     read = [columns(spec) for spec in specs]
     known = None if None in read else sorted(frozenset().union(*(names for names in read if names)))
     what = "documents that repeat another in every column that the task reads"

@@ -20,7 +20,7 @@ from multiform.lint.answers import (
     reference_findings,
     stop_findings,
 )
-from multiform.lint.documents import DocumentChecks, DocumentFields
+from multiform.lint.documents import DocumentChecks, stated_fields
 from multiform.lint.findings import Finding, as_findings, drop_silenced, silenced_codes
 from multiform.lint.prompts import render
 from multiform.lint.shots import pool_hits, shot_findings
@@ -50,10 +50,9 @@ class TasksLint:
         self._references = {form.name: ReferenceChecks(form) for form in forms if form.config.axes}
         checked: set[str] = set()
         for form in forms:
-            fields = _fields(form)
-            alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
+            alike = repr((form.task_name, stated_fields(form)))
             if alike not in checked:
-                self.checks[form.name] = DocumentChecks(fields)
+                self.checks[form.name] = DocumentChecks(form)
             checked.add(alike)
 
     def see(self, form: Form, sample: Sample) -> None:
@@ -76,24 +75,6 @@ class TasksLint:
             # The codes that a task silences are checked even if nothing was found.
             findings += drop_silenced(form, issues) if issues or form.config.lint_ignore else []
         return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
-
-
-def _fields(form: Form) -> DocumentFields:
-    """The fields that the task reads, before any format or perturbation."""
-    config = form.config
-    raw = config.stated_mapping if config.recovered is None else config.recovered.mapping
-    named = form.format is not None
-    return DocumentFields(
-        task=form.task_name,
-        question="question" if raw.question is None and named else raw.question,
-        choices=raw.choices,
-        answer="answer" if raw.answer is None and named else raw.answer,
-        context=raw.context,
-        turns=config.doc_to_turns,
-        where=form.where,
-        has_media=form.has_media,
-        needs_answer=form.output_type != "generate_until" or not form.compares or form.needs_references,
-    )
 
 
 def _revision_findings(form: Form) -> list[Finding]:
@@ -269,7 +250,7 @@ def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
     rows = list(docs)
     prompts = render(form, rows, template if chat else None)
     name, base = form.name, form.task_name
-    checks = DocumentChecks(_fields(form))
+    checks = DocumentChecks(form)
     for doc_id, doc in rows:
         checks.see(doc_id, doc)
     findings = [*checks.findings(), *fewshot_findings(form), *_revision_findings(form)]
