@@ -63,7 +63,7 @@ class MediaReader:
 
     def check_turns(self, turns: Sequence[Turn]) -> None:
         """Refuse a prompt whose marks are not those of the media in its few-shot examples and its question."""
-        media = [item for turn in turns for item in turn.media] if self.kinds else []
+        media = [item for turn in turns for item in turn.media]
         if media:
             check_marks(plain_text(turns), media, self.config)
 

@@ -134,10 +134,15 @@ class Renderer:
         self.reader = FieldReader(form.config, lambda: form.eval_docs)
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.problems: list[DataError] = []
-        #: Reads the images and audio clips of documents.
-        self.media = MediaReader(form, self.reader)
         self._delimiters = form.delimiters
         self._options = form.settings.prompt_options(None)
+        if form.has_media:
+            _ = self.media  # which refuses output types without a prompt
+
+    @cached_property
+    def media(self) -> MediaReader:
+        """Reads the images and audio clips of documents."""
+        return MediaReader(self.form, self.reader)
 
     @cached_property
     def examples(self) -> FewshotExamples:
@@ -179,7 +184,6 @@ class Renderer:
             return None
         if rendered:
             [turns] = self.turns(fields, self.form.num_fewshot, self.form.settings.system_instruction, "")
-            self.media.check_turns(turns)
         else:
             turns = [Turn("user", question) for question in self.output_kind.inputs(fields)]
         *opening, first = turns
@@ -239,10 +243,8 @@ class Renderer:
         """The whole prompt: system text, few-shot examples, question, beginning of the answer."""
         if self.form.config.output_type == "loglikelihood_rolling":  # a text stands by itself
             return Prompt("")
-        prompts = []
-        for turns in self.turns(fields, num_fewshot, options.system_instruction, gen_prefix):
-            self.media.check_turns(turns)
-            prompts.append(render_turns(turns, options))
+        all_turns = self.turns(fields, num_fewshot, options.system_instruction, gen_prefix)
+        prompts = [render_turns(turns, options) for turns in all_turns]
         return prompts if fields.several_inputs else prompts[0]
 
     def turns(
@@ -256,8 +258,14 @@ class Renderer:
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
         opening += prepend_instruction(instruction, shots)
         questions = [question.removeprefix(instruction) for question in self.output_kind.inputs(fields)]
-        placed = [self.media.place(Prompt(question), doc) for question in questions]
-        return [opening + query_turns(question, gen_prefix, delimiters) for question in placed]
+        turns = [opening + query_turns(self._with_media(text, doc), gen_prefix, delimiters) for text in questions]
+        for prompt_turns in turns if self.form.has_media else ():
+            self.media.check_turns(prompt_turns)
+        return turns
+
+    def _with_media(self, text: str, doc: Doc) -> Prompt:
+        """A question with the images and audio clips of its document."""
+        return self.media.place(Prompt(text), doc) if self.form.has_media else Prompt(text)
 
     def _shot(self, doc: Doc) -> list[Turn]:
         """A few-shot example: a document with its answer."""
@@ -265,7 +273,7 @@ class Renderer:
         delimiters = Delimiters(config.target_delimiter or "", config.fewshot_delimiter or "")
         question, answer = self.output_kind.solved_example(fields)
         answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
-        return shot_turns(self.media.place(Prompt(question), doc), answer, fields.gen_prefix, delimiters)
+        return shot_turns(self._with_media(question, doc), answer, fields.gen_prefix, delimiters)
 
     def _shot_answer(self, fields: DocFields, answer: str) -> str:
         """The answer of an example as its format asks for it, after its rationale if both have one."""

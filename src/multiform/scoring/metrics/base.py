@@ -114,7 +114,7 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[
     """
     base = _base(spec, computed)
     kwargs = {**(spec.get("kwargs") or {}), **{key: value for key, value in spec.items() if key not in _OWN_KEYS}}
-    if computed and not base.whole:
+    if computed and not base.whole and kwargs:
         accepted = accepted_arguments(base.fn, kwargs)
         for key in (key for key in kwargs if key not in accepted):
             hint = nearest(key, list(inspect.signature(base.fn).parameters)[1:], listed="its arguments are")
