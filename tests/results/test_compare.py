@@ -186,6 +186,17 @@ def test_documents_of_one_cluster_count_as_dependent(folder: Path) -> None:
         run(folder, Blind(), metadata={"cluster": "rom"})
 
 
+def test_the_spread_of_two_forms_has_the_p_value_of_their_difference(folder: Path) -> None:
+    """A table and the differences below it must not call the same difference a finding and noise."""
+    for seed in range(4):
+        results = evaluate(
+            model="dummy", model_args={"seed": seed}, tasks="quiz@mcqa+cloze", limit=12, progress=False, use_cache=False
+        )
+        [comparison] = results.comparisons
+        assert comparison.spread is not None
+        assert comparison.spread.p == comparison.differences[0].p
+
+
 def test_metrics_of_different_kinds_are_not_compared(folder: Path) -> None:
     results = evaluate(model="dummy", tasks="walls@mcqa+generate+bpb", include_path=folder, progress=False)
     (comparison,) = results.comparisons

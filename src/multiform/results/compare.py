@@ -241,6 +241,10 @@ def _comparison(
     # What is counted over documents means nothing of a group whose documents have different weights.
     equal = bool(np.allclose(table.weights, table.weights[0]))
     clusters = table.clusters.tolist()
+    differences = tuple(paired_differences(table))
+    spread = spread_of(means) if several else None
+    if spread is not None and len(differences) == 1:  # the same difference has the same p value
+        spread = replace(spread, p=differences[0].p)
     return FormComparison(
         name=name,
         metric=metrics.pop() if len(metrics) == 1 else family,
@@ -250,8 +254,8 @@ def _comparison(
         n=table.n,
         clusters=len(set(clusters)),
         means=tuple(means.estimates()),
-        differences=tuple(paired_differences(table)),
-        spread=spread_of(means) if several else None,
+        differences=differences,
+        spread=spread,
         variance=form_variance(table, *zip(*map(_format_and_draw, names), strict=True)) if several else None,
         rightness=rightness(table) if several and table.binary else None,
         agreement=agreement(table, codes[:, readable]) if known else None,
