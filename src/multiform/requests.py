@@ -222,12 +222,14 @@ class LLOutput:
     """The output of a (rolling) log-likelihood request; `tokens` is the number of tokens that were scored.
 
     `context_truncated` says that the beginning of the context was cut off, as it did not fit into the model's.
+    `seconds` says how long a server took; local models compute many requests at once, and none has a time of its own.
     """
 
     loglikelihood: float
     is_greedy: bool = False
     tokens: int | None = None
     context_truncated: bool = False
+    seconds: float | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 `sample_line` writes a line; `scored_sample` and `recorded_doc` read one, of Multiform or of lm-eval. `Sidecars` writes
 what is beside the samples files of a run, for a page: ``media/<sha256>.jpg`` has the images of prompts, small, and
-``costs_<date>.jsonl`` what is not the same when responses are cached: how many tokens each completion has and how many
+``costs_<date>.jsonl`` what is not the same when responses are cached: how many tokens each response has and how many
 seconds it took, by form and document. A run that is under way writes both as its documents are scored.
 """
 
@@ -310,7 +310,7 @@ def _prediction(choices: Sequence[str], outputs: Sequence[Output], filtered: Seq
 
 #: The longest side of an image in pixels, and the most bytes of the images of a run.
 _SIDE, _MOST_BYTES = 640, 100_000_000
-#: The tokens and the seconds of a completion, as far as they are known.
+#: The tokens and the seconds of a response, as far as they are known.
 Cost: TypeAlias = tuple[int | None, float | None]
 
 
@@ -347,7 +347,7 @@ def picture_file(folder: Path, sha256: str) -> Path:
 
 
 def costs_file(folder: Path, stamp: str) -> Path:
-    """The file with the tokens and time of the completions of a run."""
+    """The file with the tokens and time of the responses of a run."""
     return folder / f"costs_{stamp}.jsonl"
 
 
@@ -374,8 +374,10 @@ class Sidecars:
                 with replace_output(file) as partial:
                     partial.write_bytes(data)
                 self._size += len(data)
-        costs = [(output.tokens, output.seconds) for output in sample.outputs if isinstance(output, Completion)]
-        if any(cost != (None, None) for cost in costs):
+        # The samples file has the tokens of log-likelihoods.
+        known = (output.seconds or (isinstance(output, Completion) and output.tokens) for output in sample.outputs)
+        if any(known):
+            costs = [(output.tokens, output.seconds) for output in sample.outputs]
             self._costs.setdefault(form, {})[str(sample.doc_id)] = costs
 
     def write_costs(self) -> None:
@@ -397,12 +399,8 @@ def read_costs(folder: Path, stamp: str, form: str) -> dict[str, Any]:
 
 
 def with_costs(sample: ScoredSample, costs: Sequence[Any]) -> ScoredSample:
-    """A sample whose completions have their tokens and time."""
-    known = iter(costs)
-    outputs = tuple(
-        replace(output, tokens=cost[0], seconds=cost[1])
-        if isinstance(output, Completion) and (cost := next(known, None))
-        else output
-        for output in sample.outputs
-    )
-    return replace(sample, outputs=outputs)
+    """A sample whose responses have their tokens and time; as it is where there are not as many of them."""
+    if len(costs) != len(sample.outputs):
+        return sample
+    pairs = zip(sample.outputs, costs, strict=True)
+    return replace(sample, outputs=tuple(replace(o, tokens=tokens, seconds=s) for o, (tokens, s) in pairs))

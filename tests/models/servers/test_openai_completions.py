@@ -307,6 +307,11 @@ class TestWithoutEcho:
         assert model(server).scoring == "echo"
 
 
+def test_likelihoods_have_the_time_of_their_request(server: Any, tokenizer: Path) -> None:
+    outputs = scored(model(server, tokenizer=str(tokenizer)), PAIRS)
+    assert all(0 <= output.seconds < 60 for output in outputs)
+
+
 def test_a_whole_run_of_likelihoods(server: Any) -> None:
     results = multiform.evaluate(
         model="openai-completions",

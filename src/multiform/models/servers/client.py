@@ -31,7 +31,7 @@ from multiform.models.servers.exchange import (
 )
 from multiform.models.servers.protocol import counted_tokens
 from multiform.models.servers.secrets import Redactor, proxy_secrets, shown_url, url_secrets
-from multiform.requests import Completion, FailedRequest
+from multiform.requests import Completion, FailedRequest, LLOutput
 from multiform.stopping import stop_requested
 from multiform.terminal import visible
 
@@ -260,7 +260,7 @@ class Client:
             return error
         seconds = time.monotonic() - job.sent
         schedule.complete(job, slow=seconds > self.timeout / 2)
-        return job.index, replace(result, seconds=round(seconds, 3)) if isinstance(result, Completion) else result
+        return job.index, _with_seconds(result, round(seconds, 3))
 
     def _parse_response(self, response: Any, read: Callable[[Any], Result]) -> Result:
         """The result of `read` for a response; a malformed response is a failed attempt."""
@@ -394,3 +394,12 @@ def _collect_reports(reports: SimpleQueue[_Report | None], schedule: Schedule, w
             workers -= 1
         else:
             yield report
+
+
+def _with_seconds(result: Any, seconds: float) -> Any:
+    """A response, or several by position, with the time that their request took."""
+    if isinstance(result, Completion | LLOutput):
+        return replace(result, seconds=seconds)
+    if isinstance(result, dict) and all(isinstance(output, LLOutput) for output in result.values()):
+        return {position: replace(output, seconds=seconds) for position, output in result.items()}
+    return result
