@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,29 @@ def hostile(tmp_path: Path) -> Results:
         "doc_to_text: question\ndoc_to_choice: choices\ndoc_to_target: answer\n"
     )
     return evaluate(model="hostile", tasks=f"{tmp_path}/odd.yaml@mcqa+generate", progress=False)
+
+
+@pytest.fixture
+def subjects(tmp_path: Path) -> Results:
+    """A group of sixteen tasks under two forms."""
+    return evaluate_group(tmp_path)
+
+
+def evaluate_group(folder: Path, **settings: Any) -> Results:
+    """The results of a dummy on a group of sixteen tasks, whose files are written into the folder."""
+    rows = [{"question": f"What is {n}?", "choices": ["x", "y"], "answer": n % 2} for n in range(20)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    names = [f"exam_{subject}" for subject in "abcdefghijklmnop"]
+    for name in names:
+        (folder / f"{name}.yaml").write_text(
+            f"task: {name}\ndataset_path: rows.jsonl\ntest_split: test\ndescription: '{name} '\n"
+            "doc_to_text: question\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [{metric: acc}]\n"
+        )
+    (folder / "exam.yaml").write_text(
+        f"group: exam\ntask: [{', '.join(names)}]\naggregate_metric_list: {{metric: acc}}\n"
+    )
+    about: dict[str, Any] = {"include_path": folder, "progress": False, "use_cache": False, **settings}
+    return evaluate(model="dummy", tasks="exam@mcqa+cloze", **about)
 
 
 @contextmanager

@@ -253,7 +253,26 @@ def test_log_likelihoods_say_why_they_have_no_time(open_page: Callable[..., Any]
     page = open_page(write_report([shown], tmp_path / "r.html").as_uri() + "#sample=quiz%2F0")
     tokens = page.locator(".detail .choice .tokens abbr").first
     assert tokens.inner_text() == "3 tok"
-    assert "no time of its own" in tokens.get_attribute("title")
+    assert "have no time of their own" in tokens.get_attribute("title")
+
+
+def test_log_likelihoods_of_a_server_say_their_tokens_and_time(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """Also where the run is read from its files, and where the sample has a completion, too."""
+
+    @register_model("timed_scores")
+    class TimedScores(DummyModel):
+        """Says how long each request took."""
+
+        def loglikelihood(self, requests: Any) -> Any:
+            for position, output in super().loglikelihood(requests):
+                yield position, replace(output, tokens=3, seconds=0.25 + position)
+
+    settings: dict[str, Any] = {"limit": 1, "progress": False, "use_cache": False, "log_samples": True}
+    evaluate(model="timed_scores", tasks="quiz@mcqa", output_path=tmp_path, **settings)
+    page = open_page(write_report([read_results(tmp_path)], tmp_path / "r.html").as_uri() + "#sample=quiz%2F0")
+    page.wait_for_selector(".choice")
+    costs = page.locator(".choice .tokens").all_inner_texts()
+    assert sorted(costs) == [f"3 tok, {seconds}.25 s" for seconds in range(4)]
 
 
 def test_a_note_of_the_reader_stays_and_can_be_filtered(opened: Any) -> None:

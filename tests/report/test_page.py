@@ -21,6 +21,7 @@ from multiform.requests import Completion
 from multiform.results.compare import compare_forms
 from multiform.results.extraction import is_unread
 from multiform.results.form_comparison import FormComparison
+from multiform.results.notes import form_notes
 from multiform.results.run_comparison import compare_runs
 from multiform.results.values import FailedDoc
 
@@ -36,7 +37,7 @@ def url(results: Results, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def expect_shown(page: Any, number: int) -> None:
     """Wait until the list says that it has so many documents."""
-    _expect(page.locator(".tools [aria-live]")).to_have_text(f"{number} of 60 documents")
+    _expect(page.locator(".status [aria-live]")).to_have_text(f"{number} of 60 documents")
 
 
 def _expect(locator: Any) -> Any:
@@ -345,7 +346,7 @@ def report_with(results: Results, doc_ids: set[int], folder: Path, **changes: An
 def show_first_truncated(page: Any, shown: str) -> None:
     """List the truncated documents alone, as many as `shown` says, and open the first of them."""
     page.get_by_role("button", name="truncated").click()
-    _expect(page.locator(".tools [aria-live]")).to_have_text(shown)
+    _expect(page.locator(".status [aria-live]")).to_have_text(shown)
     page.keyboard.press("j")
 
 
@@ -445,7 +446,7 @@ def test_a_partial_run_says_how_much_is_missing(open_page: Callable[..., Any], t
         evaluate(model="failing_dummy", tasks=tasks, limit=8, progress=False, use_cache=False, output_path=tmp_path)
     page = open_page(write_report([read_results(tmp_path)], tmp_path / "r.html").as_uri())
     assert page.locator(".attention p").first.inner_text() == (
-        "Partial: the run failed, 8 of 8 documents are scored; 2 of 3 forms are missing: quiz@generate, quiz@cot"
+        "Partial: the run failed, 8 of 24 documents are scored; 2 of 3 forms are missing: quiz@generate, quiz@cot"
     )
 
 
@@ -600,6 +601,62 @@ def test_the_first_screen_answers(open_page: Callable[..., Any], url: str, resul
     for selector in (".answer-line", ".facts", ".dots >> nth=0", ".cells"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900
+
+
+def test_scores_are_sorted_and_coloured_by_what_is_scored(
+    open_page: Callable[..., Any], url: str, results: Results
+) -> None:
+    page = open_page(url)
+    rows = page.locator(".plot .dots").first.locator(".dot-row:not(.axis-row)")
+    scores = [float(text) for text in rows.locator(".score").all_inner_texts()]
+    assert scores == sorted(scores, reverse=True)
+    colour = "points => points.map((point) => getComputedStyle(point).backgroundColor)"
+    colours = dict(
+        zip(rows.locator(".dot-name").all_inner_texts(), rows.locator(".point").evaluate_all(colour), strict=True)
+    )
+    assert colours["mcqa"] == colours["cloze"] != colours["generate"] == colours["cot"]
+    box, tail = (rows.locator(part).first.bounding_box() for part in (".dot-track", ".tail"))
+    [share] = [
+        sum(is_unread(sample) for sample in form.samples) / len(form.samples)
+        for form in results.forms
+        if form.format_label == rows.filter(has=page.locator(".tail")).first.locator(".dot-name").inner_text()
+    ]
+    assert tail["width"] == pytest.approx(box["width"] * share, abs=2)
+
+
+def test_a_single_form_has_its_score_with_interval_and_chance_level(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa", limit=20, progress=False, use_cache=False)
+    score = results.forms[0].score
+    page = open_page(write_report([results], tmp_path / "r.html").as_uri())
+    line = page.locator(".answer-line").inner_text()
+    assert line == f"dummy scores {score.value:.3f} ({score.low:.3f} to {score.high:.3f}) on quiz"
+    assert page.locator(".facts b").all_inner_texts() == ["20", "1", "0.250"]
+    assert page.locator("[data-fact='chance level'] dt").inner_text() == "chance level"
+
+
+def test_what_a_form_picked_opens_the_question_under_that_form(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url + "#filter=wrong%20in%20all")
+    assert page.locator(".questions li").count() == 5
+    chip = page.locator(".questions li").nth(1).locator(".chip", has_text="hybrid")
+    mark = chip.inner_text()[0]
+    chip.click()
+    page.wait_for_selector(".detail .columns")
+    assert page.locator(".detail h3").inner_text().split()[0] == "quiz@hybrid"
+    row = page.locator(".list .item[aria-selected=true]")  # the filter, which has no such document, is gone
+    assert row.locator("[role=gridcell]").nth(3).inner_text()[0] == mark
+
+
+def test_the_notes_of_the_terminal_on_extraction_are_on_the_first_screen(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    results = evaluate(model="dummy", tasks="quiz@generate+cot", limit=30, progress=False, use_cache=False)
+    notes = [note for note in form_notes(results) if "lenient" in note]
+    assert notes
+    page = open_page(write_report([results], tmp_path / "r.html").as_uri())
+    shown = page.locator(".attention").evaluate("strip => strip.textContent")
+    assert all(note in shown for note in notes)
 
 
 def right_documents(results: Results, name: str) -> set[int]:
@@ -825,29 +882,21 @@ def test_tasks_of_one_form_each_have_no_matrix_of_forms(open_page: Callable[...,
     assert page.locator(".cells").count() == 0
 
 
-def test_a_question_is_named_without_its_choices(open_page: Callable[..., Any], tmp_path: Path) -> None:
-    results = evaluate(model="dummy", tasks="quiz@mcqa", limit=8, progress=False, use_cache=False)
+@pytest.mark.parametrize("template", ["question", "{{question|trim}}", "Read: {{question}}"])
+def test_a_question_is_named_without_its_choices_and_examples(
+    open_page: Callable[..., Any], tmp_path: Path, template: str
+) -> None:
+    rows = [{"question": f"What is {n}?\n\nSay it.", "choices": ["x", "y"], "answer": n % 2} for n in range(8)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "own.yaml").write_text(
+        f"task: own\ndataset_path: rows.jsonl\ntest_split: test\ndoc_to_text: '{template}'\n"
+        "doc_to_choice: choices\ndoc_to_target: answer\n"
+    )
+    results = evaluate(model="dummy", tasks=f"{tmp_path}/own.yaml@mcqa", num_fewshot=1, progress=False, use_cache=False)
     page = open_page(write_report([results], tmp_path / "r.html").as_uri() + "#tab=samples")
     heads = page.locator(".list .head").all_inner_texts()
     questions = [sample.doc["question"] for sample in results.forms[0].samples]
-    assert heads[:4] == questions[:4]
-
-
-@pytest.fixture
-def subjects(tmp_path: Path) -> Results:
-    """A group of twelve tasks under two forms."""
-    rows = [{"question": f"What is {n}?", "choices": ["x", "y"], "answer": n % 2} for n in range(20)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    names = [f"exam_{subject}" for subject in "abcdefghijkl"]
-    for name in names:
-        (tmp_path / f"{name}.yaml").write_text(
-            f"task: {name}\ndataset_path: rows.jsonl\ntest_split: test\ndescription: '{name} '\n"
-            "doc_to_text: question\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [{metric: acc}]\n"
-        )
-    (tmp_path / "exam.yaml").write_text(
-        f"group: exam\ntask: [{', '.join(names)}]\naggregate_metric_list: {{metric: acc}}\n"
-    )
-    return evaluate(model="dummy", tasks="exam@mcqa+cloze", include_path=tmp_path, progress=False, use_cache=False)
+    assert heads == [" ".join(question.split()) for question in questions]
 
 
 def test_the_forms_of_a_single_group_are_rows_and_its_tasks_open_below_them(
@@ -856,11 +905,13 @@ def test_the_forms_of_a_single_group_are_rows_and_its_tasks_open_below_them(
     page = open_page(write_report([subjects], tmp_path / "report.html").as_uri())
     names = page.locator(".plot .dot-row:not(.axis-row) .dot-name")
     assert sorted(names.all_inner_texts()[:2]) == ["cloze", "mcqa"]
-    assert names.all_inner_texts()[2:] == ["▸ 12 tasks of exam"]
-    page.get_by_role("button", name="12 tasks of exam").click()
-    assert sorted(names.all_inner_texts()[3:]) == list("abcdefghijkl")  # without the name of the group
+    assert names.all_inner_texts()[2] == "▾ 16 tasks of exam"
+    assert sorted(names.all_inner_texts()[3:]) == list("abcdefghijklmnop")  # without the name of the group
+    assert page.locator(".dot-row[data-row=exam_a] .point").count() == 2
     box = page.locator(".questions").bounding_box()
-    assert box["y"] < 900
+    assert box["y"] < 900  # many rows scroll in their panel
+    page.get_by_role("button", name="16 tasks of exam").click()
+    assert names.all_inner_texts()[2:] == ["▸ 16 tasks of exam"]
 
 
 def test_findings_among_many_tasks_are_corrected(
@@ -872,5 +923,5 @@ def test_findings_among_many_tasks_are_corrected(
     smallest = min(spread.p for name, spread in spreads.items() if name != "exam" and spread is not None)
     assert "exam:" in lines[0]
     assert "after correction" not in lines[0]
-    assert "after correction for 12 comparisons" in lines[1]
-    assert lines[1].startswith("finding") == (12 * smallest < 0.05)
+    assert "after correction for 16 comparisons" in lines[1]
+    assert lines[1].startswith("finding") == (16 * smallest < 0.05)

@@ -220,8 +220,16 @@ def model_labels(runs: Mapping[str, Results]) -> dict[str, str]:
 
 def form_label(form: Entry, results: Results) -> str:
     """The name of a column: a form or group, with its few-shot examples and chat template."""
-    shots = f" · {form.num_fewshot}-shot" if form.num_fewshot else ""
-    return f"{form.name}{shots}{' · chat' if results.provenance.get('chat_template') else ''}"
+    return " · ".join([form.name, *setting_words([form], results)])
+
+
+def setting_words(entries: Sequence[Entry], results: Results) -> Iterator[str]:
+    """The few-shot examples that forms or groups have in common, and that prompts are written with a chat template."""
+    shots = {entry.num_fewshot for entry in entries}
+    if len(shots) == 1 and any(shots):
+        yield f"{shots.pop()}-shot"
+    if results.provenance.get("chat_template"):
+        yield "chat"
 
 
 def score_cell(entry: Entry) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
     changes = list(_changes(runs))
     entries = [change_entry(*change) for change in changes]
     return {
-        "attention": [note for run, label in zip(runs, labels, strict=True) for note in _attention(run, label, runs)],
+        "attention": list(_attention_lines(runs, labels)),
         "sentence": _change_sentence(changes, labels) if len(runs) > 1 and changes else _sentence(runs[0]),
         "facts": [*_change_facts(changes)] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
         "charts": [_chart(overview_chart, results) for results in runs],
@@ -46,32 +46,45 @@ def _chart(make: Callable[[Results], ChartSpec], results: Results) -> dict[str, 
     return None
 
 
-def _attention(results: Results, label: str, runs: Sequence[Results]) -> Iterator[str]:
+def _attention_lines(runs: Sequence[Results], labels: Sequence[str]) -> Iterator[str]:
+    """The notes of all runs, each once; with the labels of its runs where the others do not have it."""
+    by_note: dict[str, list[str]] = {}
+    for results, label in zip(runs, labels, strict=True):
+        for note in _attention(results):
+            by_note.setdefault(note, []).append(label)
+    for note, noted in by_note.items():
+        yield note if len(noted) == len(runs) else f"{', '.join(noted)}: {note}"
+
+
+def _attention(results: Results) -> Iterator[str]:
     """What a reader of the scores has to know before reading them."""
-    before = f"{label}: " if len(runs) > 1 else ""
     notes = result_notes(results)
     if results.status == "running":
         scored, total = (sum(counts) for counts in zip(*((f.n, f.total_docs) for f in results.forms), strict=True))
-        yield f"{before}Running: {scored:,} of {total:,} documents are scored; open the page again to see more"
+        yield f"Running: {scored:,} of {total:,} documents are scored; open the page again to see more"
         notes = notes[1:]
     elif results.status != "complete":
-        yield before + _partial_words(results)
+        yield _partial_words(results)
         notes = notes[1:]
     overrides = ": the format overrides "
     of_model = results.run.get("model_warnings") or ()
     of_forms = (note for note in form_notes(results) if overrides not in note)
-    yield from (f"{before}{note}" for note in [*of_model, *notes, *of_forms])
+    yield from (*of_model, *notes, *of_forms)
 
 
 def _partial_words(results: Results) -> str:
     """How much of a run that was stopped or failed is there, and which forms are not."""
     limit = results.run.get("limit")
-    sizes = [form.total_docs for form in results.forms]
+    without = results.run.get("forms_without_scores") or ()
+    by_task = {form.task: form.total_docs for form in results.forms}  # a form that is missing has as many as others
+    sizes = [
+        *(form.total_docs for form in results.forms),
+        *(by_task.get(name.partition("@")[0], 0) for name in without),
+    ]
     if limit is not None:
         sizes = [math.ceil(limit * size) if limit < 1 else min(int(limit), size) for size in sizes]
     scored = sum(form.n for form in results.forms)
-    missing = [form.name for form in results.forms if not form.estimates or not form.n]
-    missing += results.run.get("forms_without_scores") or ()
+    missing = [*(form.name for form in results.forms if not form.estimates or not form.n), *without]
     forms = len({*missing, *(form.name for form in results.forms)})
     lacking = f"; {len(missing)} of {forms} forms are missing: {', '.join(missing[:3])}" if missing else ""
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
@@ -117,7 +130,7 @@ def _facts(results: Results) -> Iterator[dict[str, str]]:
     headlines = _headlines(results)
     forms = max((len(entries) for entries in headlines.values()), default=0)
     documents = sum(max(entry.n for entry in entries) for entries in headlines.values())
-    yield _fact("documents", f"{documents:,}", "")
+    yield _fact("document" if documents == 1 else "documents", f"{documents:,}", "")
     yield _fact("form" if forms == 1 else "forms", str(forms), "")
     spreads = [
         (comparison, comparison.spread)
@@ -185,8 +198,8 @@ def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels
         words = "worse than" if change.gain < 0 else "better than"
         if change.p_simultaneous is not None and change.p_simultaneous >= ALPHA:
             words = "not shown to differ from"
-        interval = "" if math.isnan(low) else f" ({low:+.3f} to {high:+.3f}{p})"
-        numbers = f"{change.difference.value:+.3f}{interval}".replace("-", "−")
+        interval = "" if math.isnan(low) else f" ({_signed(low)} to {_signed(high)}{p})"
+        numbers = f"{_signed(change.difference.value)}{interval}"
         return f"{labels[second]} is {words} {labels[first]} on {change.name}: {numbers}"
     shown = [entry[3] for entry in changes if entry[3].p_simultaneous is not None and entry[3].p_simultaneous < ALPHA]
     worse = sum(change.gain < 0 for change in shown)
@@ -198,16 +211,28 @@ def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels
 
 
 def _change_facts(changes: Sequence[tuple[int, int, str, FormChange]]) -> Iterator[dict[str, str]]:
-    """How sure the change of the sentence is, and how many documents it is made of."""
+    """How sure the change of the sentence is, or the worst of several, and how many documents it is made of."""
     clearest = _clearest(changes)
-    if clearest is None or not clearest[3].paired:
+    if clearest is None:
+        change = min((entry[3] for entry in changes), key=lambda change: change.gain, default=None)
+        if change is not None and change.paired:
+            low, high = change.simultaneous
+            interval = f"{_signed(low)} to {_signed(high)}"
+            yield _fact("worst change", _signed(change.difference.value), f"{interval} on {change.name}")
+    else:
+        change = clearest[3]
+    if change is None or not change.paired:
         return
-    change, p = clearest[3], clearest[3].p_simultaneous
+    p = change.p_simultaneous
     yield _fact("documents", f"{change.difference.n:,}", "that both runs have")
     yield _fact("lost", f"{len(change.lowered):,}", "with a lower score in the second run")
     yield _fact("won", f"{len(change.raised):,}", "with a higher one")
     if p is not None:
         yield _noise_fact(p, f" after correction for {change.comparisons}" if change.comparisons > 1 else "")
+
+
+def _signed(difference: float) -> str:
+    return f"{difference:+.3f}".replace("-", "−")
 
 
 def _noise_fact(p: float, corrected: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from multiform.errors import MultiformError, reason
 from multiform.hashing import sha256
 from multiform.paths import open_file
-from multiform.report.leaderboard import Leaderboard, headlines, history_charts, score_cell
+from multiform.report.leaderboard import Leaderboard, headlines, history_charts, score_cell, setting_words
 from multiform.report.page import minute
 from multiform.report.streaming import StreamedReport
 from multiform.results.export import json_line
@@ -69,8 +69,10 @@ class Runs:
         return {self._key(file): file for file in dict.fromkeys([*partial, *results_files(self.folder)])}
 
     def run_lines(self) -> list[Mapping[str, Any]]:
-        """A line for each complete run: model, date and scores, or what is wrong with its file; the newest first."""
-        return [self._run(key, file).line for key, file in reversed(self.files().items())]
+        """A line for each results file: model, date and scores, or what is wrong with it, which comes last; the newest
+        first."""
+        lines = [self._run(key, file).line for key, file in reversed(self.files().items())]
+        return sorted(lines, key=lambda line: str(line.get("date", "")), reverse=True)
 
     def unfinished_lines(self) -> list[dict[str, Any]]:
         """The states of runs that are not complete, as their output folders have them; running ones first."""
@@ -164,6 +166,7 @@ def _summary(results: Results) -> dict[str, Any]:
     return {
         "model": results.model_name,
         "arguments": arguments_text(results.run.get("model_args")),
+        "settings": [*setting_words(results.forms, results), *_limit_words(results)],
         "date": minute(results),
         "seconds": None if seconds is None else float(seconds),
         "status": str(results.status),
@@ -171,6 +174,11 @@ def _summary(results: Results) -> dict[str, Any]:
         "scores": [{"form": entry.name, **score_cell(entry)} for entry in headlines(results)],
         "forms": len(results.forms),
     }
+
+
+def _limit_words(results: Results) -> list[str]:
+    limit = results.run.get("limit")
+    return [] if limit is None else [f"limit {limit:g}"]
 
 
 #: The most lines of samples that are read at a time, so that a list of runs never waits long for them.
@@ -290,6 +298,7 @@ class LiveRun:
             "file": self.file.name,
             "status": "killed" if killed else state.status,
             "model": state.model_name or state.model,
+            "started": state.started,
             "updated": state.updated,
             **state.model_dump(include={"forms", "requests"}),
             "left": None if killed else state.seconds_left,

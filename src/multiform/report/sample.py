@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,13 +72,15 @@ def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
     row = {**sample_row(sample), "prompt": shown_prompt(sample)}
     names = ("prompt", "choices", "labels", "loglikelihoods", "gold", "picked", "raw", "extracted")
     completions = [output for output in sample.outputs if isinstance(output, Completion)]
-    tokens = [output.tokens for output in sample.outputs if isinstance(output, LLOutput)]
+    scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
+    tokens, seconds = ([getattr(output, name) for output in scored] for name in ("tokens", "seconds"))
     thoughts = [completion.thought for completion in completions]
     costs = [_cost_words(completion) for completion in completions]
     added = {
         "turns": [{"role": turn.role, "content": turn.content} for turn in chat_turns(row["prompt"])],
         "media": [medium.summary() for medium in media_of(sample)],
         "tokens": tokens if any(tokens) else None,
+        "seconds": seconds if any(seconds) else None,
         "thoughts": thoughts if any(thoughts) else None,
         "costs": costs if any(costs) else None,
         "failure": sample.failure,
@@ -127,6 +129,7 @@ _TEMPLATES = (
 #: One of which every known template has.
 _MARKS = ("<|", "<start_of_turn>", "<｜", "[INST]")
 _INSTRUCTION = re.compile(r"\[INST\] ?(.*?) ?\[/INST\] ?((?:(?!</s>|\[INST\]).)*)(?:</s>)?", re.DOTALL)
+_NAME = re.compile(r"\w+")
 #: The most characters of a label such as "Question:" before a question.
 _LABEL = 30
 _ROLES = {"model": "assistant", "chatbot": "assistant", "human": "user", "developer": "system"}
@@ -222,9 +225,9 @@ def with_questions(form: FormResult, samples: Iterable[ScoredSample]) -> Iterato
 
     In a chat, the question is in the last turn of the user. The task's delimiter says where it begins if it stands
     between the examples alone. Elsewhere it is the line with the document's own question, or what the prompts before
-    and after have in common, up to a line's end.
+    and after have in common, up to a line's end. A run that is under way does not say how many examples there are.
     """
-    shots = form.num_fewshot if isinstance(form.num_fewshot, int) else 0
+    shots = form.num_fewshot if isinstance(form.num_fewshot, int) else None
     delimiter = str(form.config.get("fewshot_delimiter") or "\n\n")
     description = str(form.config.get("description") or "")
     column = str(form.mapping.get("doc_to_text") or form.mapping.get("question") or "")
@@ -258,32 +261,47 @@ def _last_turn(prompt: str) -> _Asked:
 
 
 def _question(
-    window: Sequence[tuple[ScoredSample, _Asked]], at: int, shots: int, delimiter: str, description: str, column: str
+    window: Sequence[tuple[ScoredSample, _Asked]],
+    at: int,
+    shots: int | None,
+    delimiter: str,
+    description: str,
+    column: str,
 ) -> Question:
     sample, asked = window[at]
-    own = sample.doc.get(column)
+    own = _own_question(sample.doc, column, asked.text)
     neighbours = [window[near][1].text for near in (at - 1, at + 1) if 0 <= near < len(window)]
-    inside = (
-        0
-        if asked.multiturn
-        else _question_start(asked.text, neighbours, shots, delimiter, description, own if isinstance(own, str) else "")
-    )
+    inside = 0 if asked.multiturn else _question_start(asked.text, neighbours, shots, delimiter, description, own)
     # Messages are JSON in the prompt, where some characters are escaped.
     before = len(json.dumps(asked.text[:inside], ensure_ascii=False)) - 2 if asked.escaped else inside
-    bare = own.strip() if isinstance(own, str) else ""
-    text = bare if bare and bare in asked.text[inside:] else asked.text[inside:]
+    text = own if own and own in asked.text[inside:] else asked.text[inside:]
     return Question(asked.start + before, text, asked.prompt_length)
 
 
+def _own_question(doc: Mapping[str, Any], column: str, text: str) -> str:
+    """What the document itself asks in a prompt: the column that the task names, by itself or in a template.
+
+    Of a task whose columns are not known, the longest text of the document in the prompt; empty where there is none.
+
+    >>> _own_question({"q": " Why? "}, "{{q|trim}}", "Question: Why?")
+    'Why?'
+    >>> _own_question({"id": "7", "q": "Why?"}, "", "Why? 7")
+    'Why?'
+    """
+    values = [doc[name] for name in (column, *_NAME.findall(column)) if name in doc] if column else doc.values()
+    texts = [value.strip() for value in values if isinstance(value, str) and value.strip() and value.strip() in text]
+    return (texts[0] if column else max(texts, key=len)) if texts else ""
+
+
 def _question_start(
-    text: str, neighbours: Sequence[str], shots: int, delimiter: str, description: str, own: str
+    text: str, neighbours: Sequence[str], shots: int | None, delimiter: str, description: str, own: str
 ) -> int:
     skipped = len(description) if description and text.startswith(description) else 0
-    if not shots:
+    if shots == 0:
         return skipped
-    if text.count(delimiter, skipped) == shots:
+    if shots is not None and text.count(delimiter, skipped) == shots:
         return text.rfind(delimiter) + len(delimiter)
-    if own.strip() and (place := text.rfind(own.strip())) >= 0:
+    if own and (place := text.rfind(own)) >= 0:
         line = text.rfind("\n", 0, place) + 1
         return line if place - line <= _LABEL else place
     return text.rfind("\n", 0, max((shared_length(text, neighbour) for neighbour in neighbours), default=0)) + 1

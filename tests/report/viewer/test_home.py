@@ -159,6 +159,58 @@ def test_the_home_page_shows_all_of_it(viewer: Viewer, open_page: Callable[..., 
 
 
 @pytest.mark.process
+def test_the_samples_of_a_run_under_way_are_named_by_their_own_questions(
+    folder: Path, viewer: Viewer, open_page: Callable[..., Any]
+) -> None:
+    """And not by their few-shot examples, of which the state of the run says nothing."""
+    results = evaluate(model="dummy", tasks="quiz@mcqa", num_fewshot=3, limit=8, progress=False, use_cache=False)
+    lines = [{"form": "quiz@mcqa", **sample_line(sample)} for sample in results.forms[0].samples]
+    (folder / "partial_samples_live.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = open_page(viewer.url)
+    page.get_by_role("link", name="live-model").click()
+    page.get_by_role("tab", name="Samples").click()
+    heads = page.locator(".list .head").all_inner_texts()
+    assert heads == [sample.doc["question"] for sample in results.forms[0].samples]
+
+
+@pytest.mark.process
+def test_a_refresh_without_news_keeps_what_is_selected(viewer: Viewer, open_page: Callable[..., Any]) -> None:
+    page = open_page(viewer.url)
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('#stopped pre'))")
+    selected = page.evaluate("String(getSelection())")
+    assert "multiform run" in selected
+    with page.expect_response("**/api/leaderboard*"), page.expect_response("**/api/runs"):
+        pass
+    page.wait_for_timeout(300)
+    assert page.evaluate("String(getSelection())") == selected
+
+
+@pytest.mark.process
+def test_the_average_is_over_the_chosen_columns(viewer: Viewer, open_page: Callable[..., Any]) -> None:
+    page = open_page(viewer.url)
+    page.get_by_text("Average over 2 of 2 columns").click()
+    averages = page.locator("#leaderboard tr.tier td:nth-child(3) b")
+    assert averages.all_inner_texts() == ["0.400", "0.250"]
+    page.get_by_label("quiz@cloze").uncheck()
+    page.get_by_text("Average over 1 of 2 columns").wait_for()
+    assert averages.all_inner_texts() == ["0.600", "0.300"]
+
+
+@pytest.mark.process
+def test_two_to_six_runs_are_compared(viewer: Viewer, folder: Path, open_page: Callable[..., Any]) -> None:
+    for number in range(3, 8):
+        model(f"more-{number}", {"mcqa": 50}).save(folder)
+    page = open_page(viewer.url)
+    boxes = page.locator("#runs input[type=checkbox]")
+    for index in range(7):
+        boxes.nth(index).check()
+        state = "enabled" if index < 6 else "disabled"
+        words = f"compare {index + 1} runs" if index else "open"
+        page.locator(f"[data-focus=compare]:{state}", has_text=words).wait_for()
+    assert "At most six runs are compared." in page.locator("#runs .tools").inner_text()
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_nothing_on_the_home_page(viewer: Viewer, open_page: Callable[..., Any], dark: bool) -> None:
     assert violations(open_page(viewer.url, dark=dark)) == []
@@ -182,5 +234,5 @@ def test_a_refresh_keeps_focus_search_sorting_and_choice(
     assert page.get_by_label("search runs").input_value() == "alpha"
     assert page.locator("#runs [aria-sort=ascending]").count() == 1
     assert page.locator("#runs input:checked").count() == 1
-    listed = [text.split("\t")[1] for text in rows.all_inner_texts()]
+    listed = [text.split("\t")[1].split()[0] for text in rows.all_inner_texts()]
     assert listed == ["alpha-step100", "alpha-step200", "alpha-step300"]

@@ -5,7 +5,7 @@
 
 import { chart } from "./charts.js";
 import { element, plainLine } from "./dom.js";
-import { fixed, grouped, signed } from "./numbers.js";
+import { counted, fixed, grouped, signed } from "./numbers.js";
 import { interval } from "./runs.js";
 import { makeSortable } from "./table.js";
 
@@ -148,7 +148,7 @@ function boardCell(entry, marked) {
   const star = marked && entry.tied ? element("b", { title: TIED }, "*") : null;
   return element(
     "td",
-    { class: "number", "data-value": entry.value, title: `${entry.metric} over ${entry.n} documents` },
+    { class: "number", "data-value": entry.value, title: `${entry.metric} over ${counted(entry.n, "document")}` },
     element("a", { href: `/report?runs=${entry.run}` }, fixed(entry.value), star),
     element("div", { class: "soft small" }, interval(entry)),
     element("div", { class: "soft small" }, `n=${grouped(entry.n)}`),
@@ -189,11 +189,12 @@ function stability(board) {
         element("span", { class: "soft" }, entry.clear ? " (clear both times)" : " (may be chance)"),
       ),
     );
-  const taus = board.tau.map((entry) =>
+  const defined = board.tau.filter((entry) => entry.tau !== null);
+  const taus = defined.map((entry) =>
     element(
       "li",
       {},
-      `${plainLine(entry.form)} and ${plainLine(entry.other)}: Kendall's tau ${entry.tau === null ? "not defined" : fixed(entry.tau, 2)} over ${entry.models} models`,
+      `${plainLine(entry.form)} and ${plainLine(entry.other)}: Kendall's tau ${fixed(entry.tau, 2)} over ${entry.models} models`,
     ),
   );
   return [

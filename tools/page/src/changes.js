@@ -85,7 +85,7 @@ export function changesPanel(report) {
           "p",
           "lost",
           "won",
-        ].map((head) => element("th", { scope: "col" }, head)),
+        ].map((head, at) => element("th", { scope: "col", class: at ? "number" : "" }, head)),
       ),
     ),
     element("tbody", {}, ...rows),

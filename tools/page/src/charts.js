@@ -5,7 +5,7 @@
 
 import { element, plainLine, shape, shortened } from "./dom.js";
 import { intervalChart, rowColor } from "./intervals.js";
-import { fixed, grouped } from "./numbers.js";
+import { counted, fixed, grouped } from "./numbers.js";
 import { scale, ticks } from "./scales.js";
 
 /**
@@ -26,7 +26,7 @@ export function chart(spec, actions = {}) {
 }
 
 /** So many columns have their names upright. */
-const MANY = 8;
+const MANY = 6;
 
 /**
  * A table of cells, darker where their value is higher; a click on one shows what it counts.
@@ -139,6 +139,9 @@ function barChart(spec, panel) {
   return svg;
 }
 
+/** The width of a name on an axis. */
+const LABEL = 100;
+
 /**
  * Lines through points with intervals: over names, such as checkpoints, or over numbers, where the diagonal is that on
  * which both axes agree.
@@ -147,7 +150,7 @@ function barChart(spec, panel) {
  */
 function lineChart(spec, panel) {
   const { names } = panel.x;
-  const frame = { left: 50, right: names ? 680 : 250, top: 12, floor: 184 };
+  const frame = { left: 50, right: names ? Math.min(680, innerWidth - 70) : 250, top: 12, floor: 184 };
   const svg = drawing(spec, frame.right + 8, 224);
   const y = yAxis(svg, panel.y, frame);
   const along = names
@@ -158,7 +161,7 @@ function lineChart(spec, panel) {
     svg.append(shape("text", { class: "soft", x: at, y: frame.floor + 18, "text-anchor": "middle" }, words));
   if (names)
     names.forEach((name, index) => {
-      if (index % Math.ceil(names.length / 8) === 0) label(along(index), shortened(name, 16));
+      if (index % Math.ceil((names.length * LABEL) / frame.right) === 0) label(along(index), shortened(name, 16));
     });
   else {
     for (const value of [0, 0.5, 1]) label(along(value), String(value));
@@ -183,7 +186,11 @@ function lineChart(spec, panel) {
     for (const row of rows) {
       const value = row[panel.y.field];
       const known = typeof row.low === "number" && typeof row.high === "number";
-      const about = known ? ` (${fixed(row.low)} to ${fixed(row.high)})` : row.n ? ` of ${row.n} documents` : "";
+      const about = known
+        ? ` (${fixed(row.low)} to ${fixed(row.high)})`
+        : row.n
+          ? ` of ${counted(row.n, "document")}`
+          : "";
       const at = typeof row[panel.x.field] === "number" ? fixed(row[panel.x.field], 2) : row[panel.x.field];
       if (known) svg.append(shape("line", { class: "whisk-line", x1: x(row), x2: x(row), y1: y(row.low), y2: y(row.high), stroke: color })); // prettier-ignore
       const r = most ? 2.5 + 2.5 * Math.sqrt(row.n / most) : 4.5;

@@ -288,7 +288,7 @@ function found(text, words) {
 }
 
 /** @param {Sample} sample */
-function choices({ choices, labels, loglikelihoods, tokens, gold, picked }) {
+function choices({ choices, labels, loglikelihoods, tokens, seconds, gold, picked }) {
   if (!choices?.length) return [];
   const right = Array.isArray(gold) ? gold : [gold];
   const isRight = (index) => right.includes(index) || right.includes(labels?.[index]);
@@ -300,6 +300,8 @@ function choices({ choices, labels, loglikelihoods, tokens, gold, picked }) {
     const part = (100 * weights[index]) / total;
     const count = tokens?.[index];
     const about = count ? `log-likelihood of ${counted(count, "token")}` : "log-likelihood";
+    const time = seconds?.[index];
+    const cost = [count ? `${count} tok` : "", time ? `${fixed(time, 2)} s` : ""].filter(Boolean).join(", ");
     return element(
       "div",
       {
@@ -330,7 +332,7 @@ function choices({ choices, labels, loglikelihoods, tokens, gold, picked }) {
           )
         : element("span"),
       element("span", { class: "value", title: about }, known ? fixed(known[index], 3) : ""),
-      element("span", { class: "tokens soft small" }, count ? term("tokens", `${count} tok`) : ""),
+      element("span", { class: "tokens soft small" }, cost ? term("tokens", cost) : ""),
     );
   });
   return [element("div", { class: "choices" }, ...lines)];

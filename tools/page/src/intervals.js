@@ -3,6 +3,7 @@
 /** @import { ChartRow, Panel, Spec } from "./types.d.ts" */
 
 import { element, plainLine } from "./dom.js";
+import { sharedBegin } from "./labels.js";
 import { fixed, grouped, pText, signed } from "./numbers.js";
 import { ticks } from "./scales.js";
 import { TERMS } from "./terms.js";
@@ -32,19 +33,6 @@ export function rowColor(spec, panel, row) {
   return spec.palette[Math.max(0, domain.indexOf(row[panel.color])) % spec.palette.length];
 }
 
-/** How many rows are open from the first. */
-const FEW = 8;
-
-/**
- * What names begin with alike, up to an underscore: the name of their group.
- * @param {string[]} names
- */
-function sharedBegin([first = "", ...others]) {
-  let length = others.length ? first.length : 0;
-  while (!others.every((name) => name.startsWith(first.slice(0, length)))) length -= 1;
-  return first.slice(0, first.lastIndexOf("_", length - 1) + 1);
-}
-
 /**
  * One axis for all rows; groups open into their subjects, and the forms of a row are its points.
  * @param {Spec} spec
@@ -60,7 +48,7 @@ export function intervalChart(spec, panel, actions = {}) {
   // Rows may belong to one that has no points of its own.
   const headings = [...new Set(names.map(parent))].filter((name) => name && !parents.has(name));
   const roots = [...names.filter((name) => !parent(name)), ...headings];
-  const open = new Set(headings.filter((name) => children(name).length <= FEW));
+  const open = new Set(headings);
   const holder = element("div", { class: "dots", role: "group", "aria-label": spec.text });
   const list = (some, depth) =>
     some.flatMap((name) => [[name, depth], ...(open.has(name) ? list(children(name), depth + 1) : [])]);
@@ -171,10 +159,9 @@ function numbers(panel, rows) {
   const interval = typeof low === "number" ? `${shown(low)} to ${shown(high)}` : "";
   const about =
     typeof p === "number" ? pText(p).replaceAll(" ", "") : raw === undefined ? interval : `raw ${fixed(raw)}`;
-  const [score, note] =
-    rows.length === 1
-      ? [shown(values[0]), about]
-      : [`${shown(Math.min(...values))} to ${shown(Math.max(...values))}`, `n=${grouped(n)}`];
+  const ends = [Math.min(...values), Math.max(...values)].map((end) => shown(end));
+  const score = ends[0] === ends[1] ? ends[0] : ends.join(" to ");
+  const note = rows.length === 1 ? about : `n=${grouped(n)}`;
   return element(
     "div",
     { class: "dot-numbers" },

@@ -53,3 +53,13 @@ export const formLabel = (report, form) => inRun(report, form.name, form.run);
  */
 export const listLabel = (report, form) =>
   inRun(report, form.format && form.short !== form.format ? `${form.task}@${form.short}` : form.name, form.run);
+
+/**
+ * What names begin with alike, up to an underscore: the name of their group.
+ * @param {string[]} names
+ */
+export function sharedBegin([first = "", ...others]) {
+  let length = others.length ? first.length : 0;
+  while (!others.every((name) => name.startsWith(first.slice(0, length)))) length -= 1;
+  return first.slice(0, first.lastIndexOf("_", length - 1) + 1);
+}

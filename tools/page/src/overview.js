@@ -35,6 +35,9 @@ export function overviewSection(report) {
   ];
 }
 
+/** The most lines of notes, the one that opens the rest included. */
+const MOST_NOTES = 3;
+
 /**
  * What is not as it should be; of many notes, the rest on request.
  * @param {string[]} notes
@@ -42,12 +45,13 @@ export function overviewSection(report) {
 function attentionStrip(notes) {
   if (!notes.length) return [];
   const line = (note) => element("p", {}, plainLine(note));
-  const rest = notes.slice(2);
+  const open = notes.length === MOST_NOTES ? MOST_NOTES : MOST_NOTES - 1;
+  const rest = notes.slice(open);
   return [
     element(
       "aside",
       { class: "attention notes", "aria-label": "what to know before reading the scores" },
-      ...notes.slice(0, 2).map(line),
+      ...notes.slice(0, open).map(line),
       ...(rest.length
         ? [element("details", {}, element("summary", {}, counted(rest.length, "more note")), ...rest.map(line))]
         : []),

@@ -64,6 +64,7 @@ function statePanel(state) {
       ? `${grouped(scored)} of ${counted(documents, "document")} of ${counted(forms.length, "form")} scored`
       : "",
     running && state.left !== null ? `about ${duration(state.left)} left` : "",
+    state.started ? `started ${shortDate(state.started)}` : "",
     `updated ${shortDate(state.updated)}`,
   ];
   return element(
@@ -218,6 +219,7 @@ function runRow(run, columns, chosen, changed) {
   };
   const byForm = new Map(run.scores.map((score) => [score.form, score]));
   const partial = run.status && run.status !== "complete";
+  const settings = [run.arguments, ...run.settings].filter(Boolean).join(" · ");
   return element(
     "tr",
     { "data-key": run.key },
@@ -236,7 +238,7 @@ function runRow(run, columns, chosen, changed) {
       { "data-value": plainLine(run.model) },
       element("a", { href: `/report?runs=${run.key}` }, plainLine(run.model)),
       partial ? element("span", { class: "tag none" }, plainLine(run.status)) : null,
-      run.arguments ? element("div", { class: "soft small args" }, plainLine(run.arguments)) : null,
+      settings ? element("div", { class: "soft small args" }, plainLine(settings)) : null,
       run.forms > run.scores.length ? element("div", { class: "soft small" }, `${run.forms} forms`) : null,
       run.harness === "multiform" ? null : element("div", { class: "soft small" }, plainLine(run.harness)),
     ),

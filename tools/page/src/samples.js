@@ -4,10 +4,10 @@
 /** @import { SampleSource } from "./data.js" */
 
 import { FAILED, PROMPT_TRUNCATED, TRUNCATED, UNREADABLE, WRONG } from "./data.js";
-import { element, plainLine } from "./dom.js";
+import { element, plainLine, shortened } from "./dom.js";
 import { Drawer } from "./drawer.js";
 import { FILTER_WORDS, disagrees, parseFilter } from "./filters.js";
-import { columnName, listLabel } from "./labels.js";
+import { columnName, listLabel, sharedBegin } from "./labels.js";
 import { VirtualList } from "./list.js";
 import { readNotes } from "./notes.js";
 import { counted, grouped } from "./numbers.js";
@@ -15,6 +15,8 @@ import { address, decoded, download, keepInAddress } from "./state.js";
 import { csvText } from "./table.js";
 
 const ROW = 34;
+/** Characters of a task's name in the list. */
+const LONGEST_TASK = 14;
 const FILTERS = [
   ["wrong", "any form wrong", "at least one form got it wrong"],
   ["differs", "differs between forms", "right under one form and wrong under another, in the same run"],
@@ -48,6 +50,7 @@ export class SampleBrowser {
     this.documents = this.#documents();
     this.shown = this.documents;
     this.columns = [...new Set(this.forms.map((form) => columnName(report, form)))];
+    this.begin = sharedBegin([...new Set(this.forms.map((form) => form.task))]);
     /** The column of each form. */
     this.column = new Map(this.forms.map((form) => [form.number, this.columns.indexOf(columnName(report, form))]));
     this.state = {
@@ -79,7 +82,8 @@ export class SampleBrowser {
     const [first, second] = this.columns;
     this.search = element("input", {
       type: "search",
-      placeholder: "search prompts, choices and completions  ( / )",
+      placeholder: "search texts  ( / )",
+      title: "words of prompts, choices and completions",
       "aria-label": "search",
       oninput: changed,
     });
@@ -150,18 +154,8 @@ export class SampleBrowser {
     );
     this.split = element("div", { class: "browser" }, this.frame, this.drawer.root);
     root.append(
-      element(
-        "div",
-        { class: "tools" },
-        this.filterBox,
-        this.search,
-        this.formSelect,
-        ...this.buttons,
-        ...exports,
-        this.count,
-        this.problem,
-      ),
-      this.#key(),
+      element("div", { class: "tools" }, this.filterBox, this.search, this.formSelect, ...this.buttons, ...exports),
+      element("div", { class: "status" }, this.count, this.#key(), this.problem),
       this.split,
     );
     this.#fromAddress();
@@ -266,10 +260,16 @@ export class SampleBrowser {
     this.open(document, left, right);
   }
 
-  /** @param {string} key */
-  openKey(key) {
+  /**
+   * @param {string} key
+   * @param {number} [form]
+   */
+  openKey(key, form) {
     const document = this.documents.find((entry) => entry.key === key);
-    if (document) this.open(document);
+    if (!document) return;
+    if (!this.shown.includes(document)) this.setFilter("");
+    this.open(document, form, -1);
+    this.list.center(this.shown.indexOf(document));
   }
 
   close() {
@@ -472,12 +472,20 @@ export class SampleBrowser {
       },
       element(
         "span",
-        { role: "rowheader", class: "doc" },
-        `${this.notes[document.key] ? "✎ " : ""}${plainLine(document.task)} ${document.doc}`,
+        { role: "rowheader", class: "doc", title: `${document.task} ${document.doc}` },
+        `${this.notes[document.key] ? "✎ " : ""}${this.#shortTask(document)} ${document.doc}`,
       ),
       element("span", { class: "head", role: "gridcell" }, ...this.#hits(plainLine(document.head))),
       ...cells,
     );
+  }
+
+  /**
+   * The task of a document, without what all tasks begin with, so that its number stays in sight.
+   * @param {Doc} document
+   */
+  #shortTask({ task }) {
+    return shortened(plainLine(task.slice(this.begin.length)), LONGEST_TASK);
   }
 
   /**

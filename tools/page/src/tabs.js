@@ -90,10 +90,11 @@ export function showSamples(filter, opened = false) {
 /**
  * One document, in the tab of samples.
  * @param {string} key
+ * @param {number} [form] the number of the form under which it is opened
  */
-export function showDocument(key) {
+export function showDocument(key, form) {
   showTab("samples");
-  page.browser?.openKey(key);
+  page.browser?.openKey(key, form);
 }
 
 /** @param {KeyboardEvent} event */

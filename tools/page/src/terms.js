@@ -93,7 +93,7 @@ export const TERMS = {
   ],
   tokens: [
     "tokens and time",
-    "Log-likelihoods are computed together with others that share their prompt, so each has its tokens and no time of its own; completions have both.",
+    "A completion takes the time from its first token to its last, in which others are written, too; log-likelihoods that a local model computes together have no time of their own, those of a server have that of their request.",
   ],
   unread: [
     "could not be extracted",

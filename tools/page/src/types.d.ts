@@ -197,6 +197,7 @@ export interface Sample {
   labels: string[] | null;
   loglikelihoods: number[] | null;
   tokens: (number | null)[] | null;
+  seconds: (number | null)[] | null;
   gold: unknown;
   picked: number | null;
   raw: string[] | null;
@@ -237,6 +238,7 @@ export interface RunLine {
   problem?: string;
   model: string;
   arguments: string;
+  settings: string[];
   date: string;
   seconds: number | null;
   status: string;
@@ -250,6 +252,7 @@ export interface RunState {
   problem?: string;
   status: string;
   model: string;
+  started: string | null;
   updated: string;
   forms: Record<string, { scored: number; documents: number }>;
   requests: { needed?: number; cached?: number; answered?: number; failed?: number };

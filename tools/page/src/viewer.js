@@ -121,6 +121,7 @@ async function showReport() {
     });
     main.replaceChildren();
     document.title = report.title;
+    document.querySelector("h1")?.append(" › ", plainLine(report.title));
     const load = async (number) => (await (await ask(`/api/samples?runs=${runs}&block=${number}`)).json()).samples;
     const picture = async (sha256) => {
       const { picture: data } = await (await ask(`/api/picture?runs=${runs}&sha256=${sha256}`)).json();

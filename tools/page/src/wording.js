@@ -52,7 +52,7 @@ function rightness(report, entry, named) {
             "aria-label": `${named ? `${entry.row}: ` : ""}${share(value, 1)} ${words}, ${documents}, show them`,
             onclick: () => showSamples(shown),
           },
-          value > 0.08 ? share(value, 1) : "",
+          value > 0.12 ? share(value, 1) : "",
         ),
       ),
     ),
@@ -138,14 +138,16 @@ export function flippingQuestions(report) {
     .sort((a, b) => flipping(b) - flipping(a))
     .slice(0, 5);
   if (!most.length) return [];
-  const chip = ({ form, position }) => {
+  const chip = (key, { form, position }) => {
     const { picks, scores } = report.forms[form];
     const right = scores[position] === 1;
     return element(
-      "span",
+      "button",
       {
+        type: "button",
         class: `chip ${right ? "ok" : "no"}`,
-        title: `${columnName(report, report.forms[form])}: ${right ? "right" : "wrong"}`,
+        title: `${columnName(report, report.forms[form])}: ${right ? "right" : "wrong"}, show it`,
+        onclick: () => showDocument(key, form),
       },
       `${right ? "✓" : "✗"} ${columnName(report, report.forms[form])} `,
       element("b", {}, plainLine(picks[position] || "nothing")),
@@ -167,7 +169,7 @@ export function flippingQuestions(report) {
       element(
         "div",
         { class: "chips" },
-        ...entry.places.slice(0, 24).map(chip),
+        ...entry.places.slice(0, 24).map((place) => chip(entry.key, place)),
         ...(entry.places.length > 24
           ? [element("span", { class: "soft small" }, `and ${entry.places.length - 24} more forms`)]
           : []),

@@ -1,0 +1,92 @@
+"""Runs of a group with many tasks: the group comes first, and nothing is left out in silence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform import Results
+from multiform.cli.main import main
+from multiform.report import write_report
+from multiform.results.compare import position_bias_of_form
+from multiform.results.pivot import p_words
+from tests.report.conftest import evaluate_group, serve
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Results]]:
+    """The folder of two runs of a group, and both."""
+    folder = tmp_path_factory.mktemp("exam")
+    arguments: list[dict[str, Any]] = [
+        {"model_args": {"seed": seed}, "output_path": folder / f"run{seed}", "log_samples": True} for seed in (0, 1)
+    ]
+    return folder, [evaluate_group(folder, **settings) for settings in arguments]
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Any], two_runs: tuple[Path, list[Results]], tmp_path: Path) -> Any:
+    return open_page(write_report(two_runs[1], tmp_path / "report.html").as_uri())
+
+
+def test_the_group_is_the_answer_and_the_first_row_of_two_runs(page: Any) -> None:
+    assert "on exam@" in page.locator(".answer-line").inner_text()
+    names = page.locator("[data-change]").evaluate_all("rows => rows.map((row) => row.dataset.change)")
+    assert sorted(names[:2]) == ["exam@cloze", "exam@mcqa"]
+    assert len(names) == 34
+    page.get_by_role("tab", name="Differences").click()
+    rows = page.locator(".between .dot-row:not(.axis-row)").evaluate_all("rows => rows.map((row) => row.dataset.row)")
+    assert sorted(rows[:2]) == ["exam@cloze", "exam@mcqa"]
+
+
+def test_a_chart_that_shows_the_largest_differences_alone_says_so(page: Any) -> None:
+    page.get_by_role("tab", name="Differences").click()
+    assert page.locator(".between h3").nth(1).inner_text() == "accuracy: 28 of 34 differences, the largest"
+    assert page.locator(".between .dot-row:not(.axis-row)").count() == 28
+
+
+def test_the_page_and_the_command_have_the_same_p_values(
+    page: Any, two_runs: tuple[Path, list[Results]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = two_runs
+    main(["compare", str(folder / "run0"), str(folder / "run1"), "--json"])
+    compared = json.loads(capfd.readouterr().out)
+    expected = {entry["name"]: entry["p_simultaneous"] for entry in [*compared["groups"], *compared["forms"]]}
+    assert len(expected) == 34
+    texts = "rows => rows.map((row) => [row.dataset.change, row.cells[5].innerText])"
+    cells = page.locator("[data-change]").evaluate_all(texts)
+    assert {name: p_words(p).removeprefix("p ").removeprefix("= ") for name, p in expected.items()} == dict(cells)
+
+
+def test_every_form_has_its_position_bias(page: Any, two_runs: tuple[Path, list[Results]]) -> None:
+    page.get_by_role("tab", name="Diagnostics").click()
+    shown = [form for run in two_runs[1] for form in run.forms if position_bias_of_form(form) is not None]
+    assert len(shown) == 64
+    assert page.locator("#bias summary").count() == 64
+    page.locator("#bias summary").last.click()
+    page.locator("#bias svg").first.wait_for()
+
+
+def test_notes_of_both_runs_are_said_once(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    runs = [evaluate_group(tmp_path, model_args={"seed": seed}, limit=4) for seed in (0, 1)]
+    page = open_page(write_report(runs, tmp_path / "report.html").as_uri())
+    [note] = page.locator(".attention p").all_inner_texts()
+    assert note.startswith("limit: the first 4 of 20 documents")
+
+
+def test_the_viewer_lists_the_scores_of_a_group_with_the_settings_of_the_run(
+    open_page: Callable[..., Any], two_runs: tuple[Path, list[Results]], tmp_path: Path
+) -> None:
+    evaluate_group(tmp_path, output_path=tmp_path / "out", limit=4, num_fewshot=0)
+    with serve(tmp_path / "out") as viewer:
+        page = open_page(viewer.url)
+        page.wait_for_selector("#runs table")
+        heads = page.locator("#runs th.number").all_inner_texts()
+        assert sorted(head.split()[0] for head in heads) == ["exam@cloze", "exam@mcqa"]
+        assert page.locator("#runs .args").inner_text() == "limit 4"
+        assert "32 forms" in page.locator("#runs tbody").inner_text()
