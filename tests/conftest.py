@@ -58,7 +58,7 @@ def _new_store(_own_stores: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture(autouse=True)
 def _own_task_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test finds the Python tasks that another one defined."""
-    from multiform.tasks import task_classes
+    from multiform.tasks.python_tasks import task_classes
 
     monkeypatch.setattr(task_classes, "_entries", dict(task_classes._entries))
 

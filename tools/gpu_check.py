@@ -159,7 +159,7 @@ def quiz_requests(task: str, docs: int) -> list[list[Any]]:
     """The distinct requests of the bundled quiz, with few-shot examples."""
     from multiform.forms import Task
     from multiform.requests import GenerationRequest, LoglikelihoodRequest
-    from multiform.tasks import TaskManager
+    from multiform.tasks.manager import TaskManager
 
     (config,) = TaskManager().load(task)
     form = Task.from_config(config)

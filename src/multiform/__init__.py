@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from multiform.forms import Task as Task
     from multiform.forms import register_sampler as register_sampler
     from multiform.labels import answer_key_to_index as answer_key_to_index
-    from multiform.lint import lint_form as lint_form
-    from multiform.lint import lint_tasks as lint_tasks
+    from multiform.lint.forms import lint_form as lint_form
+    from multiform.lint.forms import lint_tasks as lint_tasks
     from multiform.models import Model as Model
     from multiform.models import register_model as register_model
     from multiform.requests import Completion as Completion
@@ -81,14 +81,14 @@ if TYPE_CHECKING:
     from multiform.scoring.scorers import Scorer as Scorer
     from multiform.scoring.scorers import register_scorer as register_scorer
     from multiform.stopping import stop_requested as stop_requested
-    from multiform.tasks import FewshotConfig as FewshotConfig
-    from multiform.tasks import FilterPipeline as FilterPipeline
-    from multiform.tasks import FilterStep as FilterStep
-    from multiform.tasks import GroupConfig as GroupConfig
-    from multiform.tasks import MetricConfig as MetricConfig
-    from multiform.tasks import ScorerConfig as ScorerConfig
-    from multiform.tasks import TaskConfig as TaskConfig
-    from multiform.tasks import TaskManager as TaskManager
+    from multiform.tasks.config import TaskConfig as TaskConfig
+    from multiform.tasks.group import GroupConfig as GroupConfig
+    from multiform.tasks.keys import FewshotConfig as FewshotConfig
+    from multiform.tasks.keys import FilterPipeline as FilterPipeline
+    from multiform.tasks.keys import FilterStep as FilterStep
+    from multiform.tasks.keys import MetricConfig as MetricConfig
+    from multiform.tasks.keys import ScorerConfig as ScorerConfig
+    from multiform.tasks.manager import TaskManager as TaskManager
 
 #: The names of each module, as they are imported above for type checkers.
 _HOMES = {
@@ -112,7 +112,7 @@ _HOMES = {
         "register_sampler"
     ),
     "labels": "answer_key_to_index",
-    "lint": "lint_form lint_tasks",
+    "lint.forms": "lint_form lint_tasks",
     "models": "Model register_model",
     "requests": "Completion FailedRequest GenerationRequest Instance LLOutput LoglikelihoodRequest RollingRequest",
     "results": "Results read_results",
@@ -125,7 +125,10 @@ _HOMES = {
     "scoring.reductions": "register_reduction",
     "scoring.scorers": "ReadingScorer Scorer register_scorer",
     "stopping": "stop_requested",
-    "tasks": "FewshotConfig FilterPipeline FilterStep GroupConfig MetricConfig ScorerConfig TaskConfig TaskManager",
+    "tasks.config": "TaskConfig",
+    "tasks.group": "GroupConfig",
+    "tasks.keys": "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig",
+    "tasks.manager": "TaskManager",
 }
 _look_up = lazy_names(__name__, {module: names.split() for module, names in _HOMES.items()})
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from multiform.lint import CODES
+from multiform.lint.findings import CODES
 
 QUESTIONS = [{"question": f"Question {i}?", "choices": [f"x{i}", f"y{i}", f"z{i}"], "answer": i % 3} for i in range(4)]
 

@@ -19,7 +19,7 @@ from multiform.formats.select import select_format
 from multiform.labels import label_list, plain_characters
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers import scorers
-from multiform.tasks import TaskManager
+from multiform.tasks.manager import TaskManager
 
 FORMATS = ("mcqa", "cloze", "hybrid", "generate", "cot")
 CODES = [code for code in language_codes() if code != "en"]

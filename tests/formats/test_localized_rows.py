@@ -13,7 +13,8 @@ from multiform.errors import MultiformError
 from multiform.formats.localization import task_language
 from multiform.forms import Task
 from multiform.paths import mirror_path
-from multiform.tasks import TaskConfig, TaskManager
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.manager import TaskManager
 
 FORMATS = ("mcqa", "cloze", "hybrid", "generate", "cot")
 GOLDEN = Path(__file__).parents[1] / "golden" / "languages" / "real_rows.txt"

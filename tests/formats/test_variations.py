@@ -17,7 +17,8 @@ from multiform.formats.base import formats
 from multiform.formats.select import select_format
 from multiform.formats.variation import Grammar, Selected, Variation
 from multiform.forms import RunSettings
-from multiform.tasks import Design, Group
+from multiform.tasks.group import Group
+from multiform.tasks.manager import Design
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "quiz" / "variations.txt"
 BUILT_IN = ("mcqa", "cloze", "hybrid", "generate", "cot", "bpb")

@@ -13,7 +13,7 @@ from multiform.cli.main import main
 from multiform.forms import Task
 from multiform.forms.difference import Edit, compare_forms, text_edits
 from multiform.forms.form import Form
-from multiform.tasks import TaskManager
+from multiform.tasks.manager import TaskManager
 
 FORMATS = ("mcqa", "cloze", "hybrid", "generate", "cot")
 AXES = ("", "[labels=roman]", "[wrap=(x)]", "[labels=numbers,wrap=(x)]")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from multiform import Form, RunSettings, TaskConfig, TaskManager
 from multiform.hashing import short_hash
-from multiform.tasks import Group
+from multiform.tasks.group import Group
 from tests.conftest import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "identities.txt"

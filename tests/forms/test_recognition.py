@@ -10,7 +10,7 @@ import pytest
 
 from multiform.cli.main import main
 from multiform.forms.recognition import Layout, known_layouts, logged_prompts, recognise
-from multiform.tasks import TaskManager
+from multiform.tasks.manager import TaskManager
 
 Q, Q2 = "Which gas do plants take in?", "What is the boiling point of water?"
 C, C2 = ["oxygen", "carbon dioxide", "helium", "neon"], ["50", "100", "150", "200"]

@@ -10,7 +10,7 @@ from multiform.errors import UsageError
 from multiform.forms import Form, Task
 from multiform.forms.difference import compare_forms
 from multiform.forms.steps import _Parts, steps_between
-from multiform.tasks import TaskManager
+from multiform.tasks.manager import TaskManager
 from tests.forms.test_difference import apply_edits
 from tests.tasks.test_protocols import FORMS, form_of, has_rows_by_key
 

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from multiform.forms import Task
-from multiform.tasks import TaskManager
+from multiform.tasks.manager import TaskManager
 
 
 def quiz() -> Task:

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from multiform.errors import ConfigError
-from multiform.tasks import read_yaml
 from multiform.tasks.functions import resolve_functions
+from multiform.tasks.yaml import read_yaml
 
 pytest.importorskip("transformers")
 

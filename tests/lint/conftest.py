@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from multiform.forms import RunSettings, Task
-from multiform.lint import FormFindings, Tokenizer, lint_form
-from multiform.tasks import TaskManager
+from multiform.lint.forms import FormFindings, lint_form
+from multiform.lint.tokens import Tokenizer
+from multiform.tasks.manager import TaskManager
 
 Row = dict[str, Any]
 

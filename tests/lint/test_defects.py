@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from multiform.lint import CODES, Tokenizer
+from multiform.lint.findings import CODES
+from multiform.lint.tokens import Tokenizer
 from tests.lint.conftest import CHOICES, ROWS, SHOTS, WORDS, Lint, Row
 
 MCQA = {"doc_to_text": "question", "output_type": None, "formats": "mcqa"}

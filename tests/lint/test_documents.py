@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from multiform.forms import Form
-from multiform.lint import Finding
 from multiform.lint.documents import DocumentChecks
-from multiform.tasks import TaskConfig
+from multiform.lint.findings import Finding
+from multiform.tasks.config import TaskConfig
 
 
 def found(docs: list[dict[str, Any]], **fields: Any) -> list[Finding]:

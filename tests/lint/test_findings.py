@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from multiform.lint import CODES, findings
+from multiform.lint import findings
+from multiform.lint.findings import CODES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lint.md").read_text(encoding="utf-8")
 

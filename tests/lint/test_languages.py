@@ -9,7 +9,7 @@ import pytest
 from multiform import evaluate
 from multiform.forms import Form
 from multiform.lint.forms import language_findings
-from multiform.tasks import TaskManager
+from multiform.tasks.manager import TaskManager
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from multiform import Model
 from multiform.forms import Task
 from multiform.lint.forms import model_findings
-from multiform.tasks import TaskManager
+from multiform.tasks.manager import TaskManager
 
 THINKING = "{% if enable_thinking %}<think>{% endif %}"
 

@@ -47,7 +47,7 @@ def test_a_model_that_is_asked_as_it_should_be_is_none(log: pytest.LogCaptureFix
 
 def test_a_dataset_of_the_hub_without_a_fixed_revision_is_said(tmp_path, monkeypatch):
     from multiform import Task, TaskConfig
-    from multiform.lint import lint_form
+    from multiform.lint.forms import lint_form
 
     monkeypatch.chdir(tmp_path)
     rows = tmp_path / "mirror" / "org" / "set" / "default"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from multiform.tasks import read_yaml
+from multiform.tasks.yaml import read_yaml
 from tools.parity.cached import cached
 from tools.parity.compare import FAILS, LEAK, compared, together
 from tools.parity.found import TaskFile, task_files

@@ -16,8 +16,7 @@ import multiform
 from multiform import compat
 from multiform.errors import MultiformError
 from multiform.imports.finder import eval_framework_finder as finder
-from multiform.tasks import task_classes
-from multiform.tasks.python_tasks import task_classes_in
+from multiform.tasks.python_tasks import task_classes, task_classes_in
 from tests.parity.eval_framework_rows import write_rows
 
 #: Why some modules are not scored, by what the error says.

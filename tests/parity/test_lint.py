@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from multiform.forms import RunSettings
-from multiform.lint import lint_form
+from multiform.lint.forms import lint_form
 from tools.parity import ours
 
 pytestmark = pytest.mark.parity

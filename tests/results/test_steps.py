@@ -11,7 +11,7 @@ from multiform.cli.main import main
 from multiform.forms import Task
 from multiform.forms.steps import steps_between
 from multiform.results.run_comparison import step_table
-from multiform.tasks import TaskManager
+from multiform.tasks.manager import TaskManager
 
 
 def test_the_changes_of_the_steps_add_up() -> None:

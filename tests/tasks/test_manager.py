@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from multiform.errors import UsageError
-from multiform.tasks import TaskConfig, TaskManager, yaml
+from multiform.tasks import yaml
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.manager import TaskManager
 
 TASK = "task: {name}\ndataset_path: rows.jsonl\ntest_split: test\ndoc_to_text: question\ndoc_to_target: answer\n"
 

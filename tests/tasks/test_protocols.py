@@ -14,8 +14,8 @@ from multiform.cli.main import main
 from multiform.errors import ConfigError, DataError, UsageError
 from multiform.forms import Task
 from multiform.forms.form import Form
-from multiform.tasks import Design, TaskManager
 from multiform.tasks.folders import LIBRARY, lm_eval_folder
+from multiform.tasks.manager import Design, TaskManager
 from multiform.tasks.protocols import read_protocols
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "protocols"

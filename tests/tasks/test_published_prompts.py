@@ -14,8 +14,8 @@ from multiform.errors import DataError
 from multiform.forms import Task
 from multiform.paths import mirror_path
 from multiform.requests import Completion
-from multiform.tasks import TaskManager
 from multiform.tasks.folders import lm_eval_folder
+from multiform.tasks.manager import TaskManager
 from tests.tasks.test_protocols import FORMS, digest, form_of, prompt_of, shots_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "protocols.md"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from multiform.errors import ConfigError
-from multiform.tasks import StatedKeys, read_yaml
 from multiform.tasks.functions import resolve_functions
-from multiform.tasks.source import FilePosition, Source, display
+from multiform.tasks.source import FilePosition, Source, StatedKeys, display
+from multiform.tasks.yaml import read_yaml
 
 
 @pytest.fixture

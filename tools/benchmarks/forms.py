@@ -52,7 +52,7 @@ def _tokens(setting: Setting, case: str, by_form: dict[str, list[list[Any]]]) ->
 
 def forms() -> list[dict[str, Any]]:
     """The configurations of all forms, as files could have them."""
-    from multiform.tasks import Design, TaskManager
+    from multiform.tasks.manager import Design, TaskManager
 
     manager = TaskManager("lm_eval", design=Design(num_fewshot=SHOTS))
     short = {"generation_kwargs": {"max_gen_toks": WRITTEN}, "num_fewshot": SHOTS}

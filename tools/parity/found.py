@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from multiform.tasks import StatedKeys, read_yaml
+from multiform.tasks.source import StatedKeys
+from multiform.tasks.yaml import read_yaml
 
 
 @dataclass(frozen=True, slots=True)

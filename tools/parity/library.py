@@ -16,7 +16,8 @@ from pathlib import Path
 from multiform import Task, TaskConfig, TaskManager
 from multiform.imports import libraries
 from multiform.paths import mirror_folders
-from multiform.tasks import Group, read_yaml
+from multiform.tasks.group import Group
+from multiform.tasks.yaml import read_yaml
 from tools.parity import ours, standins, theirs
 from tools.parity.compare import Compared, compared, together
 from tools.parity.requests import Setting

@@ -25,7 +25,9 @@ import datasets
 
 from multiform.errors import MultiformError
 from multiform.forms import RunSettings
-from multiform.lint import CODES, Finding, Tokenizer, lint_form
+from multiform.lint.findings import CODES, Finding
+from multiform.lint.forms import lint_form
+from multiform.lint.tokens import Tokenizer
 from tools.parity import found, ours, standins
 
 ROOT = Path(__file__).parents[2]

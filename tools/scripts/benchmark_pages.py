@@ -23,8 +23,9 @@ from multiform.errors import MultiformError
 from multiform.formats.select import format_table
 from multiform.prompts.template import compile_template, has_markup
 from multiform.requests import LoglikelihoodRequest
-from multiform.tasks import Group, read_yaml
 from multiform.tasks.folders import LIBRARY
+from multiform.tasks.group import Group
+from multiform.tasks.yaml import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "benchmarks"

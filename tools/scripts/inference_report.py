@@ -21,7 +21,7 @@ from pathlib import Path
 from multiform.errors import ConfigError
 from multiform.formats.infer import TaskFields, infer
 from multiform.formats.infer.layout import UnclearPromptError
-from multiform.tasks import read_yaml
+from multiform.tasks.yaml import read_yaml
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "foreign-tasks.md"

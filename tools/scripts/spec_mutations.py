@@ -27,10 +27,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from multiform.forms import Task
 from multiform.forms import task as task_module
 from multiform.forms.doc_fields import FieldReader
-from multiform.tasks import FewshotConfig, GroupConfig, TaskConfig, resolve
 from multiform.tasks import keys as keys_module
+from multiform.tasks import resolve
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.documents import DocSource
+from multiform.tasks.group import GroupConfig
 from multiform.tasks.index import Index
+from multiform.tasks.keys import FewshotConfig
 from tools.scripts import spec_coverage
 
 Mutation = Callable[[], None]

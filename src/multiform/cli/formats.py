@@ -16,7 +16,7 @@ from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
     from multiform.formats.base import FormatConfig
-    from multiform.tasks import TaskConfig
+    from multiform.tasks.config import TaskConfig
 
 _DIALECTS = ("formats", "template", "style")
 #: The document of the example prompt.
@@ -95,7 +95,7 @@ def _explanation(name: str, format: FormatConfig) -> dict[str, Any]:
 def _example(format: FormatConfig) -> tuple[str, list[str], Any]:
     """The prompt of the example document, the continuations that are scored after it, and its target."""
     from multiform.forms import Task
-    from multiform.tasks import TaskConfig
+    from multiform.tasks.config import TaskConfig
 
     config = TaskConfig(
         task="example",
@@ -130,7 +130,7 @@ def _explanation_lines(explanation: dict[str, Any]) -> Iterator[str]:
 def _recognise(options: argparse.Namespace) -> None:
     """Print the format or protocol of a prompt, or the nearest one and what it has that the prompt lacks."""
     from multiform.forms.recognition import known_layouts, recognise_all
-    from multiform.tasks import TaskManager
+    from multiform.tasks.manager import TaskManager
 
     prompts = _prompts(options.prompt)
     result = recognise_all(prompts, known_layouts(TaskManager(options.include_path)))
@@ -163,7 +163,7 @@ def _prompts(name: str) -> list[str]:
 
 def _infer(options: argparse.Namespace) -> None:
     """Print the raw fields behind each task's prompt; tasks with the same result are listed together."""
-    from multiform.tasks import TaskManager
+    from multiform.tasks.manager import TaskManager
 
     names = [name.rpartition("@")[0] if "@" in name else name for name in options.names]
     by_result: dict[str, dict[str, Any]] = {}
@@ -267,8 +267,8 @@ def convert(options: argparse.Namespace) -> None:
 
 def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
     from multiform.formats.base import dialect_names, formats
-    from multiform.tasks import TaskManager
     from multiform.tasks.index import UnknownNameError
+    from multiform.tasks.manager import TaskManager
 
     try:
         return TaskManager(options.include_path, dataset_mirror=options.dataset_mirror).load(name)

@@ -75,7 +75,7 @@ def task_text(
 ) -> str:
     """The text of a task file for a dataset."""
     from multiform.paths import is_file, mirror_path
-    from multiform.tasks import TaskConfig
+    from multiform.tasks.config import TaskConfig
     from multiform.tasks.datasets.documents import load_dataset
     from multiform.tasks.guess import guess_mapping
 

@@ -14,9 +14,12 @@ from multiform.errors import MultiformError, UsageError
 from multiform.run.values import SOURCES, count
 
 if TYPE_CHECKING:
-    from multiform.lint import Finding, FormFindings, Tokenizer
+    from multiform.lint.findings import Finding
+    from multiform.lint.forms import FormFindings
+    from multiform.lint.tokens import Tokenizer
     from multiform.run.options import RunOptions
-    from multiform.tasks import TaskConfig, TaskManager
+    from multiform.tasks.config import TaskConfig
+    from multiform.tasks.manager import TaskManager
 
 logger = logging.getLogger("multiform")
 
@@ -41,7 +44,7 @@ examples:
 )
 def validate(options: argparse.Namespace) -> int:
     """Check every form and print all errors; the exit code is 2 if there are any."""
-    from multiform.tasks import TaskManager
+    from multiform.tasks.manager import TaskManager
 
     names = _names([*options.names, *options.tasks], "validate")
     run = flags.run_options(options, tasks=names, limit=None)
@@ -94,7 +97,9 @@ def _check(
 
 def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Finding]) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
-    from multiform.lint import drop_silenced, lint_tasks, reference_findings
+    from multiform.lint.answers import reference_findings
+    from multiform.lint.findings import drop_silenced
+    from multiform.lint.forms import lint_tasks
     from multiform.run.checks import check_output_types, check_packages
     from multiform.run.setup import load_forms
 
@@ -156,7 +161,7 @@ exit codes: 0 nothing found; 1 something found; 2 a task could not be checked
 )
 def lint(options: argparse.Namespace) -> int:
     """Print every finding; the exit code is 1 if there are any, and 2 if a task cannot be checked."""
-    from multiform.lint import Tokenizer
+    from multiform.lint.tokens import Tokenizer
 
     if options.explain is not None:
         return _explain(options)
@@ -188,7 +193,7 @@ def lint(options: argparse.Namespace) -> int:
 
 def _lint_forms(name: str, options: argparse.Namespace, tokenizer: Tokenizer | None) -> Iterator[FormFindings | str]:
     """The findings about each form of a name, or its error, which does not hide the others."""
-    from multiform.lint import lint_form
+    from multiform.lint.forms import lint_form
     from multiform.run.checks import check_output_types
     from multiform.run.setup import load_forms
 
@@ -208,7 +213,7 @@ def _lint_forms(name: str, options: argparse.Namespace, tokenizer: Tokenizer | N
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from multiform.lint import CODES, explanation
+    from multiform.lint.findings import CODES, explanation
 
     texts = dict(CODES) if options.explain == "all" else {options.explain: explanation(options.explain)}
     lines = ["\n\n".join(f"{name}: {text}" for name, text in texts.items())]

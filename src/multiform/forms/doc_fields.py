@@ -24,7 +24,8 @@ from multiform.labels import (
     whole_number,
 )
 from multiform.prompts.template import has_markup
-from multiform.tasks import FewshotConfig, TaskConfig
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.keys import FewshotConfig
 
 #: The number of documents that are checked for prompts among the questions that were recovered from a task.
 _CHECKED = 16

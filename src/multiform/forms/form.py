@@ -21,8 +21,7 @@ from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance, Output, resolved_names
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.statistics.estimates import Estimate
-from multiform.tasks import TaskConfig
-from multiform.tasks.config import task_keys
+from multiform.tasks.config import TaskConfig, task_keys
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,7 +30,7 @@ class Form(FormSpec):
 
     A hook, which is a method that the class of the task overrides, is called in the place of what the form would do.
 
-    >>> from multiform.tasks import TaskManager
+    >>> from multiform.tasks.manager import TaskManager
     >>> form = Form(TaskManager().load("quiz@mcqa")[0], RunSettings(num_fewshot=3))
     >>> form
     <Form quiz@mcqa: multiple_choice, 3-shot>

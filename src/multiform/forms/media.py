@@ -16,7 +16,7 @@ from multiform.labels import parse_literal_list
 from multiform.prompts.media import MARKS, Kind, Media
 from multiform.prompts.prompt import Prompt, Turn, plain_text
 from multiform.prompts.template import has_markup
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.media_files import Finder, file_finder, media_from
 
 #: The media of a document by kind, as the numbers in marks count them; None if a column is empty.

@@ -19,7 +19,8 @@ from multiform.formats.base import formats
 from multiform.formats.select import format_table, is_prompt
 from multiform.forms.form import Form
 from multiform.forms.task import Task
-from multiform.tasks import TaskConfig, TaskManager
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.manager import TaskManager
 
 #: Characters of private use stand for the values of a document: they pass through every template unchanged.
 _VALUE = re.compile("[\ue000-\ue0ff]+")

@@ -13,7 +13,7 @@ from multiform.scoring.filters import Pipeline, build_pipeline
 from multiform.scoring.metrics import Metric, build_metric, metrics
 from multiform.scoring.metrics.base import pair
 from multiform.scoring.scorers import Scorer, scorers
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 
 #: Metrics of a task that names none.
 DEFAULT_METRICS: Mapping[str, Sequence[str]] = {

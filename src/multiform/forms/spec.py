@@ -22,10 +22,10 @@ from multiform.hashing import short_hash
 from multiform.prompts.prompt import ChatTemplate, Delimiters, PromptOptions
 from multiform.scoring.scorers.choice_match import ChoiceMatch
 from multiform.statistics.sampling import draw_documents
-from multiform.tasks import FewshotConfig, TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.documents import Docs, DocSource, select_docs, select_ids
 from multiform.tasks.datasets.files import Dataset
-from multiform.tasks.keys import plain
+from multiform.tasks.keys import FewshotConfig, plain
 
 #: The seed of few-shot examples.
 DEFAULT_SEED = 1234

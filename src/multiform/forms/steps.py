@@ -11,7 +11,7 @@ from multiform.formats.base import FormatConfig
 from multiform.formats.variation import RUN_AXES
 from multiform.forms.form import Form
 from multiform.forms.task import Task
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.resolve import apply_overrides
 from multiform.tasks.source import StatedKeys
 

@@ -27,7 +27,7 @@ from multiform.prompts.prompt import ChatTemplate, PromptOptions, is_messages
 from multiform.requests import Instance, Output
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.statistics.estimates import Estimate
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.documents import Docs
 
 _CLASSES: dict[str, type[Task]] = {}

@@ -236,7 +236,7 @@ class FormFindings:
 def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer | None = None) -> FormFindings:
     """All findings about a form and these documents; with a tokenizer, those about tokens as well.
 
-    >>> from multiform.tasks import TaskManager
+    >>> from multiform.tasks.manager import TaskManager
     >>> form = Form(TaskManager().load("quiz@mcqa")[0])
     >>> lint_form(form, form.docs())
     FormFindings(form='quiz@mcqa', docs=144, findings=(), silenced=())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from multiform.results.values import FormResult, GroupResult
 from multiform.scoring.aggregations import TaskEstimates, group_scores
 from multiform.statistics.estimates import LEVEL, STOPPED_LEVEL, Estimate, recorded_estimate
-from multiform.tasks import Group, node_name
+from multiform.tasks.group import Group, node_name
 
 if TYPE_CHECKING:  # it needs numpy, which a run of one form does not
     from multiform.statistics.means import DocumentScores

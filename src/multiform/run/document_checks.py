@@ -13,14 +13,8 @@ from typing import Protocol, TypeVar
 
 from multiform.errors import DataError, UsageError, nearest
 from multiform.forms import Form, Sample
-from multiform.lint import (
-    Finding,
-    TasksLint,
-    corpus_findings,
-    drop_silenced,
-    language_findings,
-    summary,
-)
+from multiform.lint.findings import Finding, drop_silenced, summary
+from multiform.lint.forms import TasksLint, corpus_findings, language_findings
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.design import FLIP_RATE, Detectable, detectable_difference
 

@@ -10,7 +10,7 @@ from functools import cache, partial, wraps
 from typing import Any, ParamSpec
 
 from multiform.forms import Form
-from multiform.lint import model_findings
+from multiform.lint.forms import model_findings
 from multiform.results import Results
 from multiform.run.checks import check_forms, check_model_fits, check_options, judged_forms
 from multiform.run.costs import Spending, plan_text

@@ -37,8 +37,11 @@ from multiform.run.values import (
 from multiform.sandbox import SANDBOXES, is_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.judges import JudgeChoice
-from multiform.tasks import Design, Group, PythonTask, TaskConfig
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.group import Group
 from multiform.tasks.keys import generation_overrides
+from multiform.tasks.manager import Design
+from multiform.tasks.python_tasks import PythonTask
 
 if TYPE_CHECKING:
     from multiform.results.exchange.hub import Hub

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
 from multiform.forms import Form, ScoredSample
 from multiform.hashing import short_hash
-from multiform.lint import model_findings
+from multiform.lint.forms import model_findings
 from multiform.models import Model
 from multiform.paths import safe_name
 from multiform.results import FormResult, GroupResult, Results
@@ -29,7 +29,7 @@ from multiform.run.pending import Batch
 from multiform.run.runner import RunOutcome
 from multiform.run.store import Store
 from multiform.scoring.judges import Judging
-from multiform.tasks import Group
+from multiform.tasks.group import Group
 from multiform.tasks.keys import plain
 
 if TYPE_CHECKING:

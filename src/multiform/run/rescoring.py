@@ -27,7 +27,9 @@ from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.judges import JudgeChoice, Judging, judging_by
-from multiform.tasks import Group, TaskConfig, TaskManager
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.group import Group
+from multiform.tasks.manager import TaskManager
 
 logger = logging.getLogger("multiform")
 

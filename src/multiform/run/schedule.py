@@ -19,7 +19,7 @@ from multiform.run.options import RunOptions
 from multiform.run.runner import Runner
 from multiform.run.sequential import FormSet, RunEndedError, SequentialEvaluation
 from multiform.scoring.aggregations import item_kind
-from multiform.tasks import Group
+from multiform.tasks.group import Group
 
 logger = logging.getLogger("multiform")
 

@@ -20,8 +20,10 @@ from multiform.forms import Form, FormSpec, RunSettings, Task
 from multiform.labels import label_list
 from multiform.paths import mirror_path
 from multiform.run.options import RunOptions
-from multiform.tasks import Design, Group, Node, PythonTask, TaskConfig, TaskManager, node_name
-from multiform.tasks.group import distinct, same_task
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.group import Group, Node, distinct, node_name, same_task
+from multiform.tasks.manager import Design, TaskManager
+from multiform.tasks.python_tasks import PythonTask
 from multiform.tasks.resolve import overridden_until
 
 #: Seeds below this are taken by all of python, numpy and torch.

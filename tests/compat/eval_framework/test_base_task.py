@@ -14,7 +14,8 @@ from multiform.formats.dialects.metric_classes import AccuracyLoglikelihood, Bit
 from multiform.formats.dialects.styler import MCCompletionStyle, ResponseType, TaskStyler
 from multiform.forms import Task
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
-from multiform.tasks import Group, task_classes
+from multiform.tasks.group import Group
+from multiform.tasks.python_tasks import task_classes
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from multiform.formats.dialects.metric_classes import (
 )
 from multiform.formats.dialects.metric_results import MetricResult
 from multiform.forms import Task
-from multiform.tasks import task_classes
+from multiform.tasks.python_tasks import task_classes
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers import scorers
 from multiform.scoring.scorers.code import read_tests
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.process

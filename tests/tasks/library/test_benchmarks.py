@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from multiform import Task, TaskConfig, TaskManager
-from multiform.lint import lint_form
+from multiform.lint.forms import lint_form
 from multiform.paths import mirror_folders
-from multiform.tasks import Group, read_yaml
 from multiform.tasks.datasets import bfcl
 from multiform.tasks.folders import LIBRARY
+from multiform.tasks.group import Group
+from multiform.tasks.yaml import read_yaml
 from tests.conftest import ROOT
 
 SHARED = ROOT.parent / "shared"

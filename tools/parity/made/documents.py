@@ -10,8 +10,8 @@ from multiform import Task, TaskConfig
 from multiform.errors import MultiformError
 from multiform.prompts.template import has_markup
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
-from multiform.tasks import FewshotConfig
 from multiform.tasks.datasets.files import Dataset
+from multiform.tasks.keys import FewshotConfig
 from tools.parity.made import shapes
 from tools.parity.made.code import read_function
 from tools.parity.made.shapes import Rows, Shape, Taste

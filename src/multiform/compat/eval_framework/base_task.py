@@ -27,9 +27,10 @@ from multiform.formats.dialects.styler import BPBStyle, ResponseType, TaskStyler
 from multiform.formats.select import supported_formats
 from multiform.formats.variation import Variation
 from multiform.forms.scoring import build_scoring
-from multiform.tasks import GroupConfig, StatedKeys, TaskConfig
-from multiform.tasks.group import Group, Node
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.group import Group, GroupConfig, Node
 from multiform.tasks.python_tasks import PythonTask, task_classes
+from multiform.tasks.source import StatedKeys
 
 SubjectType = TypeVar("SubjectType")
 

@@ -31,7 +31,7 @@ from multiform.prompts.prompt import ChatTemplate, Turn, chat_messages, plain_te
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.filters import Pipeline
 from multiform.statistics.estimates import Estimate, mean_estimate
-from multiform.tasks import TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.documents import Docs
 
 logger = logging.getLogger("multiform")

@@ -16,9 +16,9 @@ from multiform.compat.eval_framework.samples import BaseMetricContext, Message, 
 from multiform.errors import ConfigError, UsageError, nearest
 from multiform.formats.dialects.styler import ResponseType, TaskStyler
 from multiform.formats.localization import Language
-from multiform.tasks import Source, TaskConfig
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.documents import load_dataset
-from multiform.tasks.source import FilePosition
+from multiform.tasks.source import FilePosition, Source
 
 #: The subject of a dataset that has none.
 NO_SUBJECT = "no_subject"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ModelError, MultiformError
-from multiform.tasks import TaskConfig as OurConfig
+from multiform.tasks.config import TaskConfig as OurConfig
 from multiform.tasks.config import task_keys
 from multiform.tasks.keys import plain
 

@@ -15,10 +15,11 @@ from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.errors import UsageError, shorten
 from multiform.forms import Task
 from multiform.imports.finder import lm_eval_finder as finder
-from multiform.tasks import Group as OurGroup
-from multiform.tasks import GroupConfig, Node, StatedKeys, TaskConfig, node_name
-from multiform.tasks import TaskManager as OurManager
-from multiform.tasks.group import distinct
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.group import Group as OurGroup
+from multiform.tasks.group import GroupConfig, Node, distinct, node_name
+from multiform.tasks.manager import TaskManager as OurManager
+from multiform.tasks.source import StatedKeys
 
 
 class Group:

@@ -20,7 +20,7 @@ from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.requests import Instance as Ours
 from multiform.scoring.filters import Pipeline
 from multiform.statistics.estimates import Estimate
-from multiform.tasks import TaskConfig as OurConfig
+from multiform.tasks.config import TaskConfig as OurConfig
 
 T = TypeVar("T")
 
