@@ -215,63 +215,12 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-_ARRAY = Template("""\
-#!/bin/bash
-# A job for each model of $file. Add what your cluster needs, such as --partition, --gres and --time.
-#SBATCH --job-name=multiform-sweep
-#SBATCH --array=0-$last
-#SBATCH --output=$folder/%a.log
-#SBATCH --signal=B:TERM@120
-set -u
-stores=$stores
-number=$$SLURM_ARRAY_TASK_ID
-scratch=$$(mktemp -d "$${SLURM_TMPDIR:-$${TMPDIR:-/tmp}}/multiform.XXXXXX")
-# SQLite is not safe on a shared file system: the store of this job is on the disk of its node.
-for known in "$$stores/$$number.db" "$$stores/all.db"; do
-    if [ -f "$$known" ]; then cp "$$known" "$$scratch/answers.db"; break; fi
-done
-cd $cwd
-multiform sweep $file$imports --only "$$number" --cache_path "$$scratch/answers.db" &
-run=$$!
-trap 'kill -TERM "$$run"' TERM
-wait "$$run"; code=$$?
-if [ "$$code" -gt 128 ]; then wait "$$run"; fi
-# A copy that nobody writes to, moved in place at once.
-if [ -f "$$scratch/answers.db" ] && ! {
-    multiform store merge "$$scratch/copy.db" "$$scratch/answers.db" &&
-        cp "$$scratch/copy.db" "$$stores/$$number.part" && mv "$$stores/$$number.part" "$$stores/$$number.db"
-}; then
-    echo "the responses could not be copied to $$stores; they are in $$scratch/answers.db on $$(hostname)" >&2
-    exit 1
-fi
-rm -rf "$$scratch"
-exit "$$code"
-""")
-_MERGE = Template("""\
-#!/bin/bash
-# Merges the stores of all jobs of $file, and prints the leaderboard of the stored responses: no model is run.
-#SBATCH --job-name=multiform-merge
-#SBATCH --output=$folder/leaderboard.log
-set -eu
-stores=$stores
-scratch=$$(mktemp -d "$${SLURM_TMPDIR:-$${TMPDIR:-/tmp}}/multiform.XXXXXX")
-trap 'rm -rf "$$scratch"' EXIT
-if ! cp "$$stores"/*.db "$$scratch"; then
-    echo "no job has left its responses in $$stores; see its log" >&2
-    exit 1
-fi
-multiform store merge "$$scratch/merged.sqlite" "$$scratch"/*.db
-cp "$$scratch/merged.sqlite" "$$stores/all.part" && mv "$$stores/all.part" "$$stores/all.db"
-cd $cwd
-multiform sweep $file$imports --cache_path "$$scratch/merged.sqlite" --cached
-""")
-_SUBMIT = Template("""\
-#!/bin/bash
-# Submits the jobs, and the merge for when all of them have ended, whether they failed or not.
-set -eu
-job=$$(sbatch --parsable $folder/array.sbatch)
-sbatch --dependency="afterany:$$job" $folder/merge.sbatch
-""")
+#: The scripts of a sweep; in them, `@` stands before what is filled in.
+_SCRIPTS = Path(__file__).with_name("slurm")
+
+
+class _Script(Template):
+    delimiter = "@"
 
 
 def write_scripts(sweep: Sweep, folder: Path, imports: Sequence[str] = ()) -> list[Path]:
@@ -295,9 +244,10 @@ def write_scripts(sweep: Sweep, folder: Path, imports: Sequence[str] = ()) -> li
         "imports": "".join(f" --import {quote(name)}" for name in imports),
     }
     files = []
-    for name, template in (("array.sbatch", _ARRAY), ("merge.sbatch", _MERGE), ("submit.sh", _SUBMIT)):
+    for name in ("array.sbatch", "merge.sbatch", "submit.sh"):
+        script = _Script((_SCRIPTS / name).read_text(encoding="utf-8"))
         with replace_output(folder / name) as file:
-            file.write_text(template.substitute(values), encoding="utf-8")
+            file.write_text(script.substitute(values), encoding="utf-8")
             file.chmod(0o755)
         files.append(folder / name)
     return files
