@@ -65,7 +65,7 @@ RULES = ArgumentRules(
     renamed={"pretrained": "model"},
     without_effect={"truncate": "prompts are always truncated"},
     ignored=("device",),
-    refused={"delta": Refusal(hint="merge the weights"), "verify": Refusal(hint="trust it", when=lambda v: v is False)},
+    refused={"delta": Refusal(hint="merge the weights"), "verify": Refusal(hint="trust it", only=[False])},
 )
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
+import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from multiform.errors import UsageError, nearest, shorten
@@ -44,15 +47,18 @@ KNOWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An argument that is not supported where `when` holds of its value, and what to do instead."""
+    """An argument that is not supported, and what to do instead.
+
+    A value that is set is refused, but for those in `unless`; with `only`, these values alone are.
+    """
 
     hint: str
-    when: Callable[[Any], bool] = bool
+    unless: Collection[Any] = ()
+    only: Collection[Any] = ()
 
-
-def is_several(value: object) -> bool:
-    """Whether a number of GPUs or copies asks for more than one."""
-    return value not in (None, 1, "1")
+    def applies(self, value: Any) -> bool:
+        """Whether a value is refused."""
+        return value in self.only if self.only else bool(value) and value not in self.unless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +66,30 @@ class ArgumentRules:
     """How a model treats arguments that lm-eval has and its constructor does not.
 
     `renamed` maps lm-eval's names to ours. Arguments in `without_effect` change nothing, for the reason that is
-    logged; those in `ignored` are dropped without a word, and those in `refused` are errors.
+    logged; those in `ignored` are dropped without a word, and those in `refused` are errors. Arguments in `speed`,
+    which it takes, change how fast responses come, not which.
     """
 
     renamed: Mapping[str, str] = field(default_factory=dict)
     without_effect: Mapping[str, str] = field(default_factory=dict)
     ignored: Collection[str] = ()
     refused: Mapping[str, Refusal] = field(default_factory=dict)
+    speed: Collection[str] = ()
+
+    @classmethod
+    def of(cls, *kinds: str, ignored: Collection[str] = ()) -> ArgumentRules:
+        """The rules of these kinds of models together, from ``arguments.toml``."""
+        renamed, without_effect, refused = (
+            {name: rule for kind in kinds for name, rule in _tables()[kind].get(table, {}).items()}
+            for table in ("renamed", "without_effect", "refused")
+        )
+        return cls(
+            renamed=renamed,
+            without_effect=without_effect,
+            ignored=ignored,
+            refused={name: Refusal(**rule) for name, rule in refused.items()},
+            speed=[name for kind in kinds for name in _tables()[kind].get("speed", ())],
+        )
 
     def resolve(
         self,
@@ -83,7 +106,7 @@ class ArgumentRules:
         resolved: dict[str, Any] = {}
         for name, value in arguments.items():
             if name in self.refused:
-                if self.refused[name].when(value):
+                if self.refused[name].applies(value):
                     hint = self.refused[name].hint
                     raise UsageError(f"the model argument '{name}' is not supported", hint=hint)
                 if value and name in self.without_effect:
@@ -102,6 +125,11 @@ class ArgumentRules:
 
     def _log(self, name: str) -> None:
         logger.info("the model argument '%s' changes nothing: %s", name, self.without_effect[name])
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def argument_names(cls: type) -> list[str]:

@@ -134,7 +134,7 @@ class HFModel(LocalModel):
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""
-        if self.media:
+        if self.media:  # the number of an image's tokens is known only when it has been processed
             return None
         pairs, windows, generations = self._sequences(requests)
         costs = {

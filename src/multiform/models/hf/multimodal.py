@@ -32,7 +32,7 @@ from multiform.models.torch.transformers_loop import generate_batch
 from multiform.models.torch.tree import Tokens
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Prompt
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response
 
 #: The auto class for image-text and audio-text models; older releases have one for images only.
 _AUTO_CLASS = getattr(transformers, "AutoModelForMultimodalLM", transformers.AutoModelForImageTextToText)
@@ -206,9 +206,6 @@ class HFMultimodalModel(HFModel):
             self.media_limits,
             lambda batch: _generate_batch(self.model, self.inputs, batch, self._generation),
         )
-
-    def plan(self, requests: Sequence[Request]) -> str | None:
-        return None  # the number of an image's tokens is known only when it has been processed
 
     def _prompt(self, request: LoglikelihoodRequest | GenerationRequest) -> Prompt:
         self.check_media(medium.kind for medium in request.media)

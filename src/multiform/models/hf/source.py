@@ -19,7 +19,7 @@ import transformers
 from huggingface_hub import snapshot_download
 
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.models.arguments import ArgumentRules, Refusal, is_several
+from multiform.models.arguments import ArgumentRules
 
 logger = logging.getLogger("multiform")
 
@@ -34,9 +34,6 @@ QUANT_TYPES = ("fp4", "nf4")
 CONFIG_FILES = ["config.json", "tokenizer_config.json", "adapter_config.json"]
 #: Kinds of models, with lm-eval's names; by default a model's configuration tells.
 BACKENDS = ("default", "causal", "seq2seq")
-#: Arguments of lm-eval's `hf` model for loaders of quantized checkpoints, which transformers loads as all others.
-_LOADERS = ("autogptq", "gptqmodel")
-_LOADER_HINT = "name a folder whose config.json says how its weights are quantized"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,32 +249,4 @@ def first_line(error: BaseException) -> str:
 
 
 #: Other arguments of lm-eval's `hf` model.
-RULES = ArgumentRules(
-    without_effect={
-        "logits_cache": "prompts that begin alike are always computed once",
-        "softmax_dtype": "probabilities are always taken in float32, also of models in half precision",
-        "low_cpu_mem_usage": "weights are always loaded that way",
-        "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
-        **dict.fromkeys(_LOADERS, "the checkpoint says how it is quantized"),
-    },
-    refused={
-        "mixed_precision_dtype": Refusal(hint="set dtype, the number type of the weights"),
-        "tp_plan": Refusal(hint="give parallelize=True or a device_map"),
-        "tensor_parallel_size": Refusal(
-            hint="give parallelize=True, which places the layers on all GPUs, or take --model vllm",
-            when=is_several,
-        ),
-        "pipeline_parallel_size": Refusal(
-            hint="give parallelize=True, which places the layers on all GPUs", when=is_several
-        ),
-        "data_parallel_size": Refusal(
-            hint="add --executor ray --workers N --resources gpu=1 for a copy of the model on each of N GPUs",
-            when=is_several,
-        ),
-        "delta": Refusal(hint="add the delta to the weights, save them, and name that folder"),
-        "quantization_config": Refusal(
-            hint="give load_in_8bit or load_in_4bit, or name a checkpoint that was saved quantized"
-        ),
-        **dict.fromkeys(_LOADERS, Refusal(hint=_LOADER_HINT, when=lambda value: bool(value) and value is not True)),
-    },
-)
+RULES = ArgumentRules.of("hf")

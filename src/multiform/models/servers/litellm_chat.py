@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +17,8 @@ from typing import Any
 import httpx
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.arguments import Refusal
-from multiform.models.model import Completions
+from multiform.models.arguments import ArgumentRules
+from multiform.models.model import LOCAL_ARGUMENTS, Completions
 from multiform.models.prices import Price, find_price
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import response_failure
@@ -34,11 +33,10 @@ from multiform.models.servers.protocol import (
     token_limit,
     with_media,
 )
-from multiform.models.servers.server_model import CHAT_RULES, ChatServer
+from multiform.models.servers.server_model import ChatServer
 from multiform.prompts.media import Kind
 from multiform.requests import Completion, GenerationRequest
 
-_NO_HEADERS = Refusal(hint="LiteLLM writes the headers; leave it out")
 _EXTRA = "pip install 'multiform[litellm]'"
 
 
@@ -78,11 +76,7 @@ class LiteLLMChat(ChatServer):
     url_env = key_env = ""
     endpoints = ()
     stored = True
-    rules = replace(
-        CHAT_RULES,
-        without_effect={**CHAT_RULES.without_effect, "fingerprint": "LiteLLM says nothing about the server's model"},
-        refused={**CHAT_RULES.refused, "headers": _NO_HEADERS, "header": _NO_HEADERS},
-    )
+    rules = ArgumentRules.of("server", "chat", "litellm", ignored=LOCAL_ARGUMENTS)
     thinking_arguments = ("reasoning_effort",)
 
     def __init__(self, *, base_url: str | None = None, api_base: str | None = None, **arguments: Any) -> None:

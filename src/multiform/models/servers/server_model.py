@@ -21,7 +21,7 @@ import httpx
 
 from multiform.errors import UsageError, shorten
 from multiform.hashing import short_hash
-from multiform.models.arguments import ArgumentRules, Refusal, argument_names
+from multiform.models.arguments import ArgumentRules, argument_names
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
 from multiform.models.prices import Price, find_price
 from multiform.models.servers.batch.driver import BatchClient
@@ -35,31 +35,8 @@ from multiform.requests import Completion, GenerationRequest, LoglikelihoodReque
 
 logger = logging.getLogger("multiform")
 
-_CERTIFICATES = "set SSL_CERT_FILE to the certificate of the server's authority"
 #: Arguments of lm-eval's server models.
-_RENAMED = {
-    "pretrained": "model",
-    "header": "headers",
-    "auth_token": "api_key",
-    "custom_prefix_token_id": "prefix_token_id",
-}
-_WITHOUT_EFFECT = {
-    "tokenizer_backend": "a tokenizer that is named is one of transformers",
-    "truncate": "prompts that are too long are cut at the left where a tokenizer is named",
-    "revision": "the tokenizer is the newest one",
-    "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
-    "eos_string": "the server ends texts",
-    "max_images": "all images of a prompt are sent",
-    "max_gen_toks": "the task or --gen_kwargs says it",
-}
-_REFUSED = {
-    "ca_cert_path": Refusal(hint=_CERTIFICATES, when=lambda value: True),
-    "verify_certificate": Refusal(hint=_CERTIFICATES, when=lambda value: value is False),
-}
-RULES = ArgumentRules(renamed=_RENAMED, without_effect=_WITHOUT_EFFECT, ignored=LOCAL_ARGUMENTS, refused=_REFUSED)
-#: A chat server counts tokens itself.
-_COUNTED = dict.fromkeys(("tokenizer", "max_length", "tokenized_requests"), "the server counts tokens itself")
-CHAT_RULES = replace(RULES, without_effect={**_WITHOUT_EFFECT, **_COUNTED})
+RULES = ArgumentRules.of("server", ignored=LOCAL_ARGUMENTS)
 #: The attempts to list the models of a server.
 _LIST_ATTEMPTS = 3
 #: The question of the probe, whose completion is part of a server's fingerprint.
@@ -304,7 +281,7 @@ class ChatServer(ServerModel):
 
     scores = False
     continues_texts = False
-    rules: ClassVar[ArgumentRules] = CHAT_RULES
+    rules = ArgumentRules.of("server", "chat", ignored=LOCAL_ARGUMENTS)
     #: Whether requests have a seed.
     has_seed: ClassVar[bool] = True
     #: The arguments about thinking that the protocol has words for.

@@ -110,6 +110,8 @@ class Planner:
         #: Tokens that were computed alone, as a trial was not worth its time.
         self.computed_alone = 0
         self._config = lm.model.config.get_text_config()
+        #: The longest sequence on which sliding windows and scaled positions have no effect, by the configuration.
+        self.short_length = min(plain_attention_length(self._config)[0], sliding_window(self._config) or 2**31)
         #: Whether the results of a sequence depend on the others in its forward pass, if only by rounding.
         self._depends_on_batch = rounds_by_pass(lm.model)
         self._warned: set[str] = set()
@@ -181,11 +183,6 @@ class Planner:
         if not self.is_known:
             size = min(size, getattr(self._config, POSITIONS, None) or size)
         return min(size, self.lm.max_tokens)
-
-    @cached_property
-    def short_length(self) -> int:
-        """The longest sequence on which sliding windows and scaled positions have no effect, by the configuration."""
-        return min(plain_attention_length(self._config)[0], sliding_window(self._config) or 2**31)
 
     def is_worth_trial(self, longest: int, work: int) -> bool:
         """Whether sequences of up to `longest` tokens, `work` tokens in all, are worth the trial that they need.

@@ -12,8 +12,10 @@ import math
 import random
 import re
 import time
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -25,62 +27,20 @@ from multiform.models.arguments import GenerationOptions
 from multiform.models.torch.device import device_of
 from multiform.requests import STOP_AT_LABEL, Completion, FailedRequest, GenerationRequest, split_thought
 
-#: Settings that logits processors carry out, with the values that change nothing.
-PROCESSED: dict[str, tuple[Any, ...]] = {
-    "sequence_bias": (),
-    "encoder_repetition_penalty": (1.0,),
-    "no_repeat_ngram_size": (0,),
-    "encoder_no_repeat_ngram_size": (0,),
-    "bad_words_ids": (),
-    "min_length": (0,),
-    "min_new_tokens": (0,),
-    "forced_bos_token_id": (),
-    "forced_eos_token_id": (),
-    "remove_invalid_values": (False,),
-    "exponential_decay_length_penalty": (),
-    "suppress_tokens": ([],),
-    "begin_suppress_tokens": ([],),
-    "watermarking_config": (),
-}
-#: Settings that the choice of tokens, the limit and the end of a sequence follow.
-FOLLOWED: dict[str, tuple[Any, ...]] = {
-    "eos_token_id": (),
-    "max_new_tokens": (),
-    "repetition_penalty": (1.0,),
-    "num_beams": (1,),
-}
-#: Settings of beam search, without effect elsewhere.
-BEAMS: dict[str, tuple[Any, ...]] = {"length_penalty": (1.0,), "early_stopping": (False,)}
-#: Settings that completions with a temperature follow, with the defaults of transformers.
-SAMPLED: dict[str, tuple[Any, ...]] = {"top_k": (50,), "top_p": (1.0,), "min_p": (0.0,)}
-#: Settings of completions with a temperature that are not supported.
-UNSUPPORTED_SAMPLING: dict[str, tuple[Any, ...]] = {
-    "typical_p": (1.0,),
-    "epsilon_cutoff": (0.0,),
-    "eta_cutoff": (0.0,),
-    "top_h": (),
-}
-#: Other settings that are not supported. Those that are in no list change the speed, not the text.
-UNSUPPORTED: dict[str, tuple[Any, ...]] = {
-    "stop_strings": (),
-    "max_time": (),
-    "guidance_scale": (1,),
-    "token_healing": (False,),
-    "penalty_alpha": (0.0,),
-    "dola_layers": (),
-    "diversity_penalty": (0.0,),
-    "num_beam_groups": (1,),
-    "constraints": (),
-    "force_words_ids": (),
-}
+#: The settings of a generation config by what becomes of them, each with the values that change nothing.
+_SETTINGS: dict[str, dict[str, list[Any]]] = tomllib.loads(
+    Path(__file__).with_name("generation_config.toml").read_text(encoding="utf-8")
+)
+#: Those that logits processors carry out.
+PROCESSED = _SETTINGS["processed"]
 #: What transformers takes when neither the request nor the model sets it.
 DEFAULT_TOP_K = 50
 
 
 def in_force(config: GenerationConfig | None) -> dict[str, Any]:
     """The settings of a generation config that change completions: those of greedy ones, and of sampled ones."""
-    beams = BEAMS if num_beams(config) > 1 else {}
-    settings = _active(config, {**FOLLOWED, **PROCESSED, **beams, **SAMPLED})
+    kinds = ("followed", "processed", *(["beams"] if num_beams(config) > 1 else []), "sampled")
+    settings = _active(config, *kinds)
     if "watermarking_config" in settings:
         settings["watermarking_config"] = settings["watermarking_config"].to_dict()
     return settings
@@ -93,8 +53,7 @@ def num_beams(config: GenerationConfig | None) -> int:
 
 def check_config(config: GenerationConfig | None, *, is_sampled: bool, where: str) -> None:
     """Raise a UsageError for a setting that is not supported and would change the completion."""
-    names = {**UNSUPPORTED, **(UNSUPPORTED_SAMPLING if is_sampled else {})}
-    for name, value in _active(config, names).items():
+    for name, value in _active(config, "unsupported", *(["unsupported_sampling"] if is_sampled else [])).items():
         raise UsageError(
             f"the model's generation config sets {name}={value!r}, which is not supported",
             where=where,
@@ -104,7 +63,7 @@ def check_config(config: GenerationConfig | None, *, is_sampled: bool, where: st
 
 def has_processors(config: GenerationConfig | None) -> bool:
     """Whether logits have to be processed before a token is chosen."""
-    return bool(_active(config, PROCESSED))
+    return bool(_active(config, "processed"))
 
 
 def logits_processors(model: PreTrainedModel, prompt: Sequence[int], limit: int) -> LogitsProcessorList:
@@ -123,9 +82,11 @@ def logits_processors(model: PreTrainedModel, prompt: Sequence[int], limit: int)
     )
 
 
-def _active(config: GenerationConfig | None, names: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
-    values = {name: getattr(config, name, None) for name in names}
-    return {name: value for name, value in values.items() if value is not None and value not in names[name]}
+def _active(config: GenerationConfig | None, *kinds: str) -> dict[str, Any]:
+    """The settings of these kinds that are set to a value that changes something."""
+    neutral = {name: values for kind in kinds for name, values in _SETTINGS[kind].items()}
+    values = {name: getattr(config, name, None) for name in neutral}
+    return {name: value for name, value in values.items() if value is not None and value not in neutral[name]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

