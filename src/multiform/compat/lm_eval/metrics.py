@@ -1,4 +1,4 @@
-"""The functions of lm-eval that tasks aggregate and score with."""
+"""The functions of lm-eval that tasks aggregate and score with, and those of SQuAD that transformers had."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from multiform.scoring.aggregations import aggregations
+from multiform.scoring.metrics.text import answer_words, word_f1
 
 Aggregate = Callable[[Sequence[Any]], float]
 
@@ -56,3 +57,31 @@ def metric_max_over_ground_truths(
 ) -> float:
     """The best value of a metric over several right answers."""
     return max(metric_fn(prediction, truth) for truth in ground_truths)
+
+
+def normalize_answer(s: str) -> str:
+    """The text in lower case, without punctuation and articles, its words one space apart.
+
+    >>> normalize_answer("The  Eiffel-Tower, an icon.")
+    'eiffeltower icon'
+    """
+    return " ".join(answer_words(s))
+
+
+def get_tokens(s: str) -> list[str]:
+    """The words of the normalized text."""
+    return answer_words(s or "")
+
+
+def compute_exact(a_gold: str, a_pred: str) -> int:
+    """1 where both are the same once normalized, else 0."""
+    return int(answer_words(a_gold) == answer_words(a_pred))
+
+
+def compute_f1(a_gold: str, a_pred: str) -> float:
+    """The harmonic mean of the precision and the recall of words; of two texts without any words, 1.
+
+    >>> compute_f1("the red house", "a red car")
+    0.5
+    """
+    return word_f1(get_tokens(a_pred), get_tokens(a_gold))

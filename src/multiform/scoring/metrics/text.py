@@ -43,7 +43,7 @@ def exact_match(
         return float(clean(outcome.prediction) in {clean(reference) for reference in outcome.references})
 
 
-def _words(text: str) -> list[str]:
+def answer_words(text: str) -> list[str]:
     """The words of an answer as SQuAD compares them: in lower case, without punctuation and articles."""
     return re.sub(r"\b(?:a|an|the)\b", " ", text.lower().translate(_PUNCTUATION)).split()
 
@@ -51,8 +51,8 @@ def _words(text: str) -> list[str]:
 @register_metric("token_em", output_type="generate_until")
 def token_match(outcome: TextOutcome) -> float:
     """Whether the prediction has the same words as a reference, but for case, punctuation and articles."""
-    predicted = _words(outcome.prediction or "")
-    return float(any(predicted == _words(reference) for reference in outcome.references))
+    predicted = answer_words(outcome.prediction or "")
+    return float(any(predicted == answer_words(reference) for reference in outcome.references))
 
 
 @register_metric("token_f1", output_type="generate_until")
@@ -64,12 +64,13 @@ def token_f1(outcome: TextOutcome, *, separator: str | None = None) -> float:
     """
     prediction = outcome.prediction or ""
     if separator is None:
-        return max(_overlap(_words(prediction), _words(reference)) for reference in outcome.references)
+        return max(word_f1(answer_words(prediction), answer_words(reference)) for reference in outcome.references)
     predicted = _spans(prediction, separator)
     return max(_alignment_score(predicted, _spans(reference, separator)) for reference in outcome.references)
 
 
-def _overlap(predicted: Sequence[str], reference: Sequence[str]) -> float:
+def word_f1(predicted: Sequence[str], reference: Sequence[str]) -> float:
+    """The F1 score of some words and those of a reference; of two texts without any words, 1."""
     if not predicted or not reference:
         return float(predicted == reference)
     same = sum((Counter(predicted) & Counter(reference)).values())
@@ -109,7 +110,7 @@ def _alignment_score(predicted: Sequence[Sequence[str]], reference: Sequence[Seq
 
 def _span_score(predicted: Sequence[str], reference: Sequence[str]) -> float:
     numbers = {word for word in reference if _is_number(word)}
-    return _overlap(list(predicted), list(reference)) if not numbers or numbers & set(predicted) else 0.0
+    return word_f1(list(predicted), list(reference)) if not numbers or numbers & set(predicted) else 0.0
 
 
 @register_metric("contained", output_type="generate_until")
