@@ -386,8 +386,9 @@ def test_few_labels_say_too_little(server: FakeServer, tmp_path: Path, caplog: A
     ("text", "message"),
     [
         ('{"doc_id": 1}', "row 1: expected doc_id and label"),
-        ('{"doc_id": 0, "label": 1}\n[1]', "row 2: expected doc_id and label"),
-        ("{", "cannot read"),
+        ('{"doc_id": -1, "label": 1}', "row 1: expected doc_id and label"),
+        ('{"doc_id": 0, "label": 1}\n[1]', r"labels\.jsonl:2: expected an object"),
+        ("{", r"labels\.jsonl:1"),
     ],
 )
 def test_a_bad_file_of_labels_is_refused_before_the_run(

@@ -3,8 +3,6 @@ verdicts, biases, and how they compare with people."""
 
 from __future__ import annotations
 
-import csv
-import json
 import logging
 import re
 from collections import Counter
@@ -21,6 +19,7 @@ from multiform.results.values import FormResult, ResultsData
 from multiform.scoring.judges import JudgeUsage
 from multiform.scoring.scorers.ai_judge import AIJudge
 from multiform.statistics.estimates import MIN_LABELS, Estimate, PoweredMean, mean_estimate, powered_mean
+from multiform.tasks.datasets.files import read_rows
 
 #: The share of preferences that the answer shown first gets if order does not matter.
 _FAIR = 0.5
@@ -171,16 +170,9 @@ class HumanLabels:
 
     @classmethod
     def from_file(cls, path: str | Path) -> HumanLabels:
-        """Read a JSON Lines or CSV file with the columns `doc_id`, `label` and perhaps `form` and `completion`."""
+        """Read a file of rows with the columns `doc_id`, `label` and perhaps `form` and `completion`."""
         path = Path(path).expanduser()
-        try:
-            rows = list(_rows(path))
-        except (OSError, ValueError, csv.Error) as error:
-            hint = "give a .jsonl or .csv file with doc_id and label"
-            raise UsageError(
-                f"cannot read {path}: {getattr(error, 'strerror', None) or error}", where=_WHERE, hint=hint
-            ) from error
-        labels = [_label(row, f"{_WHERE}: {path}: row {number}") for number, row in enumerate(rows, start=1)]
+        labels = [_label(row, f"{_WHERE}: {path}: row {number}") for number, row in enumerate(read_rows(path), start=1)]
         counts = Counter((label.doc_id, label.form) for label in labels)
         twice = next((doc_id for (doc_id, _), number in counts.items() if number > 1), None)
         if twice is not None:
@@ -233,26 +225,14 @@ def calibration(samples: Sequence[ScoredSample], scorer: str, *, name: str, clus
     )
 
 
-def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        if path.suffix == ".csv":
-            yield from csv.DictReader(file)
-        else:
-            yield from (json.loads(line) for line in file if line.strip())
-
-
-def _label(row: Any, where: str) -> HumanLabel:
-    known = isinstance(row, Mapping) and row.get("label") not in (None, "")
-    try:
-        doc_id = int(row["doc_id"]) if known else -1
-    except (KeyError, TypeError, ValueError):
-        doc_id = -1
-    if doc_id < 0:
+def _label(row: Mapping[str, Any], where: str) -> HumanLabel:
+    doc_id = str(row.get("doc_id"))
+    if not doc_id.isdecimal() or row.get("label") in (None, ""):
         raise DataError(
             f"expected doc_id and label, got {shorten(row)}", where=where, hint='write {"doc_id": 3, "label": 1}'
         )
     texts = {key: str(row[key]) for key in ("form", "completion") if row.get(key) not in (None, "")}
-    return HumanLabel(doc_id=doc_id, label=row["label"], **texts)
+    return HumanLabel(doc_id=int(doc_id), label=row["label"], **texts)
 
 
 def _value(scorer: AIJudge, label: HumanLabel) -> float:

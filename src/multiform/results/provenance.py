@@ -77,7 +77,12 @@ def provenance(
 
 def model_name(model: Model, arguments: Mapping[str, Any]) -> str:
     """The name of the model in results: its path or name in the arguments, or the model's own `name`."""
-    return next((str(arguments[key]) for key in _NAMING if arguments.get(key)), model.name)
+    return argued_name(arguments) or model.name
+
+
+def argued_name(arguments: Mapping[str, Any]) -> str | None:
+    """The path or name of a model in its arguments."""
+    return next((str(arguments[key]) for key in _NAMING if arguments.get(key)), None)
 
 
 def _environment() -> str:

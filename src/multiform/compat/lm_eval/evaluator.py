@@ -15,13 +15,15 @@ from multiform.arguments import parse_arguments
 from multiform.compat.lm_eval.config import convert_errors
 from multiform.compat.lm_eval.manager import Group, TaskDict, TaskManager
 from multiform.compat.lm_eval.registry import get_model
-from multiform.compat.lm_eval.utils import handle_non_serializable, hash_string, sanitize_list
+from multiform.compat.lm_eval.utils import handle_non_serializable, sanitize_list
 from multiform.errors import UsageError
 from multiform.forms import ScoredSample, Task
+from multiform.hashing import sha256
 from multiform.paths import replace_output, safe_name
 from multiform.requests import Completion, LLOutput, LoglikelihoodRequest, Request
 from multiform.results import Results
-from multiform.results.export import json_line, plain_json, to_json
+from multiform.results.export import output_folder, plain_json, to_json, write_lines
+from multiform.results.provenance import argued_name
 from multiform.results.samples import outputs_by_request, samples_in_order
 from multiform.run.evaluate import evaluate as run
 
@@ -240,9 +242,9 @@ def _sample(sample: ScoredSample) -> dict[str, Any]:
         "filtered_resps": list(sample.filtered),
         "filter": sample.scorer,
         "metrics": list(sample.values),
-        "doc_hash": hash_string(json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False)),
-        "prompt_hash": hash_string(arguments[0][0]),
-        "target_hash": hash_string(str(sample.target)),
+        "doc_hash": sha256(json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False)),
+        "prompt_hash": sha256(arguments[0][0]),
+        "target_hash": sha256(str(sample.target)),
         **sample.values,
     }
 
@@ -256,8 +258,6 @@ def _response(output: Any, request: Request) -> Any:
 
 
 logger = logging.getLogger("multiform")
-
-_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 
 
 @dataclass
@@ -288,11 +288,11 @@ class GeneralConfigTracker:
         """Take note of the model and the layout of prompts."""
         arguments = parse_arguments(model_args or None, where="model_args")
         self.model_source = model_source
-        self.model_name = next((str(arguments[key]) for key in _NAMING if arguments.get(key)), "")
+        self.model_name = argued_name(arguments) or ""
         self.model_name_sanitized = safe_name(self.model_name) if self.model_name else ""
         self.system_instruction, self.chat_template = system_instruction, chat_template
-        self.system_instruction_sha = hash_string(system_instruction) if system_instruction else None
-        self.chat_template_sha = hash_string(chat_template) if chat_template else None
+        self.system_instruction_sha = sha256(system_instruction) if system_instruction else None
+        self.chat_template_sha = sha256(chat_template) if chat_template else None
         self.fewshot_as_multiturn = fewshot_as_multiturn
 
     def log_end_time(self) -> None:
@@ -319,7 +319,7 @@ class EvaluationTracker:
         if not self.output_path:
             return
         hashes = {
-            name: hash_string(
+            name: sha256(
                 "".join(sample["doc_hash"] + sample["prompt_hash"] + sample["target_hash"] for sample in task_samples)
             )
             for name, task_samples in (samples or {}).items()
@@ -327,21 +327,18 @@ class EvaluationTracker:
         kept = {key: value for key, value in results.items() if key != "samples"}
         whole = {**kept, "task_hashes": hashes, **asdict(self.general_config_tracker)}
         path = Path(self.output_path)
-        single = path.suffix == ".json"
-        self._write(f"{path.stem}_{self.date_id}.json" if single else f"results_{self.date_id}.json", plain_json(whole))
+        name = path.stem if path.suffix == ".json" else "results"
+        with replace_output(self._folder / f"{name}_{self.date_id}.json") as file:
+            file.write_text(plain_json(whole), encoding="utf-8", errors="backslashreplace")
 
     def save_results_samples(self, task_name: str, samples: Sequence[Mapping[str, Any]]) -> None:
         """Write a line for each document and filter."""
         if self.output_path:
-            lines = [json_line(_plain(sample)) + "\n" for sample in samples]
-            self._write(f"samples_{safe_name(task_name)}_{self.date_id}.jsonl", "".join(lines))
+            write_lines(self._folder / f"samples_{safe_name(task_name)}_{self.date_id}.jsonl", map(_plain, samples))
 
-    def _write(self, name: str, text: str) -> None:
-        path = Path(str(self.output_path))
-        single = path.suffix == ".json"
-        folder = path.parent if single else path / (self.general_config_tracker.model_name_sanitized or "")
-        with replace_output(folder / name) as file:
-            file.write_text(text, encoding="utf-8", errors="backslashreplace")
+    @property
+    def _folder(self) -> Path:
+        return output_folder(Path(str(self.output_path)), self.general_config_tracker.model_name_sanitized or "")
 
 
 def _plain(sample: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from multiform.calls import overridden_methods
 from multiform.errors import ModelError
 from multiform.models import Model, models
 from multiform.models.foreign import LMEvalInstance as Instance
+from multiform.models.tokenizer import move_whitespace
 from multiform.requests import FailedRequest, GenerationRequest, LoglikelihoodRequest, Response, RollingRequest
 
 L = TypeVar("L", bound="LM")
@@ -117,8 +118,7 @@ class TemplateLM(LM):
 
     def _encode_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
         """The tokens of both; white space that ends the context belongs to the continuation."""
-        bare = context.rstrip()
-        continuation = context[len(bare) :] + continuation
+        bare, continuation = move_whitespace(context, continuation)
         if self.backend == "seq2seq":
             return self.tok_encode(bare), self.tok_encode(continuation, add_special_tokens=False)
         first = self.tok_encode(bare)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
@@ -11,6 +10,7 @@ from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
 
 from multiform.arguments import parse_arguments
+from multiform.hashing import sha256 as hash_string  # noqa: F401
 from multiform.results.markdown import make_table as make_table
 
 T = TypeVar("T")
@@ -25,11 +25,6 @@ def setup_logging(verbosity: int | str = logging.INFO) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)-8s [%(name)s:%(lineno)d] %(message)s")
     for name in ("multiform", "lm-eval", "lm_eval"):
         logging.getLogger(name).setLevel(level.upper() if isinstance(level, str) else level)
-
-
-def hash_string(string: str) -> str:
-    """The SHA-256 of a text."""
-    return hashlib.sha256(string.encode("utf-8")).hexdigest()
 
 
 def simple_parse_args_string(args_string: str | None) -> dict[str, Any]:
