@@ -6,12 +6,13 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
-from multiform.imports import libraries
+from multiform.tasks import functions
 from tools.parity.found import task_files
 from tools.parity.made.every import Outcome, broken_groups, outcomes
 
@@ -87,7 +88,7 @@ def defective(says: str) -> Counter[str]:
 def test_modules_that_libraries_dropped_are_listed(found, lm_eval_tasks):
     listed = defective("transformers.data.metrics")
     files = [file for name in listed for file in task_files(lm_eval_tasks / name)]
-    with mock.patch.dict(libraries._REMOVED, clear=True), mock.patch.dict(sys.modules):
+    with mock.patch.object(functions, "with_removed_modules", nullcontext), mock.patch.dict(sys.modules):
         for name in [
             name for name in sys.modules if name.startswith(("transformers.data.metrics", "_multiform_task_"))
         ]:
