@@ -21,6 +21,8 @@ from tools.parity.requests import Built, Setting
 DEFAULT_SEED = 1234
 #: Datasets that lm-eval reads from another repository than the mirror, with the same columns.
 COPIES = {"Rakuten/JGLUE": "shunk031/JGLUE"}
+#: Columns that the rows of the mirror have by the name of another revision than lm-eval's.
+RENAMED = {"Xnhyacinth/LongBench": {"input": "question"}}
 #: The configurations that the hub opens where lm-eval names none of several.
 DEFAULTS = {"nilc-nlp/assin": "full"}
 
@@ -53,7 +55,8 @@ def reading_from(mirror: Path, subset: str | None = None) -> Iterator[None]:
         found = tuple(folder for folder in folders if folder.is_dir())
         if not found:
             return real(path, name, **kwargs)
-        return _splits(found).filter(_is_ok) if path == _REDUX else _splits(found)
+        splits = _splits(found).rename_columns(RENAMED.get(path, {}))
+        return splits.filter(_is_ok) if path == _REDUX else splits
 
     with mock.patch("datasets.load_dataset", load), mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1"}):
         yield
