@@ -1,5 +1,5 @@
 # make demo   evaluate the bundled model on the bundled quiz in every format
-# make gallery  the report of the demo, for the gallery of the docs
+# make gallery  the results of the demo, of which the docs show the report
 # make test   all tests and checks
 # make coverage  the same, with the lines that no test runs
 # make test-fast  what takes no other process, real model, lm-eval or long test, in three minutes; TESTS=tests/forms for a part
@@ -47,12 +47,13 @@ $(BIN)/.dev: $(BIN)/.core
 
 setup: $(BIN)/.core
 
+DEMO := $(BIN)/multiform run --tasks quiz@all --limit 40 --gen_kwargs max_gen_toks=96 --batch_size 20 --log_samples
 demo: setup
-	$(BIN)/multiform run --tasks quiz@all --limit 40 --gen_kwargs max_gen_toks=96 --batch_size 20 \
-		--output_path out/demo --log_samples --report out/demo/report.html
+	$(DEMO) --output_path out/demo --report out/demo/report.html
 
-gallery: demo
-	cp out/demo/report.html docs/gallery/quiz.html
+gallery: setup
+	rm -rf docs/gallery/quiz
+	$(DEMO) --output_path docs/gallery/quiz
 
 check: $(BIN)/.dev
 	$(BIN)/ruff check .

@@ -1,4 +1,5 @@
-"""Hooks of the docs site (mkdocs.yml): pages from the root of the repository, the command line, links off the site.
+"""Hooks of the docs site (mkdocs.yml): pages from the root of the repository, the command line, the gallery's report,
+links off the site.
 
 The pages under docs/ are read on the site, in the repository and in the terminal (`multiform docs`). They link to
 README, CONTRIBUTING and other files beside docs/, which the site shows as pages of its own; a link to any other file,
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import html
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 #: Files at the root that are pages of the site.
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+#: Results in the repository, whose report the site shows.
+RESULTS = "gallery/quiz"
 #: Search on a page that is opened as a file needs this script; the theme would load it from outside.
 _SHIM, _OUR_SHIM = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 #: A bar in the text of a cell of a table; in code, it needs no backslash.
@@ -33,12 +37,22 @@ _API_NAME = re.compile(r"^\| `(\w+)`", re.MULTILINE)
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages from the root of the repository, and the reference of the command line."""
+    """Add the pages from the root of the repository, the reference of the command line, and the gallery's report."""
     files.append(File.generated(config, "commands.md", content="\n".join(command_lines())))
+    files.append(File.generated(config, f"{RESULTS}.html", content=report_page()))
     for name in ROOT_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, name, content=text))
     return files
+
+
+def report_page() -> bytes:
+    """The report of the results in the repository, by the present code."""
+    from multiform.report import write_report
+    from multiform.results.read import read_results
+
+    with tempfile.TemporaryDirectory() as folder:
+        return write_report([read_results(ROOT / "docs" / RESULTS)], f"{folder}/report.html").read_bytes()
 
 
 def command_lines() -> Iterator[str]:
@@ -78,6 +92,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         if not name or "://" in name or mark:
             return match.group(0)
         inside = name.removeprefix("../" * (1 + len(folder.parts))) if name.startswith("../") else name
+        if name == RESULTS:
+            return f"[{text}]({RESULTS}.html)"
         if inside in ROOT_PAGES:
             return f"[{text}]({'../' * len(folder.parts)}{inside}{hash_sign}{anchor})"
         return match.group(0) if (ROOT / "docs" / folder / name).is_file() else text

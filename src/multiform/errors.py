@@ -17,7 +17,7 @@ code 2), a ModelError is a failed run (exit code 1).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -119,8 +119,17 @@ def nearest(name: str, known: Iterable[str], *, listed: str = "known") -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"
-    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-    return f"{listed}: {shown or 'none'}"
+    return f"{listed}: {list_first(names, 20) or 'none'}"
+
+
+def list_first(names: Sequence[object], number: int) -> str:
+    """The first names, and how many more there are.
+
+    >>> list_first(["a", "b", "c"], 2), list_first(["a", "b"], 2)
+    ('a, b and 1 more', 'a, b')
+    """
+    more = len(names) - number
+    return ", ".join(map(str, names[:number])) + (f" and {more} more" if more > 0 else "")
 
 
 def shorten(value: object, limit: int = 80) -> str:

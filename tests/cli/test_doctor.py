@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from pathlib import Path
 
 from multiform.cli import doctor
 from multiform.cli.main import main
@@ -21,10 +23,9 @@ def test_a_missing_extra_comes_with_the_command_that_installs_it(capsys, monkeyp
     assert found["hf"]["remedy"] == "pip install 'multiform[hf]'"
 
 
-def test_extras_are_named_as_the_package_names_them():
-    from importlib.metadata import metadata
-
-    assert set(doctor._EXTRAS) <= set(metadata("multiform").get_all("Provides-Extra") or ())
+def test_every_extra_for_users_is_looked_for():
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert set(doctor._EXTRAS) == {*extras["optional-dependencies"]} - {"all", "serving", "dev", "docs", "parity"}
 
 
 def test_tokens_are_named_and_never_shown(capsys, monkeypatch):

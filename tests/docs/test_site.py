@@ -39,6 +39,13 @@ def test_no_page_loads_anything_from_outside(site: Path) -> None:
     assert [page.name for page in site.rglob("*.html") if loads.search(page.read_text(encoding="utf-8"))] == []
 
 
+def test_the_gallery_has_a_report_of_the_present_page(site: Path) -> None:
+    script = (ROOT / "src/multiform/report/assets/app.js").read_text(encoding="utf-8")
+    assert script.strip()[-2000:] in (site / "gallery/quiz.html").read_text(encoding="utf-8")
+    assert 'href="gallery/quiz.html"' in (site / "gallery.html").read_text(encoding="utf-8")
+    assert not (site / "gallery/quiz").exists()
+
+
 def test_search_finds_ten_words_in_a_page_opened_as_a_file(site: Path, chromium: Any) -> None:
     page = chromium.new_page()
     page.goto((site / "tour.html").as_uri())

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import io
 import math
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
 
 from multiform.cli.parser import JSON, command, flag, print_result
-from multiform.errors import UsageError
+from multiform.errors import UsageError, list_first
 from multiform.run.values import number_type
 from multiform.terminal import visible
 
@@ -160,9 +160,7 @@ def _counts(counts: Sequence[int], runs: Sequence[str]) -> str:
 
 
 def _name_list(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return visible(", ".join(names[:_NAMED])) + more
+    return visible(list_first(names, _NAMED))
 
 
 def _fold(first: Results, compared: Sequence[FormChange], groups: Sequence[FormChange]) -> set[str]:
@@ -189,8 +187,7 @@ def _lines(
     for entry in shown if documents else ():
         for word, numbers in (("up", entry.raised), ("down", entry.lowered)):
             if numbers:
-                more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
-                yield f"{visible(entry.name)}: {word}: {', '.join(map(str, numbers[:_LISTED]))}{more}"
+                yield f"{visible(entry.name)}: {word}: {list_first(numbers, _LISTED)}"
     if folded:
         yield f"{folded} forms of the groups are not listed, as no difference is significant; --json has them"
     yield from map(_wording_line, wordings)
@@ -198,32 +195,17 @@ def _lines(
 
 def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
     """The table on one line for each row, or on two if it does not fit the width; long names are folded."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    from multiform.results.table import Column, columns_text, total_width
 
-    columns = list(zip(_COLUMNS, *rows, strict=True))
-    if width is not None and sum(max(map(len, cells)) + 3 for cells in columns) - 1 > width:
-        columns = [*(_pair(columns[index], columns[index + 1]) for index in range(0, 6, 2)), *columns[6:8]]
-        columns.append(_pair(("up", *(row[8] for row in rows)), ("down", *(row[9] for row in rows))))
-    widths = [max(len(line) for cell in cells for line in cell.split("\n")) for cells in columns]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    name_width = widths[0] if width is None else min(widths[0], max(12, width - sum(widths[1:]) - 3 * len(widths) + 1))
-    for number, (heading, *_) in enumerate(columns):
-        limit = name_width if number == 0 else widths[number]
-        justify: Literal["left", "right"] = "left" if heading.startswith(("Form", "Metric")) else "right"
-        table.add_column(heading, justify=justify, overflow="fold", min_width=limit, max_width=limit)
-    for cells in zip(*(cells for _, *cells in columns), strict=True):
-        table.add_row(*cells)
-    total = sum(widths) + 3 * len(widths)
-    text = io.StringIO()
-    Console(file=text, width=total, markup=False, emoji=False, highlight=False, color_system=None).print(table)
-    return text.getvalue().removesuffix("\n")
-
-
-def _pair(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Two columns as one, with the second below the first."""
-    return tuple(f"{above}\n{below}" for above, below in zip(first, second, strict=True))
+    cells = zip(*rows, strict=True) if rows else repeat(())
+    columns = [
+        Column(heading, texts, "left" if heading in ("Form", "Metric") else "right")
+        for heading, texts in zip(_COLUMNS, cells, strict=False)
+    ]
+    if width is not None and total_width(columns) - 1 > width:
+        pairs = [columns[index].above(columns[index + 1]) for index in (0, 2, 4, 8)]
+        columns = [*pairs[:3], *columns[6:8], pairs[3]]
+    return columns_text(columns, width)
 
 
 def _row(entry: FormChange) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, command, flag, print_result
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, list_first, shorten
 from multiform.run.values import SOURCES, count
 from multiform.terminal import visible
 
@@ -118,8 +118,8 @@ def _load_form(options: argparse.Namespace, name: str) -> Form:
 
     named, _ = load_forms(flags.run_options(options, tasks=name))
     if len(named) != 1:
-        listed = ", ".join(form.name for form in named[:4])
-        raise UsageError(f"it stands for {len(named)} forms", where=name, hint=f"name one of {listed}")
+        hint = f"name one of {list_first([form.name for form in named], 4)}"
+        raise UsageError(f"it stands for {len(named)} forms", where=name, hint=hint)
     return named[0]
 
 

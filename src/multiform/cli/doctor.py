@@ -27,6 +27,11 @@ _EXTRAS = {
     "charts": ("altair", "charts in notebooks and files"),
     "metrics": ("sacrebleu", "BLEU, ROUGE and the languages of instructions"),
     "math": ("math_verify", "answers in mathematics"),
+    "completion": ("argcomplete", "completion in the shell"),
+    "litellm": ("litellm", "models of other providers"),
+    "wandb": ("wandb", "runs tracked in Weights & Biases"),
+    "trackio": ("trackio", "runs tracked in Trackio"),
+    "mlflow": ("mlflow", "runs tracked in MLflow"),
 }
 _PACKAGES = ("torch", "transformers", "vllm", "ray", "datasets", "numpy", "pydantic", "lm_eval")
 _TOKENS = ("HF_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")

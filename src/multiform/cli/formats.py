@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, align, command, flag, print_result
-from multiform.errors import UsageError
+from multiform.errors import UsageError, list_first
 from multiform.run.values import SOURCES, one_of
 
 if TYPE_CHECKING:
@@ -207,9 +207,7 @@ def _raw_fields(config: TaskConfig) -> dict[str, Any]:
 
 
 def _raw_field_lines(result: dict[str, Any]) -> Iterator[str]:
-    tasks = result["tasks"]
-    more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-    yield f"=== {tasks[0]}{more} · {_ORIGINS[result['how']]}"
+    yield f"=== {list_first(result['tasks'], 1)} · {_ORIGINS[result['how']]}"
     if result["how"] == "refused":
         yield f"{result['where']}: {result['what']}; {result['hint']}\n"
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import command, flag
-from multiform.errors import MultiformError, UsageError
+from multiform.errors import MultiformError, UsageError, list_first
 from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def _only_name(dataset: str, mirror: Path | None) -> str | None:
     if not names or "default" in names:
         return None
     if len(names) > 1:
-        shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-        raise UsageError("it has several configurations", where=dataset, hint=f"name one by --dataset_name: {shown}")
+        hint = f"name one by --dataset_name: {list_first(names, 20)}"
+        raise UsageError("it has several configurations", where=dataset, hint=hint)
     return names[0]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, command, flag, print_result
-from multiform.errors import MultiformError, UsageError
+from multiform.errors import MultiformError, UsageError, list_first
 from multiform.run.values import SOURCES, count
 
 if TYPE_CHECKING:
@@ -182,11 +182,10 @@ def lint(options: argparse.Namespace) -> int:
     }
     lines = [*(f"error: {error}" for error in errors), *map(str, findings)]
     if linted:
-        more = f" and {len(linted) - 4} more" if len(linted) > 4 else ""
         number = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "nothing found"
         number += f", {len(silenced)} silenced" if silenced else ""
-        forms = ", ".join(form.form for form in linted[:4])
-        lines.append(f"{forms}{more}: {number}; {sum(form.docs for form in linted)} documents")
+        forms = list_first([form.form for form in linted], 4)
+        lines.append(f"{forms}: {number}; {sum(form.docs for form in linted)} documents")
     print_result(options, described, lines)
     return 2 if errors else 1 if any(finding.level == "warning" for finding in findings) else 0
 

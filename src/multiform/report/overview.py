@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from multiform.errors import MultiformError
+from multiform.errors import MultiformError, list_first
 from multiform.report.entries import change_entry, changes_chart
 from multiform.results.charts import ChartSpec, flips_chart, overview_chart
 from multiform.results.compare import chance_level
@@ -86,10 +86,9 @@ def _partial_words(results: Results) -> str:
     scored = sum(form.n for form in results.forms)
     missing = [*(form.name for form in results.forms if not form.estimates or not form.n), *without]
     forms = len({*missing, *(form.name for form in results.forms)})
-    lacking = f"; {len(missing)} of {forms} forms are missing: {', '.join(missing[:3])}" if missing else ""
-    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    lacking = f"; {len(missing)} of {forms} forms are missing: {list_first(missing, 3)}" if missing else ""
     state = "was stopped" if results.status == "stopped" else "failed"
-    return f"Partial: the run {state}, {scored:,} of {sum(sizes):,} documents are scored{lacking}{more}"
+    return f"Partial: the run {state}, {scored:,} of {sum(sizes):,} documents are scored{lacking}"
 
 
 def _headlines(results: Results) -> dict[str, list[FormResult | GroupResult]]:

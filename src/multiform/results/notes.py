@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multiform.errors import list_first
 from multiform.forms import ScoredSample
 from multiform.requests import GenerationRequest, resolved_names
 from multiform.results.extraction import Extraction, extraction_of, pooled_extraction
@@ -68,7 +69,7 @@ def form_notes(results: ResultsData) -> Iterator[str]:
         if overridden:
             names.setdefault(overridden, []).append(entry.name)
     for overridden, listed in names.items():
-        yield f"{_name_list(listed)}: the format overrides {overridden}"
+        yield f"{list_first(listed, 1)}: the format overrides {overridden}"
 
 
 def _overridden_settings(forms: Sequence[FormResult]) -> Iterator[str]:
@@ -84,10 +85,6 @@ def _overridden_settings(forms: Sequence[FormResult]) -> Iterator[str]:
             yield ", ".join(distinct) + scope
         else:
             yield f"{kind}{scope} (such as {settings[0].partition(' ')[2]})"
-
-
-def _name_list(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 #: How many failed documents a printed line names.

@@ -82,7 +82,7 @@ def _console(width: int, *, color: bool) -> Console:
     )
 
 
-def _parts(results: ResultsData, style: str, width: int) -> tuple[list[list[_Column]], Sequence[str]]:
+def _parts(results: ResultsData, style: str, width: int) -> tuple[list[list[Column]], Sequence[str]]:
     """The columns of each part of a long table or pivot, and what is noted of them."""
     if style == "pivot":
         arranged = pivot(results)
@@ -119,7 +119,7 @@ def _note_lines(note: str, width: int | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class Column:
     """A column of a table: the lines of its heading, and its cells; what is wider than `widest` is folded."""
 
     heading: str
@@ -132,43 +132,57 @@ class _Column:
         longest = max(len(line) for text in (self.heading, *self.cells) for line in text.split("\n"))
         return min(longest, self.widest)
 
-    def of_rows(self, indexes: Sequence[int]) -> _Column:
+    def of_rows(self, indexes: Sequence[int]) -> Column:
         """The column with these rows alone."""
         return replace(self, cells=[self.cells[index] for index in indexes])
 
+    def above(self, other: Column) -> Column:
+        """This column and another one below it, as one."""
+        cells = [f"{cell}\n{below}" for cell, below in zip(self.cells, other.cells, strict=True)]
+        return replace(self, heading=f"{self.heading}\n{other.heading}", cells=cells)
 
-def _pivot_parts(table: Pivot, width: int) -> Iterator[list[_Column]]:
+
+def columns_text(columns: Sequence[Column], width: int | None) -> str:
+    """A table as text, without notes; the names of its first column are folded if it does not fit the width."""
+    shown = columns if width is None else _fold_names(columns, width)
+    console = _console(total_width(shown), color=False)
+    with console.capture() as captured:
+        console.print(_rich_table(shown))
+    return captured.get().removesuffix("\n")
+
+
+def _pivot_parts(table: Pivot, width: int) -> Iterator[list[Column]]:
     """The pivot in as many parts as it takes to show every column whole; the first column of each has the names."""
-    tasks = _Column("Task", [visible(row.name) for row in table.rows])
-    numbers = _Column("n", [row.n for row in table.rows], "right")
-    spread = _Column("Best − worst\n95 % interval, p", ["\n".join(row.differences) for row in table.rows])
+    tasks = Column("Task", [visible(row.name) for row in table.rows])
+    numbers = Column("n", [row.n for row in table.rows], "right")
+    spread = Column("Best − worst\n95 % interval, p", ["\n".join(row.differences) for row in table.rows])
     compared = [index for index, row in enumerate(table.rows) if row.differences]
     by_task = [table.cells(row) for row in table.rows]
     if table.turned:
         about = [
-            _Column("Form", [visible(heading) for heading, _ in table.headings]),
-            _Column("Metric", [metric for _, metric in table.headings]),
+            Column("Form", [visible(heading) for heading, _ in table.headings]),
+            Column("Metric", [metric for _, metric in table.headings]),
         ]
         heads = [f"{_fold(visible(row.name))}\nn = {row.n}" for row in table.rows]
-        columns = [_Column(head, cells, "right") for head, cells in zip(heads, by_task, strict=True)]
+        columns = [Column(head, cells, "right") for head, cells in zip(heads, by_task, strict=True)]
     else:
         about = [tasks, numbers]
         heads = [f"{visible(heading)}\n{metric}" for heading, metric in table.headings]
-        columns = [_Column(head, [cells[index] for cells in by_task], "right") for index, head in enumerate(heads)]
+        columns = [Column(head, [cells[index] for cells in by_task], "right") for index, head in enumerate(heads)]
     room = width - min(about[0].width, _WIDEST_NAME) - about[1].width - 2 * _GAP + 1
     *parts, last = _split(columns, room)
     yield from (_fold_names([*about, *part], width) for part in parts)
-    if not table.turned and compared and _total_width([*last, spread]) <= room:
+    if not table.turned and compared and total_width([*last, spread]) <= room:
         last, compared = [*last, spread], []
     yield _fold_names([*about, *last], width)
     if compared:
         yield _fold_names([column.of_rows(compared) for column in (tasks, numbers, spread)], width)
 
 
-def _fold_names(columns: Sequence[_Column], width: int) -> list[_Column]:
+def _fold_names(columns: Sequence[Column], width: int) -> list[Column]:
     """The columns of a part, whose names are folded where they do not fit; never a score."""
     names, *others = columns
-    return [replace(names, widest=max(_SHORTEST_NAME, width - _total_width(others) - 2)), *others]
+    return [replace(names, widest=max(_SHORTEST_NAME, width - total_width(others) - 2)), *others]
 
 
 def _fold(name: str) -> str:
@@ -176,21 +190,22 @@ def _fold(name: str) -> str:
     return "\n".join(name[start : start + _WIDEST_HEADING] for start in range(0, len(name), _WIDEST_HEADING))
 
 
-def _total_width(columns: Sequence[_Column]) -> int:
+def total_width(columns: Sequence[Column]) -> int:
+    """The width of a table with these columns."""
     return sum(column.width + _GAP for column in columns)
 
 
-def _split(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
+def _split(columns: Sequence[Column], room: int) -> list[list[Column]]:
     """The columns of each part, such that each part fits."""
-    parts: list[list[_Column]] = [[]]
+    parts: list[list[Column]] = [[]]
     for column in columns:
-        if parts[-1] and _total_width([*parts[-1], column]) > room:
+        if parts[-1] and total_width([*parts[-1], column]) > room:
             parts.append([])
         parts[-1].append(column)
     return parts
 
 
-def _rich_table(columns: Sequence[_Column]) -> Table:
+def _rich_table(columns: Sequence[Column]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(
@@ -201,7 +216,7 @@ def _rich_table(columns: Sequence[_Column]) -> Table:
     return table
 
 
-def _long_columns(rows: Sequence[Sequence[str]], first: str, width: int) -> list[_Column]:
+def _long_columns(rows: Sequence[Sequence[str]], first: str, width: int) -> list[Column]:
     """The table of some forms or groups, a row for each of their metrics.
 
     Where it does not fit, standard errors are left out, then the numbers of few-shot examples and of documents, and
@@ -210,15 +225,15 @@ def _long_columns(rows: Sequence[Sequence[str]], first: str, width: int) -> list
     headings = [first, *COLUMNS[1:]]
     cells = [[row[index] for row in rows] for index in range(len(headings))]
     columns = [
-        _Column(heading, texts, "left" if heading in (first, "Metric") else "right")
+        Column(heading, texts, "left" if heading in (first, "Metric") else "right")
         for heading, texts in zip(headings, cells, strict=True)
     ]
     for heading, is_folded in (("± SE", False), ("Shots", True), ("n", True)):  # intervals say the same as errors
         names = min(columns[0].width, _SHORTEST_NAME) if is_folded else columns[0].width
-        if names + _total_width(columns[1:]) + 2 > width:
+        if names + total_width(columns[1:]) + 2 > width:
             columns = [column for column in columns if column.heading != heading]
     for heading, shortest in (("Metric", _SHORTEST_METRIC), (first, _SHORTEST_NAME)):
-        surplus = max(0, _total_width(columns) - 1 - width)
+        surplus = max(0, total_width(columns) - 1 - width)
         columns = [
             replace(column, widest=max(shortest, column.width - surplus)) if column.heading == heading else column
             for column in columns
@@ -255,7 +270,7 @@ def html_text(results: ResultsData) -> str:
     return "".join([*map(_html_table, parts), *(f"<p>{escape(note)}</p>" for note in shown)])
 
 
-def _html_table(columns: Sequence[_Column]) -> str:
+def _html_table(columns: Sequence[Column]) -> str:
     def cells(tag: str, texts: Iterable[str]) -> str:
         return "".join(f"<{tag}>{escape(text).replace(chr(10), '<br>')}</{tag}>" for text in texts)
 

@@ -13,7 +13,7 @@ from math import factorial
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, list_first, shorten
 from multiform.formats.localization import language_names
 from multiform.formats.variation import Grammar, Variation
 from multiform.forms import Form, FormSpec, RunSettings, Task
@@ -143,7 +143,7 @@ def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
     if not changed:
         return []
     why = "the description speaks of choices that the format does not show"
-    forms = _first_of([config.form_name for config in changed])
+    forms = list_first([config.form_name for config in changed], 1)
     return [f"{forms}: {why}; {_change(changed[0])} (--keep_description keeps it)"]
 
 
@@ -173,11 +173,7 @@ def _by_note(notes: Iterable[tuple[str, str]]) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, note in notes:
         names.setdefault(note, []).append(name)
-    return [f"{_first_of(forms)}: {note}" for note, forms in names.items()]
-
-
-def _first_of(forms: list[str]) -> str:
-    return forms[0] if len(forms) == 1 else f"{forms[0]} and {len(forms) - 1} more"
+    return [f"{list_first(forms, 1)}: {note}" for note, forms in names.items()]
 
 
 def with_orders(nodes: Sequence[Node], design: Design, settings: RunSettings, mirror: Path | None) -> list[Node]:
