@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,14 @@ def test_the_command_lists_groups_first_and_folds_many_forms(
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert ([entry["name"] for entry in printed["groups"]], len(printed["forms"])) == (["many@mcqa"], 14)
+
+
+def test_the_bounds_of_an_accuracy_stay_within_its_range(folder: Path) -> None:
+    """However many comparisons they hold for at once."""
+    changes = [replace(change, comparisons=1000) for change in compare_groups(run(folder, 0, limit=4), run(folder, 1))]
+    assert changes
+    assert all(-1 <= bound <= 1 for change in changes for bound in change.simultaneous)
+    assert all(low <= change.difference.value <= high for change in changes for low, high in [change.simultaneous])
 
 
 def test_groups_that_only_one_run_has_are_left_out(folder: Path) -> None:

@@ -54,7 +54,7 @@ class FormChange:
     @property
     def simultaneous(self) -> tuple[float, float]:
         """The bounds of the difference that hold for all comparisons at once; not numbers where they are not known."""
-        return simultaneous_bounds(self.difference, self.comparisons)
+        return self._bounds()
 
     @property
     def p_simultaneous(self) -> float | None:
@@ -63,8 +63,14 @@ class FormChange:
 
     def gain_bounds(self, confidence: float = LEVEL) -> tuple[float, float]:
         """One-sided bounds of the gain, for all comparisons at once: the least and the most that it is."""
-        low, high = simultaneous_bounds(self.difference, self.comparisons, level=2 * confidence - 1)
+        low, high = self._bounds(2 * confidence - 1)
         return (low, high) if self.higher_is_better else (-high, -low)
+
+    def _bounds(self, level: float = LEVEL) -> tuple[float, float]:
+        """The bounds of the difference for all comparisons at once, in the range of the metric."""
+        low, high = simultaneous_bounds(self.difference, self.comparisons, level=level)
+        most = 1.0 if metric_kind(self.metric) == "accuracy" else math.inf
+        return (low, high) if math.isnan(low) else (max(-most, low), min(most, high))
 
     @property
     def gain(self) -> float:
