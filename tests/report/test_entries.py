@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from multiform import evaluate
 from multiform.report.entries import form_entry
+from multiform.report.page import payload
 from multiform.report.sample import UNREADABLE, WRONG, with_questions
+from multiform.results.charts import CHARTS, overview_chart
 from multiform.results.values import FormResult
 
 
@@ -36,3 +38,21 @@ def test_a_completion_that_names_no_answer_is_unreadable() -> None:
     assert all(
         flags & UNREADABLE for flags in form_entry(form, 0, list(with_questions(form, unsure)), "generate")["flags"]
     )
+
+
+def test_the_page_draws_what_notebooks_and_plot_draw() -> None:
+    """The same rows and axes, and not a second calculation."""
+    results = evaluate(model="dummy", tasks="quiz@mcqa+cloze", limit=40, progress=False)
+    main = payload([results], title="quiz").main
+    assert main["overview"]["charts"] == [overview_chart(results).to_dict()]
+    assert main["overview"]["flips"] == CHARTS["flips"](results).to_dict()
+    [task] = main["tasks"]
+    [drawn], [expected] = task["chart"]["panels"], CHARTS["differences"](results).to_dict()["panels"]
+    names = ("low", "high", "difference", "p")
+    assert [[row[name] for name in names] for row in drawn["rows"]] == [
+        [row[name] for name in names] for row in expected["rows"]
+    ]
+    for name, key in (("position_bias", "position"), ("calibration", "calibration")):
+        panels = [form[key]["chart"]["panels"][0] for form in main["forms"]]
+        expected_rows = [row for panel in CHARTS[name](results).to_dict()["panels"] for row in panel["rows"]]
+        assert [row for panel in panels for row in panel["rows"]] == expected_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from multiform.report import write_report
 from multiform.results.compare import position_bias_of_form
 from multiform.results.pivot import p_words
 from tests.report.conftest import evaluate_group, serve
+from tests.report.test_accessibility import violations
 
 pytestmark = pytest.mark.process
 
@@ -42,6 +44,22 @@ def test_the_group_is_the_answer_and_the_first_row_of_two_runs(page: Any) -> Non
     page.get_by_role("tab", name="Differences").click()
     rows = page.locator(".between .dot-row:not(.axis-row)").evaluate_all("rows => rows.map((row) => row.dataset.row)")
     assert sorted(rows[:2]) == ["exam@cloze", "exam@mcqa"]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_axe_finds_nothing_on_a_group(
+    open_page: Callable[..., Any], two_runs: tuple[Path, list[Results]], tmp_path: Path, number: int, dark: bool
+) -> None:
+    page = open_page(write_report(two_runs[1][:number], tmp_path / "report.html").as_uri(), dark=dark)
+    assert violations(page) == []
+
+
+def test_a_group_fits_all_widths_and_prints_on_few_pages(page: Any) -> None:
+    for width in (390, 768, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert 1 < len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) < 12
 
 
 def test_a_chart_that_shows_the_largest_differences_alone_says_so(page: Any) -> None:

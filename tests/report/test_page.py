@@ -22,6 +22,7 @@ from multiform.results.compare import compare_forms
 from multiform.results.extraction import is_unread
 from multiform.results.form_comparison import FormComparison
 from multiform.results.notes import form_notes
+from multiform.results.pivot import p_words
 from multiform.results.run_comparison import compare_runs
 from multiform.results.values import FailedDoc
 
@@ -798,6 +799,21 @@ def test_differences_of_one_metric_have_one_axis(open_page: Callable[..., Any], 
     assert len(ends) == 1
     [(low, high)] = ends
     assert low == high.replace("0", "−0", 1)
+
+
+def test_intervals_of_differences_hold_at_once_as_their_p_values_do(
+    open_page: Callable[..., Any], url: str, results: Results
+) -> None:
+    page = open_page(url + "#tab=differences")
+    rows = page.locator("#pairs > .grid .panel", has_text="ranked choices").locator(".dot-row:not(.axis-row)")
+    tips = rows.locator(".point").evaluate_all("points => points.map((point) => point.title)")
+    notes = rows.locator(".dot-numbers .soft").all_inner_texts()
+    pairs = compared(results, "ranked").differences
+    assert len(tips) == len(pairs) == 3
+    for pair in pairs:
+        low, high = sorted(abs(bound) for bound in pair.simultaneous.interval)
+        [at] = [at for at, tip in enumerate(tips) if f"{low:.3f}" in tip and f"{high:.3f}" in tip]
+        assert notes[at].strip() == p_words(pair.p_simultaneous).replace(" ", "")
 
 
 def test_scores_of_a_single_document_are_drawn_on_the_whole_range(

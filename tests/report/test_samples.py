@@ -13,8 +13,10 @@ import pytest
 
 from multiform import Results, evaluate
 from multiform.report import write_report
+from multiform.report.sample import pick
 from multiform.requests import Completion
 from multiform.results.compare import compare_forms
+from multiform.results.extraction import is_unread
 from multiform.statistics.estimates import mean_estimate
 
 pytestmark = pytest.mark.process
@@ -66,6 +68,9 @@ def test_heads_sort_the_documents_and_stay_in_sight(open_page: Callable[..., Any
     is_right = verdicts(results, "quiz@cloze")
     shown = [is_right[name] for name in listed(page)]
     assert shown == sorted(shown)  # wrong first
+    doc = int(listed(page)[0].split()[1])
+    picks = [pick(next(s for s in form.samples if s.doc_id == doc)) for form in results.forms]
+    assert page.locator(".list .item:not(.heads)").first.locator(".pick").all_inner_texts() == picks
     head = page.get_by_role("columnheader", name="cloze")
     before = head.bounding_box()
     page.locator(".list").evaluate("list => list.scrollTo(0, 900)")
@@ -91,6 +96,36 @@ def test_wrong_in_one_form_is_not_wrong_in_any(open_page: Callable[..., Any], ur
     forms = [form.format_label for form in results.forms if form.format_label != "bpb"]
     page.get_by_label("filter", exact=True).fill(" and ".join(f"wrong in {form}" for form in forms))
     page.get_by_text(f"{len(everywhere)} of 60 documents").wait_for()
+
+
+def test_filters_have_words_for_what_can_be_said_of_a_sample(
+    open_page: Callable[..., Any], url: str, results: Results
+) -> None:
+    page = open_page(url)
+    [generated] = [form for form in results.forms if form.format_label == "generate"]
+    unread = sum(is_unread(sample) for sample in generated.samples)
+    right_and_wrong = sum(
+        is_right and not verdicts(results, "quiz@mcqa")[name]
+        for name, is_right in verdicts(results, "quiz@cloze").items()
+    )
+    lengths = {sample.doc_id: len(sample.sample.prompt) for sample in generated.samples}
+    bound = sorted(lengths.values())[30]
+    numbers = {
+        "not extracted in generate": unread,
+        "truncated": 0,
+        "failed or doc 7": 1,
+        "subject quiz": 60,
+        "wrong in mcqa and right in cloze": right_and_wrong,
+        f"length >= {bound} in generate": sum(length >= bound for length in lengths.values()),
+        "score = 1 in cloze": sum(verdicts(results, "quiz@cloze").values()),
+    }
+    for text, number in numbers.items():
+        page.get_by_label("filter", exact=True).fill(text)
+        page.wait_for_function(
+            "words => document.querySelector('.status [aria-live]').textContent === words",
+            arg=f"{number} of 60 documents",
+        )
+        assert page.locator("#filter-problem").inner_text() == ""
 
 
 def test_the_listed_documents_are_exported_with_the_answers_of_each_form(

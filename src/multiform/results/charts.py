@@ -87,7 +87,7 @@ class ChartSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """The description as JSON."""
-        return {**asdict(self), "palette": PALETTE, "cells": CELLS}
+        return {**asdict(self), "palette": PALETTE}
 
 
 def metric_axis(metric: str, rows: Sequence[Mapping[str, Any]]) -> ChartAxis:

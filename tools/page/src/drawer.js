@@ -357,7 +357,8 @@ function completions(sample, { whitespace, rendered: isRendered, words }) {
         element(
           "p",
           { class: "soft small completion" },
-          [name, counted(text.length, "character"), sample.costs?.[index]].filter(Boolean).join(", "),
+          `${name}, ${counted(text.length, "character")}`,
+          ...(sample.costs?.[index] ? [", ", term("tokens", sample.costs[index])] : []),
           " ",
           copyButton(text, `the ${name}`),
         ),

@@ -43,7 +43,7 @@ export function plotPanel(report, spec, run) {
       ),
       ...(has(({ row }) => row.chance) ? [element("span", {}, element("i", { class: "dashed" }), term("chance"))] : []),
       ...(has(({ row }) => row.missing)
-        ? [element("span", {}, element("i", { class: "hollow" }), "not extracted")]
+        ? [element("span", {}, element("i", { class: "hollow" }), term("unread"))]
         : []),
       ...(has(({ row }) => row.best) ? [element("span", {}, term("tied"), " cannot be told from the best form")] : []),
     ),

@@ -60,7 +60,7 @@ export function followAddress() {
  * @param {string} name
  * @param {boolean} [keep]
  */
-export function showTab(name, keep = true) {
+function showTab(name, keep = true) {
   const tabs = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[role=tab]")]);
   const known = tabs.some((tab) => tab.dataset.tab === name) ? name : "overview";
   for (const tab of tabs) {

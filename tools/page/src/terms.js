@@ -96,7 +96,7 @@ export const TERMS = {
     "A completion takes the time from its first token to its last, in which others are written, too; log-likelihoods that a local model computes together have no time of their own, those of a server have that of their request.",
   ],
   unread: [
-    "could not be extracted",
+    "not extracted",
     "The completion names no answer that the form's extractor can read, also where it says that the model is not sure.",
   ],
 };
