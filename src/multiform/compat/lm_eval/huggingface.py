@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from multiform.compat.lm_eval.model_helpers import DEFAULT_MAX_GEN_TOKS, has_bos_prefix
 from multiform.compat.lm_eval.models import ModelLM
 from multiform.errors import UsageError
-from multiform.models.hf.load import Loaded, check_backend
+from multiform.models.hf.load import Loaded, check_backend, load_tokenizer
 from multiform.models.hf.load import load as load_files
 from multiform.models.hf.model import HFModel
-from multiform.models.hf.source import ModelSource
+from multiform.models.hf.source import ModelSource, local_folder
 from multiform.models.model import Model
 from multiform.models.tokenizer import prefix_tokens
 
@@ -49,13 +50,12 @@ class HFLM(ModelLM):
         self.batch_size: int | str = arguments.get("batch_size") or "auto"
 
     def _load(self, arguments: dict[str, Any]) -> Model:
-        set_arguments = {key: value for key, value in arguments.items() if value is not None}
-        if "dtype" in set_arguments:
-            set_arguments["dtype"] = str(set_arguments["dtype"]).removeprefix("torch.")
-        objects = {
-            key: set_arguments.pop(key) for key in ("pretrained", "tokenizer") if not _is_name(set_arguments.get(key))
-        }
-        return _GivenModel(objects, **set_arguments) if objects else HFModel(**set_arguments)
+        stated = {key: value for key, value in arguments.items() if value is not None}
+        if "dtype" in stated:
+            stated["dtype"] = str(stated["dtype"]).removeprefix("torch.")
+        names = ("pretrained", "tokenizer")
+        objects = {key: stated.pop(key) for key in names if not isinstance(stated.get(key), str | os.PathLike | None)}
+        return _GivenModel(objects, **stated) if objects else HFModel(**stated)
 
     @property
     def _hf(self) -> HFModel:
@@ -146,23 +146,12 @@ class _GivenModel(HFModel):
 
     def _load(self, source: ModelSource) -> Loaded:
         model, tokenizer = self._objects.get("pretrained"), self._objects.get("tokenizer")
+        sha = uuid.uuid4().hex
         if model is None:
-            loaded = load_files(source)
-            return Loaded(
-                model=loaded.model, tokenizer=tokenizer, device=loaded.device, name=loaded.name, sha=uuid.uuid4().hex
-            )
+            return replace(load_files(source), tokenizer=tokenizer, sha=sha)
         check_backend(source, model.config)
         if tokenizer is None:
-            from transformers import AutoTokenizer
-
-            tokenizer = AutoTokenizer.from_pretrained(source.tokenizer or source.pretrained)
-        if tokenizer.pad_token_id is None:
+            tokenizer = load_tokenizer(source, local_folder(source.pretrained))
+        elif tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
-        model.eval()
-        return Loaded(
-            model=model, tokenizer=tokenizer, device=model.device, name=source.pretrained, sha=uuid.uuid4().hex
-        )
-
-
-def _is_name(value: Any) -> bool:
-    return value is None or isinstance(value, str | os.PathLike)
+        return Loaded(model=model.eval(), tokenizer=tokenizer, device=model.device, name=source.pretrained, sha=sha)

@@ -11,7 +11,7 @@ from multiform.errors import DataError, shorten
 from multiform.models.foreign import LMEvalInstance as Instance
 from multiform.models.foreign import OutputType
 from multiform.prompts.media import Kind, Media
-from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
+from multiform.requests import GENERATION_ALIASES, GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.requests import Instance as Ours
 
 T = TypeVar("T")
@@ -107,8 +107,6 @@ def _hashable(value: Any) -> Hashable:
 logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_LENGTH = 2048
-#: The names of the greatest number of new tokens, the first goes before the others.
-_MOST_TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 
 
 def handle_stop_sequences(until: str | list[str] | None, eos: str | None) -> list[str]:
@@ -132,7 +130,7 @@ def normalize_gen_kwargs(gen_kwargs: Mapping[str, Any], default_max_gen_toks: in
     settings = copy.deepcopy(dict(gen_kwargs))
     until = settings.get("until", [])
     settings["until"] = until if isinstance(until, list) else [until]
-    most = {name: settings.pop(name) for name in _MOST_TOKENS if name in settings}
+    most = {name: settings.pop(name) for name in GENERATION_ALIASES["max_gen_toks"] if name in settings}
     said = {name: value for name, value in most.items() if value is not None}
     if len(said) > 1:
         logger.warning("several names for the most tokens: %s; %s is used", said, next(iter(said)))
