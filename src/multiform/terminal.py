@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 #: Control characters but tab and newline, and those that change the direction of writing.
@@ -92,3 +93,14 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The rows as lines, each column as wide as its widest cell.
+
+    >>> list(align([["a", "b"], ["long", "c"]]))
+    ['a     b', 'long  c']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

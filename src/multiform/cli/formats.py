@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import JSON, align, command, flag, print_result
+from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError, list_first
 from multiform.run.values import SOURCES, one_of
+from multiform.terminal import align
 
 if TYPE_CHECKING:
     from multiform.formats.base import FormatConfig

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 
-from multiform.cli.parser import JSON, align, command, flag, print_result
+from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError, nearest
 from multiform.run.values import one_of
+from multiform.terminal import align
 
 SHELLS = {
     "bash": 'eval "$(multiform completion bash)" in ~/.bashrc',

@@ -75,17 +75,6 @@ def print_result(options: argparse.Namespace, value: Any, lines: Iterable[str]) 
         print(line)
 
 
-def align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The rows as lines, each column as wide as its widest cell.
-
-    >>> list(align([["a", "b"], ["long", "c"]]))
-    ['a     b', 'long  c']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
 class Parser(argparse.ArgumentParser):
     """Raises a UsageError where argparse would print its usage and exit; keeps the lines of examples as they are."""
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
-from multiform.cli.parser import JSON, align, command, flag, print_result
+from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import IncompleteRunError, MultiformError, UsageError
 from multiform.run.values import count
-from multiform.terminal import one_line
+from multiform.terminal import align, one_line
 
 if TYPE_CHECKING:
     from multiform.results import Results

@@ -44,7 +44,7 @@ def judging_entry(usage: Mapping[str, JudgeUsage], forms: Sequence[FormResult], 
         for form in forms
         for scorer in dict.fromkeys(sample.scorer for sample in form.samples)
         if f"{CALIBRATED},{scorer}" in form.estimates
-        and (powered := calibration(form.samples, scorer, name=form.name, cluster=form.cluster)) is not None
+        and (powered := judge_calibration(form.samples, scorer, name=form.name, cluster=form.cluster)) is not None
     }
     preferred = {
         form.name: {name: estimate.numbers()}
@@ -208,7 +208,9 @@ class HumanLabels:
         return labelled
 
 
-def calibration(samples: Sequence[ScoredSample], scorer: str, *, name: str, cluster: str | None) -> PoweredMean | None:
+def judge_calibration(
+    samples: Sequence[ScoredSample], scorer: str, *, name: str, cluster: str | None
+) -> PoweredMean | None:
     """The score that people would give, from the labels of some samples; None where too few have one."""
     values = [sample.values for sample in samples if sample.scorer == scorer and "judge" in sample.values]
     labelled = [value for value in values if HUMAN in value]

@@ -16,6 +16,7 @@ from multiform.formats.localization import language_names
 from multiform.forms import ScoredSample
 from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate
+from multiform.terminal import align
 
 if TYPE_CHECKING:
     from multiform.statistics.means import DocumentScores
@@ -169,9 +170,7 @@ def languages_text(results: ResultsData) -> str:
         ["p", *("" if spread.p is None else f"{spread.p:.3f}" for spread in spreads)],
         ["rows", *("unpaired" if spread.paired is None else f"{spread.paired} paired" for spread in spreads)],
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, *map(_how, spreads)])
+    return "\n".join([*align(rows), *map(_how, spreads)])
 
 
 def _score_text(score: Estimate | None) -> str:

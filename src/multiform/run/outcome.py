@@ -19,7 +19,7 @@ from multiform.paths import safe_name
 from multiform.results import FormResult, GroupResult, Results
 from multiform.results.export import output_folder, write_results
 from multiform.results.groups import group_results, with_intervals
-from multiform.results.judging import CALIBRATED, HumanLabels, calibration, judging_entry
+from multiform.results.judging import CALIBRATED, HumanLabels, judge_calibration, judging_entry
 from multiform.results.provenance import described_config, model_name, provenance, usage_entry
 from multiform.results.values import FailedDoc
 from multiform.run.costs import Spending, dollars
@@ -282,7 +282,7 @@ def form_result(
     if labels is not None:
         scored = labels.attach(form, scored)
         for scorer in form.scoring.scorers:
-            powered = calibration(scored, scorer.name, name=form.name, cluster=form.cluster)
+            powered = judge_calibration(scored, scorer.name, name=form.name, cluster=form.cluster)
             estimates |= {} if powered is None else {f"{CALIBRATED},{scorer.name}": powered.mean}
     format, mapping = form.format, form.config.mapping
     return FormResult(
