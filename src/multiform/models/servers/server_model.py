@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, get_type_hints
 
 import httpx
 
 from multiform.errors import UsageError, shorten
 from multiform.hashing import short_hash
-from multiform.models.arguments import ArgumentRules, argument_names
+from multiform.models.arguments import ArgumentRules, argument_names, take_fields
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
 from multiform.models.prices import Price, find_price
 from multiform.models.servers.batch.driver import BatchClient
@@ -273,10 +273,9 @@ class ServerModel(Model):
 class ChatServer(ServerModel):
     """A chat model on a server, which generates and gives no log-likelihoods.
 
-    Without a chat template the prompt is one message of the user. `enable_thinking`, `reasoning_effort`,
-    `thinking_budget` and `think_end_token` say how it thinks, where the protocol has words for them. `seed` is sent
-    with every request; ``seed=none`` leaves it out. With `batch`, requests go through the server's batch interface, at
-    most `batch_requests` at once.
+    Without a chat template the prompt is one message of the user. The fields of `Thinking` are arguments, where the
+    protocol has words for them. `seed` is sent with every request; ``seed=none`` leaves it out. With `batch`, requests
+    go through the server's batch interface, at most `batch_requests` at once.
     """
 
     scores = False
@@ -295,27 +294,20 @@ class ChatServer(ServerModel):
         seed: int | None = SEED,
         batch: bool = False,
         batch_requests: int | None = None,
-        enable_thinking: bool | None = None,
-        reasoning_effort: str | None = None,
-        thinking_budget: int | None = None,
-        think_end_token: str | None = None,
         prefill: str | None = None,
         **arguments: Any,
     ) -> None:
         if prefill not in (None, "continue", "text"):
             raise UsageError(f"prefill is {shorten(prefill)}", where=self.kind, hint="give continue or text")
         self._given_prefill = prefill
-        self.thinking = Thinking(
-            enable_thinking=enable_thinking,
-            reasoning_effort=reasoning_effort,
-            thinking_budget=thinking_budget,
-            think_end_token=think_end_token,
-        )
+        self.thinking = take_fields(Thinking, arguments)
         self.thinking.check(self.thinking_arguments, self.kind)
         self.seed = seed
         if not self.has_seed and seed != SEED:
             logger.info("the model argument 'seed' changes nothing: the interface has no seed")
-        super().__init__(**self.rules.resolve(arguments, argument_names(type(self)), where=self.kind))
+        names = argument_names(type(self))
+        more = get_type_hints(Thinking)
+        super().__init__(**self.rules.resolve(arguments, names, suggestions=[*names, *more], where=self.kind))
         if not isinstance(batch, bool):
             raise UsageError(f"batch is true or false, not {shorten(batch)}", hint="write batch=true")
         self.batch = batch

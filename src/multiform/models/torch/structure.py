@@ -40,30 +40,7 @@ NEEDED = ("attention_mask", "position_ids", "past_key_values")
 SCALED_BY_LENGTH = ("dynamic", "longrope")
 #: Decoders of transformers that are the same at every length: what holds for a short sequence holds for a long one,
 #: apart from the windows that their configuration names. `make zoo` holds each of them to that.
-KNOWN = {
-    "CohereModel",
-    "Gemma2Model",
-    "Gemma3TextModel",
-    "GemmaModel",
-    "GPT2Model",
-    "GPTNeoXModel",
-    "GraniteModel",
-    "LlamaModel",
-    "MistralModel",
-    "MixtralModel",
-    "Olmo2Model",
-    "OlmoModel",
-    "OPTModel",
-    "Phi3Model",
-    "PhiModel",
-    "Qwen2Model",
-    "Qwen2MoeModel",
-    "Qwen3Model",
-    "Qwen3MoeModel",
-    "SmolLM3Model",
-    "StableLmModel",
-    "Starcoder2Model",
-}
+KNOWN = frozenset(Path(__file__).with_name("known.txt").read_text(encoding="utf-8").split())
 #: Written by `make zoo`: for each version of transformers, the ways that it verified.
 VERIFIED = Path(__file__).with_name("verified.json")
 #: Functions that select the largest entries.

@@ -121,41 +121,7 @@ def _set_up(database: sqlite3.Connection) -> None:
 
 
 #: Types of file systems on which several machines see one file, as /proc/mounts calls them.
-_NETWORK = frozenset(
-    {
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb2",
-        "smb3",
-        "smbfs",
-        "lustre",
-        "gpfs",
-        "beegfs",
-        "beegfs_nodev",
-        "fhgfs",
-        "ceph",
-        "ceph-fuse",
-        "glusterfs",
-        "juicefs",
-        "mfs",
-        "lizardfs",
-        "dvs",
-        "ncpfs",
-        "davfs",
-        "s3fs",
-        "gcsfuse",
-        "rclone",
-        "afs",
-        "panfs",
-        "wekafs",
-        "orangefs",
-        "pvfs2",
-        "ocfs2",
-        "gfs2",
-        "sshfs",
-    }
-)
+_NETWORK = frozenset(Path(__file__).with_name("network_filesystems.txt").read_text(encoding="utf-8").split())
 
 
 def check_local(path: Path, *, mounts: Path = Path("/proc/mounts")) -> None:
