@@ -51,8 +51,8 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
     from multiform.models.dummy import DummyModel
     from multiform.run import documents as of_documents
     from multiform.run.documents import Documents
-    from multiform.run.executors import LocalExecutor
-    from multiform.run.executors import ranges as of_ranges
+    from multiform.run.executors import work_units
+    from multiform.run.executors.pool import PoolExecutor
     from multiform.run.executors.ranges import RangeWorker
     from multiform.run.options import RunOptions
     from multiform.run.progress import Silent
@@ -60,17 +60,18 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
     from multiform.run.setup import load_forms
     from multiform.run.store import Store
 
-    of_documents._AHEAD_SHARE, of_ranges._REQUESTS = 0.0, 512
+    of_documents._AHEAD_SHARE, work_units.RANGE_REQUESTS = 0.0, 512
     documents = responses // CHOICES
     options = RunOptions(tasks=str(write_task(folder, documents)), model="dummy")
     forms, _ = load_forms(options)
     rendered = Documents(options, forms, None, Silent())
 
-    class Played(LocalExecutor):
-        """Has the messages of its workers already, as bytes."""
+    class Played(PoolExecutor):
+        """Has the messages of its worker already, as bytes."""
 
         worker_count = 1
         busy = 0.0
+        _model = DummyModel()
 
         def run_ranges(self, documents: RangedDocs, cache: Store | None, *, stores: bool) -> Iterator[Batch]:
             worker = RangeWorker(self.model, documents.job(None, stores=stores))
@@ -82,7 +83,7 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
                 for message in messages:
                     yield pickle.loads(message)
 
-    executor = Played(DummyModel())
+    executor = Played()
     store = Store(folder / "answers.db") if stored else None
     runner = Runner(executor, store, forms, rendered.counts, Silent())
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()

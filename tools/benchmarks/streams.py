@@ -16,6 +16,7 @@ from tools.benchmarks.rows import Row
 from tools.benchmarks.sides import Setting
 
 CHOICES = 4
+QUESTION = "Which of these numbers is the one that comes after {}, if you count by one?"
 
 
 def measure(setting: Setting) -> Iterator[Row]:
@@ -45,7 +46,7 @@ def write_task(folder: Path, docs: int) -> Path:
     task = folder / f"numbers_{docs}.yaml"
     with (folder / f"numbers_{docs}.jsonl").open("w") as file:
         for number in range(docs):
-            question = f"Which of these numbers is the one that comes after {number}, if you count by one?"
+            question = QUESTION.format(number)
             choices = [str(number + 1), str(number + 2), str(number - 1), f"{number} and a half"]
             file.write(json.dumps({"question": question, "choices": choices, "answer": 0}) + "\n")
     task.write_text(
@@ -60,8 +61,10 @@ def _tiny_model(folder: Path) -> str:
 
     path = folder / "tiny"
     if not path.exists():
-        tokenizer = make_tokenizer(bos=False)
-        save_random(path, llama_config(len(tokenizer), max_position_embeddings=4096), tokenizer)
+        tokenizer = make_tokenizer(bos=False, text=f"Question: {QUESTION}\nA. 1 and a half\nB. 2\nAnswer: C\n\n" * 9)
+        config = llama_config(len(tokenizer), max_position_embeddings=4096)
+        config.num_hidden_layers = 1  # so that a million requests take minutes
+        save_random(path, config, tokenizer)
     return str(path)
 
 

@@ -11,11 +11,11 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from multiform.forms import Form, Sample
 from multiform.forms.form import copy_form
@@ -24,14 +24,12 @@ from multiform.models import Model
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance
 from multiform.run.document_checks import DocumentChecking, detectable_differences, first_prompts
-from multiform.run.executors import Executor
+from multiform.run.executors.ranges import RangedDocs, stays_with_driver
+from multiform.run.executors.work_units import TaskDocs, smallest_range
 from multiform.run.options import RunOptions
 from multiform.run.pending import PendingSample
 from multiform.run.progress import Progress
 from multiform.run.spool import IN_MEMORY, Spool, size_of
-
-if TYPE_CHECKING:
-    from multiform.run.executors.ranges import RangedDocs, TaskDocs
 
 logger = logging.getLogger("multiform")
 
@@ -99,26 +97,21 @@ class Documents:
         del first
         yield from self._stream
 
-    def give_to_workers(self, executor: Executor) -> RangedDocs | None:
+    def give_to_workers(self, workers: Callable[[], int]) -> RangedDocs | None:
         """The documents that workers render, in ranges; `chunks` has the others from now on. None where there are none.
 
         The first chunk, which is rendered already, says how many requests documents have.
         """
-        if not executor.worker_count or self._caching is not None:
+        if self._caching is not None:
             return None
-        from multiform.run.executors.ranges import RangedDocs
-
         tasks = [task for forms in by_task(self.forms) if (task := self._task_docs(forms)) is not None]
         self._given_away = {name for task in tasks for name in task.forms}
         self._first = [entry for entry in self._first if entry.form.name not in self._given_away]
         forms = [form for form in self.forms if form.name in self._given_away]
-        return RangedDocs(forms, tasks, self._template, lambda: executor.worker_count) if tasks else None
+        return RangedDocs(forms, tasks, self._template, workers) if tasks else None
 
     def _task_docs(self, forms: Sequence[Form]) -> TaskDocs | None:
         """The documents of a task for workers; None where they are rendered here, which a message explains."""
-        from multiform.run.executors.pool import smallest_range
-        from multiform.run.executors.ranges import TaskDocs, stays_with_driver
-
         smallest = 1
         for form in forms:
             with _random_state_kept():

@@ -23,6 +23,7 @@ from multiform.results.values import FailedDoc
 from multiform.run.costs import Spending, workload_words
 from multiform.run.documents import Documents
 from multiform.run.executors import Executor
+from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ranges import RangedDocs
 from multiform.run.options import ErrorPolicy
 from multiform.run.pending import Batch, PendingSample, PendingSamples
@@ -125,11 +126,13 @@ class Runner:
 
     def run_all(self, documents: Documents) -> None:
         """Run all documents: those that workers can render, and then the others, chunk by chunk."""
-        cannot_stop = self._model.batch and self._spending is not None and self._spending.limit is not None
-        ranged = None if cannot_stop else documents.give_to_workers(self._executor)
         batches = self._pending(documents.chunks())
-        if ranged is not None:
-            batches = chain(self._ranges(ranged), batches, self._pending(ranged.returned_chunks()))
+        workers = self._executor
+        cannot_stop = self._model.batch and self._spending is not None and self._spending.limit is not None
+        if isinstance(workers, PoolExecutor) and not cannot_stop:
+            ranged = documents.give_to_workers(lambda: workers.worker_count)
+            if ranged is not None:
+                batches = chain(self._ranges(workers, ranged), batches, self._pending(ranged.returned_chunks()))
         try:
             self._run(batches, self._total, lambda _: documents.check_ahead())
         finally:
@@ -175,10 +178,10 @@ class Runner:
         )
         return pending.run(chunks)
 
-    def _ranges(self, documents: RangedDocs) -> Iterator[Batch]:
+    def _ranges(self, workers: PoolExecutor, documents: RangedDocs) -> Iterator[Batch]:
         """Have workers render and run documents."""
         cache = None if self._fresh else self._store
-        for batch in self._executor.run_ranges(documents, cache, stores=self._store is not None):
+        for batch in workers.run_ranges(documents, cache, stores=self._store is not None):
             if batch.unreadable is not None:
                 documents.take_back(*batch.unreadable)
             for ref, reason, retried in batch.given_up:

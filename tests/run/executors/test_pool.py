@@ -215,8 +215,12 @@ class PoolHere(PoolExecutor):
         return self.model
 
 
-def test_a_driver_that_died_asks_nothing_twice_and_gives_the_results_of_one_process(tmp_path: Path) -> None:
+def test_a_driver_that_died_asks_nothing_twice_and_gives_the_results_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MULTIFORM_CACHE", str(tmp_path / "cache"))
     options: dict[str, Any] = {"tasks": "quiz@mcqa+cloze", "use_cache": tmp_path / "answers.db"}
+    options["cache_requests"] = True  # for which the driver renders
     dying = Dying(left=500)
     with pytest.raises(KeyboardInterrupt):
         run(RunOptions(model=dying, **options), PoolHere())

@@ -19,7 +19,8 @@ from multiform.requests import LoglikelihoodRequest
 from multiform.run.evaluate import run
 from multiform.run.executors import LocalExecutor
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
-from multiform.run.executors.ranges import DocRef, RangedDocs, RangeJob, RangeWorker, stays_with_driver
+from multiform.run.executors.ranges import RangedDocs, RangeJob, RangeWorker, stays_with_driver
+from multiform.run.executors.work_units import DocRef
 from multiform.run.options import RunOptions
 from multiform.run.pending import Batch
 from multiform.run.progress import Progress
@@ -92,7 +93,6 @@ class RangesHere(PoolExecutor):
 
     def __init__(self, workers: int = 3, dies: Callable[[Sequence[DocRef]], bool] = lambda unit: False) -> None:
         super().__init__(RangePool(workers, dies))
-        self.worker_count = workers
 
     def load(self, model: Any, arguments: Any, progress: Progress, open_store: Any = None) -> Model:
         self._model = self.pool.model = LocalExecutor().load(model, arguments, progress, open_store)

@@ -17,12 +17,13 @@ import pytest
 from multiform.errors import UsageError
 from multiform.models import register_model
 from multiform.models.dummy import DummyModel
-from multiform.requests import FailedRequest, LLOutput, LoglikelihoodRequest, Request, Response
+from multiform.requests import LLOutput, LoglikelihoodRequest, Request, Response
 from multiform.run.evaluate import evaluate
 from multiform.run.executors import LocalExecutor, units
 from multiform.run.executors.cluster import ClusterOptions
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ray import RayExecutor, RayPool
+from multiform.run.executors.work_units import DocRef
 from multiform.run.options import RunOptions
 from multiform.run.progress import Silent
 from multiform.run.setup import load_forms
@@ -162,21 +163,62 @@ def outputs_when_a_node_is_killed(
     return outputs, executor
 
 
-def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str, tmp_path: Path) -> None:
-    requests = quiz_requests()
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Any]]:
+    """The units that workers get."""
+    units: list[Sequence[Any]] = []
+
+    def submit(pool: RayPool, worker: int, unit: Sequence[Any]) -> None:
+        units.append(unit)
+        original(pool, worker, unit)
+
+    original = RayPool.submit
+    monkeypatch.setattr(RayPool, "submit", submit)
+    return units
+
+
+class Acting(Silent):
+    """Does something with every message and after every response."""
+
+    def __init__(self, act: Callable[[str], None]) -> None:
+        self._act = act
+
+    def message(self, text: str) -> None:
+        self._act(text)
+
+    def on_response(self) -> None:
+        self._act("")
+
+
+def test_of_three_nodes_one_is_killed_and_only_its_range_is_asked_again(
+    slow: str, submitted: list[Sequence[Any]], tmp_path: Path
+) -> None:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    nodes = [cluster.add_node(num_cpus=1)]
+    cluster.add_node(num_cpus=1)
     asked = tmp_path / "asked.txt"
-    in_first_unit = 3
-    outputs, executor = outputs_when_a_node_is_killed(
-        slow,
-        {"asked": str(asked), "pause": 0.05},
-        requests,
-        lambda node: tmp_path / f"asked.txt.{node}",
-        in_first_unit,
-    )
-    assert outputs == dict(LocalExecutor(DummyModel()).run(units(requests)))
-    times = len(asked.read_text().splitlines())
-    assert 0 < executor.retry_count < len(requests) / 3
-    assert len(requests) <= times <= len(requests) + executor.retry_count
+    noted = tmp_path / f"asked.txt.{nodes[0].node_id}"
+
+    def kill(_: str) -> None:
+        if nodes and noted.exists() and len(noted.read_text().splitlines()) > 3:
+            cluster.remove_node(nodes.pop(), allow_graceful=False)
+
+    options: dict[str, Any] = {"tasks": "quiz@mcqa+cloze", "limit": 40}
+    arguments = {"asked": str(asked), "pause": 0.05}
+    many = {"executor": "ray", "ray_address": cluster.address, "workers": 3, "resources": "cpu=1"}
+    try:
+        results = evaluate(model=slow, model_args=arguments, progress=Acting(kill), **many, **options)
+    finally:
+        cluster.shutdown()
+    assert not nodes
+    assert all(isinstance(unit[0], DocRef) for unit in submitted)
+    assert results.samples() == evaluate(model="dummy", use_cache=False, **options).samples()
+    usage = results.provenance["usage"]
+    assert 0 < usage["requests_asked_again"] < usage["requests"] / 3
+    assert usage["requests"] <= len(asked.read_text().splitlines())
+    assert len(asked.read_text().splitlines()) <= usage["requests"] + usage["requests_asked_again"]
 
 
 def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
@@ -210,41 +252,75 @@ def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
     assert executor.usage.computed_tokens <= 1.05 * planned.prefill
 
 
-def test_a_request_that_kills_its_worker_is_reported_and_the_others_get_a_response(slow: str, tmp_path: Path) -> None:
-    requests: list[Request] = [LoglikelihoodRequest(f"question {number}.", " x") for number in range(40)]
-    arguments = {"asked": str(tmp_path / "asked.txt"), "pause": 0.0, "poison": "question 7."}
-    executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
-    try:
-        executor.load(slow, arguments, Silent())
-        outputs = dict(executor.run(units(requests)))
-    finally:
-        executor.close()
-    failed = outputs.pop(requests[7])
-    assert isinstance(failed, FailedRequest)
-    assert "its worker died" in failed.reason
-    assert outputs == dict(LocalExecutor(DummyModel()).run(units([*requests[:7], *requests[8:]])))
-
-
-def test_a_worker_that_is_alive_and_silent_is_replaced_and_the_others_get_a_response(
-    slow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("fault", "reason"), [("poison", "its worker died"), ("sleepy", "its worker was silent for 5 seconds")]
+)
+def test_a_document_that_kills_or_silences_its_worker_is_reported_and_all_others_are_scored(
+    slow: str,
+    submitted: list[Sequence[Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    reason: str,
 ) -> None:
-    monkeypatch.setattr("multiform.run.executors.ray.SILENCE", 3.0)
-    requests: list[Request] = [LoglikelihoodRequest(f"question {number}.", " x") for number in range(16)]
-    arguments = {"asked": str(tmp_path / "asked.txt"), "pause": 0.0, "sleepy": "question 7."}
-    executor = RayExecutor(ClusterOptions.of("local", 2, "cpu=1"))
-    try:
-        executor.load(slow, arguments, Silent())
-        outputs = dict(executor.run(units(requests)))
-    finally:
-        executor.close()
-    failed = outputs.pop(requests[7])
-    assert isinstance(failed, FailedRequest)
-    assert "silent for 3 seconds" in failed.reason
-    assert outputs == dict(LocalExecutor(DummyModel()).run(units([*requests[:7], *requests[8:]])))
+    monkeypatch.setattr("multiform.run.executors.ray.SILENCE", 5.0)
+    options: dict[str, Any] = {"tasks": "quiz@mcqa+cloze", "limit": 16, "use_cache": False}
+    local = evaluate(model="dummy", **options)
+    question = local.forms[1].samples[7].sample.prompt
+    results = evaluate(
+        model=slow,
+        model_args={"asked": str(tmp_path / "asked.txt"), "pause": 0.0, fault: question},
+        executor="ray",
+        workers=2,
+        resources="cpu=1",
+        on_error="skip",
+        **options,
+    )
+    assert all(isinstance(unit[0], DocRef) for unit in submitted)
+    [failed] = results.forms[1].failed
+    assert failed.doc_id == 7
+    assert failed.reason.startswith(reason)
+    assert not results.forms[0].failed
+    assert results.forms[0].samples == local.forms[0].samples
+    assert results.forms[1].samples == [each for each in local.forms[1].samples if each.doc_id != 7]
+
+
+def test_documents_of_a_file_that_workers_do_not_have_are_rendered_by_the_driver(
+    slow: str, submitted: list[Sequence[Any]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    rows = "".join(f'{{"q": "What is {number} plus 1?", "a": "{number + 1}"}}\n' for number in range(12))
+    file.write_text(rows)
+    (tmp_path / "sums.yaml").write_text(
+        "task: sums\ndataset_path: rows.jsonl\ntest_split: train\ndoc_to_text: q\ndoc_to_target: a\n"
+        "output_type: loglikelihood\nmetric_list: [{metric: acc}, {metric: perplexity}]\n"
+    )
+    options: dict[str, Any] = {"tasks": ["quiz@mcqa", str(tmp_path / "sums.yaml")], "limit": 12, "use_cache": False}
+    local = evaluate(model="dummy", **options)
+
+    def lose(message: str) -> None:
+        if message.startswith("loading model"):
+            file.unlink()
+
+    results = evaluate(
+        model=slow,
+        model_args={"asked": str(tmp_path / "asked.txt"), "pause": 0.0},
+        executor="ray",
+        workers=2,
+        resources="cpu=1",
+        progress=Acting(lose),
+        **options,
+    )
+    assert results.samples() == local.samples()
+    assert {unit[0].form for unit in submitted if isinstance(unit[0], DocRef)} == {"quiz@mcqa", "sums"}
+    assert any(isinstance(unit[0], LoglikelihoodRequest) for unit in submitted)
+    [warning] = [each for each in caplog.messages if "a worker cannot read the documents" in each]
+    assert warning.startswith("sums: ")
+    assert "rows.jsonl" in warning
 
 
 def test_a_driver_that_is_killed_and_started_again_asks_nothing_twice_that_is_stored(runs: Runs) -> None:
-    many = ("--executor", "ray", "--ray_address", "local", "--workers", "2")
+    many = ("--executor", "ray", "--ray_address", "local", "--workers", "2", "--verbosity", "INFO")
     process = runs.start(*many, pause=0.05)
     runs.await_responses(60)
     time.sleep(1.0)  # so that some of them have come
@@ -261,17 +337,20 @@ def test_a_driver_that_is_killed_and_started_again_asks_nothing_twice_that_is_st
     assert len(asked) == len(set(asked)) == 160 - stored
     results = json.loads(out)["results"]
     assert f"{stored} of them cached" in err.decode()
+    assert "the driver renders the documents" not in err.decode()
     (runs.folder / "answers.db").unlink()
     assert runs.finish()["results"] == results
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_on_ray_with_what_is_in_flight_stored(runs: Runs, signum: int) -> None:
-    process = runs.start("--executor", "ray", "--ray_address", "local", "--workers", "2", pause=0.05)
+    many = ("--executor", "ray", "--ray_address", "local", "--workers", "2", "--verbosity", "INFO")
+    process = runs.start(*many, pause=0.05)
     runs.await_responses(60)
     process.send_signal(signum)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 128 + signum
+    assert "the driver renders the documents" not in err.decode()
     assert "the responses so far are stored; run the same command again to go on" in err.decode()
     with sqlite3.connect(runs.folder / "answers.db") as database:
         stored = database.execute("SELECT count(*) FROM answers").fetchone()[0]

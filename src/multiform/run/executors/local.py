@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason, shorten
 from multiform.models import Model, models
@@ -23,18 +23,12 @@ from multiform.requests import (
     Request,
     RollingRequest,
 )
+from multiform.run.executors.work_units import Unit
 from multiform.run.loading import Facts, LazyModel
 from multiform.run.progress import Progress
 from multiform.run.store import Store
 from multiform.stopping import stop_requested
 
-if TYPE_CHECKING:
-    from multiform.run.executors.ranges import RangedDocs
-    from multiform.run.pending import Batch
-
-#: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
-#: node of the prefix tree.
-Unit: TypeAlias = Sequence[Request]
 #: Requests with their outputs.
 Responses: TypeAlias = Generator[tuple[Request, Output | FailedRequest], None, None]
 
@@ -44,8 +38,6 @@ class Executor(ABC):
 
     #: Whether units are taken before those that were taken earlier have all their responses.
     takes_ahead = False
-    #: How many workers render and score documents; none where this process does it.
-    worker_count = 0
     #: Requests that were run more than once so far, because a worker failed on their unit.
     retry_count = 0
     _model: Model | None = None
@@ -103,25 +95,9 @@ class Executor(ABC):
         further request is started; those in flight are still yielded.
         """
 
-    def run_ranges(self, documents: RangedDocs, cache: Store | None, *, stores: bool) -> Iterator[Batch]:
-        """Have workers render and run documents; yields what is done with them. Cached responses are not run again."""
-        raise NotImplementedError
-
     def close(self) -> None:
         """Release the model."""
         self._model = None
-
-
-def units(requests: Iterable[Request]) -> list[Unit]:
-    """The distinct requests as units of work: one for each kind, so that requests that share a prefix stay together.
-
-    >>> from multiform.requests import LoglikelihoodRequest, RollingRequest
-    >>> [len(unit) for unit in units([RollingRequest("a"), LoglikelihoodRequest("a", "b"), RollingRequest("a")])]
-    [1, 1]
-    """
-    distinct = dict.fromkeys(requests)
-    by_kind = ([request for request in distinct if isinstance(request, kind)] for kind in get_args(Request))
-    return [unit for unit in by_kind if unit]
 
 
 def model_key(model: str, arguments: Mapping[str, Any]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from multiform.errors import DataError, MultiformError, reason
 from multiform.formats.base import formats
@@ -27,6 +27,7 @@ from multiform.prompts.prompt import ChatTemplate
 from multiform.registry import Registry
 from multiform.run.document_checks import AnswerChecks
 from multiform.run.executors.local import LocalExecutor
+from multiform.run.executors.work_units import RANGE_REQUESTS, DocRef, TaskDocs, doc_ranges
 from multiform.run.pending import Batch, PendingSample, PendingSamples, ResponseReader
 from multiform.run.spool import SampleBlock, pack_block
 from multiform.scoring.aggregations import aggregations
@@ -39,51 +40,10 @@ from multiform.tasks.functions import function_place, load_function
 
 logger = logging.getLogger("multiform")
 
-#: The requests of a range, at most, and the ranges of each worker, at least: with several, a worker that is done early
-#: takes work from the others. The last ranges of a run are the smallest.
-_REQUESTS = 4096
-_RANGES_PER_WORKER = 4
 #: The documents by which a worker's dataset is compared with the driver's, unless code has made them.
 _COMPARED = 32
 #: What a form may name in a registry.
 _REGISTRIES: tuple[Registry[Any], ...] = (metrics, aggregations, filters, scorers, reductions, rules, samplers, formats)
-
-
-class DocRef(NamedTuple):
-    """A document of a form, by its place among those that the run selects."""
-
-    form: str
-    position: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskDocs:
-    """The documents of a task: how many each form has, and about how many requests one has under all of them.
-
-    A range has at least `smallest` of them, so that prefixes which documents share are computed once, or nearly so.
-    """
-
-    forms: Mapping[str, int]
-    requests: float
-    smallest: int = 1
-
-
-def doc_ranges(tasks: Sequence[TaskDocs], workers: Callable[[], int]) -> Iterator[list[DocRef]]:
-    """The documents of each task under all its forms, in ranges, of which the last are the smallest.
-
-    >>> ranges = list(doc_ranges([TaskDocs(forms={"a": 4, "b": 3}, requests=2)], lambda: 1))
-    >>> [len(each) for each in ranges], ranges[0]
-    ([2, 2, 2, 1], [DocRef(form='a', position=0), DocRef(form='b', position=0)])
-    """
-    left = sum(max(task.forms.values(), default=0) * task.requests for task in tasks)
-    for task in tasks:
-        first, documents = 0, max(task.forms.values(), default=0)
-        while first < documents:
-            room = min(_REQUESTS, left / (_RANGES_PER_WORKER * workers()))
-            last = min(documents, first + max(task.smallest, int(room / max(task.requests, 1e-9))))
-            yield [DocRef(name, place) for name, n in task.forms.items() for place in range(first, min(last, n))]
-            left -= task.requests * (last - first)
-            first = last
 
 
 def stays_with_driver(form: Form) -> str | None:
@@ -215,8 +175,8 @@ class RangedDocs:
         """The documents that have come back, rendered here."""
         checks = AnswerChecks(self._forms)
         refs = sorted(self._returned, key=lambda ref: ref.position)
-        for first in range(0, len(refs), _REQUESTS):
-            yield _render(refs[first : first + _REQUESTS], self._readers, checks)
+        for first in range(0, len(refs), RANGE_REQUESTS):
+            yield _render(refs[first : first + RANGE_REQUESTS], self._readers, checks)
 
 
 class RangeWorker:

@@ -80,10 +80,6 @@ class RayExecutor(PoolExecutor):
             self.model.model  # noqa: B018  (compares what the store knows with what a worker has loaded)
         return super()._run(units)
 
-    @property
-    def worker_count(self) -> int:  # type: ignore[override]
-        return self.pool.size
-
     def close(self) -> None:
         if self._key is not None:
             self.pool.close()

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.run.executors import Unit
-from multiform.run.executors.pool import MAX_OVERHEAD, Subtree, halves, smallest_range, subtrees
-from multiform.run.executors.ranges import DocRef
+from multiform.run.executors.work_units import MAX_OVERHEAD, DocRef, Subtree, halves, smallest_range, subtrees
 
 
 def few_shot(task: str, docs: int, *, prefix: int = 200, choices: int = 4) -> list[Request]:
