@@ -6,8 +6,6 @@ A name is imported when it is first used, so that `multiform --help` reads no mo
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from multiform.imports import lazy_names
-
 if TYPE_CHECKING:
     from multiform import compat as compat
     from multiform.compat.eval_framework.base_task import BaseTask as BaseTask
@@ -130,13 +128,19 @@ _HOMES = {
     "tasks.keys": "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig",
     "tasks.manager": "TaskManager",
 }
-_look_up = lazy_names(__name__, {module: names.split() for module, names in _HOMES.items()})
+_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(["compat", *" ".join(_HOMES.values()).split()])
+__all__ = sorted(["compat", *_MODULES])
 
 
 def __getattr__(name: str) -> Any:
-    return import_module("multiform.compat") if name == "compat" else _look_up(name)
+    """A name, imported when it is first used."""
+    if name == "compat":
+        return import_module("multiform.compat")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'multiform' has no attribute '{name}'")
+    value = globals()[name] = getattr(import_module(f"multiform.{_MODULES[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:
