@@ -144,7 +144,8 @@ class FormatConfig:
     def __post_init__(self) -> None:
         for name, value in self._canonical_values():
             object.__setattr__(self, name, value)
-        check_values(FormatConfig, vars(self), hint=_HINT)
+        changed = {key: value for key, value in vars(self).items() if value is not getattr(FormatConfig, key, self)}
+        check_values(FormatConfig, changed, hint=_HINT)
         for name in _TEMPLATES:
             self._check_template(name)
         self._check_labels()
