@@ -15,7 +15,6 @@ import stat
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -186,23 +185,15 @@ class Entry(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a file with this stamp defines; `included` has all files that it includes, also indirectly."""
+    """What a file with this stamp defines; `included` has the stamps of all files that it includes, also indirectly."""
 
     stamp: Stamp
     names: Sequence[Entry] = ()
-    included: Sequence[str] = ()
+    included: Mapping[str, Stamp] = {}
 
 
 #: Increased when the file's layout, or the rule for what is a task, changes; files of other versions are ignored.
-_VERSION = 4
-
-
-@dataclass(frozen=True, slots=True)
-class FolderIndex:
-    """The records of a folder's files, but for broken ones, and the stamps of the files that they include."""
-
-    files: dict[str, Record] = field(default_factory=dict)
-    included: dict[str, Stamp] = field(default_factory=dict)
+_VERSION = 5
 
 
 def cache_path(root: str) -> Path:
@@ -210,23 +201,19 @@ def cache_path(root: str) -> Path:
     return cache_root() / "tasks" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.index"
 
 
-def load(root: str) -> FolderIndex:
-    """The cached index of a folder; empty if there is none, or it is damaged or of another version."""
+def load(root: str) -> dict[str, Record]:
+    """The cached records of a folder's files; none if there are none, or they are damaged or of another version."""
     try:
         header, _, body = cache_path(root).read_bytes().partition(b"\n")
-        files, included = json.loads(body) if header == _header(body) else ({}, {})
-        records = {
-            file: Record((size, written), tuple(map(_read_entry, names)), tuple(watched))
-            for file, (size, written, names, watched) in files.items()
-        }
-        return FolderIndex(records, {file: (size, written) for file, (size, written) in included.items()})
+        files = json.loads(body) if header == _header(body) else {}
+        return {file: _read_record(*values) for file, values in files.items()}
     except (OSError, RuntimeError, ValueError, TypeError, AttributeError):  # RuntimeError: there is no home folder
-        return FolderIndex()
+        return {}
 
 
-def _read_entry(values: Sequence[Any]) -> Entry:
-    name, kind, tags, *rest = values
-    return Entry(name, kind, tuple(tags), *rest)
+def _read_record(stamp: Sequence[int], names: Sequence[Sequence[Any]], included: Mapping[str, Any]) -> Record:
+    entries = tuple(Entry(name, kind, tuple(tags), *rest) for name, kind, tags, *rest in names)
+    return Record((stamp[0], stamp[1]), entries, {name: (size, written) for name, (size, written) in included.items()})
 
 
 def _header(body: bytes) -> bytes:
@@ -241,35 +228,36 @@ def read_folder(folder: Path) -> tuple[dict[str, Record], dict[str, ConfigError]
     root = os.path.realpath(folder)
     started = time.time_ns()
     files = scan(root)
-    cached = load(root) if len(files) >= _WORTH_CACHING else FolderIndex()
-    changed = {file for file, stamp in cached.included.items() if stamp_of(os.path.join(root, file)) != stamp}
-    valid = {
+    cached = load(root) if len(files) >= _WORTH_CACHING else {}
+    included = {name for record in cached.values() for name in record.included}
+    stamps = {name: stamp_of(os.path.join(root, name)) for name in included}
+    known = {
         file: record
-        for file, record in cached.files.items()
-        if files.get(file) == record.stamp and not (changed and changed.intersection(record.included))
+        for file, record in cached.items()
+        if files.get(file) == record.stamp and all(stamps[name] == stamp for name, stamp in record.included.items())
     }
-    if len(valid) == len(files):
-        return valid, {}
-    new, broken = _read_files(root, {file: stamp for file, stamp in files.items() if file not in valid})
-    unchanged = {file: stamp for file, stamp in cached.included.items() if file not in changed}
-    unsure = {file: UNSURE for file, stamp in new.included.items() if unchanged.get(file, stamp) != stamp}
-    known = {**valid, **new.files}
+    if len(known) == len(files):
+        return known, {}
+    new, broken = _read_files(root, {file: stamp for file, stamp in files.items() if file not in known})
+    known |= new
     records = {file: known[file] for file in files if file in known}
-    if new.files and len(files) >= _WORTH_CACHING:
-        _save_index(root, FolderIndex(records, {**unchanged, **new.included, **unsure}), started)
+    if new and len(files) >= _WORTH_CACHING:
+        _save_index(root, records, started)
     return records, broken
 
 
-def _save_index(root: str, index: FolderIndex, started: int) -> None:
-    """Cache the index. Of several processes that do so at once the last one wins: all have read the same files."""
+def _save_index(root: str, records: Mapping[str, Record], started: int) -> None:
+    """Cache the records. Of several processes that do so at once the last one wins: all have read the same files."""
     ended = time.time_ns()
     files = {
-        file: (*safe_stamp(record.stamp, started, ended), [name[:7] for name in record.names], record.included)
-        for file, record in index.files.items()
+        file: (
+            safe_stamp(record.stamp, started, ended),
+            [name[:7] for name in record.names],
+            {name: safe_stamp(stamp, started, ended) for name, stamp in record.included.items()},
+        )
+        for file, record in records.items()
     }
-    used = {name for record in index.files.values() for name in record.included}
-    included = {file: safe_stamp(stamp, started, ended) for file, stamp in index.included.items() if file in used}
-    body = json.dumps((files, included), separators=(",", ":")).encode("ascii")
+    body = json.dumps(files, separators=(",", ":")).encode("ascii")
     try:
         with replace_file(cache_path(root)) as file:
             file.write_bytes(_header(body) + b"\n" + body)
@@ -286,11 +274,11 @@ def _warn_once(message: str) -> None:
 _OF_FAMILY = ("group", "task", "subsets", "metadata")
 
 
-def _read_files(root: str, files: Mapping[str, Stamp]) -> tuple[FolderIndex, dict[str, ConfigError]]:
+def _read_files(root: str, files: Mapping[str, Stamp]) -> tuple[dict[str, Record], dict[str, ConfigError]]:
     """Read files of a folder, which are given with their stamps; also returns the errors of those that are broken."""
     from multiform.tasks.yaml import SharedIncludes, read_yaml  # here and below: the cached index is mostly up to date
 
-    index = FolderIndex()
+    records: dict[str, Record] = {}
     broken: dict[str, ConfigError] = {}
     shared: SharedIncludes = {}
     for file, stamp in files.items():
@@ -303,11 +291,10 @@ def _read_files(root: str, files: Mapping[str, Stamp]) -> tuple[FolderIndex, dic
         except (RecursionError, MemoryError) as error:
             broken[file] = ConfigError(f"cannot be read: {reason(error)}", where=display(path), hint="make it simpler")
         else:
-            watched = [str(target).removeprefix(root + os.sep) for target in included]
-            index.included.update({name: stamp_of(os.path.join(root, name)) for name in watched})
             if os.access(path, os.R_OK):  # rights may change, and leave the stamp as it is
-                index.files[file] = Record(stamp, names, tuple(watched))
-    return index, broken
+                watched = {str(target).removeprefix(root + os.sep): stamp_of(str(target)) for target in included}
+                records[file] = Record(stamp, names, watched)
+    return records, broken
 
 
 def _names(stated: StatedKeys) -> tuple[Entry, ...]:

@@ -203,8 +203,8 @@ def test_a_damaged_or_older_index_is_made_anew_without_a_word(tasks, cache, dama
                 "flipped": content.replace(b"t07", b"t70"),
                 "empty": b"",
                 "other": b"\xff\xfe",
-                "older": content.replace(b"index 4", b"index 3", 1),
-                "shape": b"multiform task index 4 %08x\n{}" % zlib.crc32(b"{}"),
+                "older": content.replace(b"index 5", b"index 4", 1),
+                "shape": b"multiform task index 5 %08x\n[]" % zlib.crc32(b"[]"),
             }[damage]
         )
     assert set(tasks.index().names("task")) == NAMES

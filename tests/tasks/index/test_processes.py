@@ -39,4 +39,4 @@ def test_processes_that_keep_an_index_at_once_do_not_harm_it(many, cache):
         for names in pool.map(names_of, [many] * 8, chunksize=1):
             assert names == expected
     assert len(list(cache.iterdir())) == 1  # and nothing is left behind
-    assert list(load(str(many)).files) == [f"{number:04}.yaml" for number in range(FILES)]
+    assert list(load(str(many))) == [f"{number:04}.yaml" for number in range(FILES)]
