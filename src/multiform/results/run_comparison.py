@@ -384,7 +384,7 @@ def step_table(forms: Mapping[str, FormResult], start: str, steps: Sequence[tupl
     previous, effects, idle = forms[start], [], []
     for what, name in steps:
         form = forms[name]
-        if _requests(form) == _requests(previous) and _values(form) == _values(previous):
+        if _outcomes(form) == _outcomes(previous):
             idle.append(what)
         else:
             effects.append(_effect(what, previous, form))
@@ -411,9 +411,6 @@ def _metric(form: FormResult) -> str:
     return name if pipeline == "none" else f"{name} ({pipeline})"
 
 
-def _requests(form: FormResult) -> dict[int, Any]:
-    return {sample.doc_id: [instance.request for instance in sample.sample.instances] for sample in form.samples}
-
-
-def _values(form: FormResult) -> dict[tuple[int, str], Any]:
-    return {(sample.doc_id, sample.scorer): sample.values for sample in form.samples}
+def _outcomes(form: FormResult) -> dict[tuple[int, str], Any]:
+    """The requests and the values of every sample."""
+    return {(s.doc_id, s.scorer): ([instance.request for instance in s.instances], s.values) for s in form.samples}

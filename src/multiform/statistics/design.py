@@ -262,7 +262,6 @@ class Detectable:
     #: How often the forms differ on a document: as assumed, or as often as the difference needs.
     flip_rate: float
     power: float
-    alpha: float
 
 
 def mcnemar_power(n: int, difference: float, *, flip_rate: float = FLIP_RATE, alpha: float = ALPHA) -> float:
@@ -307,12 +306,12 @@ def detectable_difference(
     """
     detects = _detection(flip_rate, alpha / comparisons, power)
     if not detects(n, 1.0):
-        return Detectable(difference=None, n=n, flip_rate=1.0, power=power, alpha=alpha)
+        return Detectable(difference=None, n=n, flip_rate=1.0, power=power)
     low, high = 0.0, 1.0
     while high - low > 1e-4:
         middle = (low + high) / 2
         low, high = (low, middle) if detects(n, middle) else (middle, high)
-    return Detectable(difference=high, n=n, flip_rate=max(flip_rate, high), power=power, alpha=alpha)
+    return Detectable(difference=high, n=n, flip_rate=max(flip_rate, high), power=power)
 
 
 def needed_documents(
