@@ -326,10 +326,9 @@ class LiveRun:
         live = self.scores()
         forms = {
             name: {
-                "scores": lm_eval_scores(live.get(name) or {}),
+                "results": lm_eval_scores(live.get(name) or {}),
                 "intervals": {key: [score.low, score.high] for key, score in (live.get(name) or {}).items()},
-                "n": counts.scored,
-                "total": counts.documents,
+                "n-samples": {"original": counts.documents, "effective": counts.scored},
             }
             for name, counts in state.forms.items()
         }

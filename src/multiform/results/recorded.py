@@ -157,12 +157,16 @@ def _results(run: RecordedRun, samples: bool) -> Results:
     )
 
 
+#: The keys of a results file that have an entry for each form.
+OF_FORMS = (
+    *("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples", "intervals", "forms", "failures"),
+)
 #: The keys of a results file that are about forms and groups; all others are about the run.
 ABOUT_FORMS = frozenset(
     {
-        *("across_forms", "across_languages", "status", "failures"),
-        *("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better"),
-        *("n-samples", "config", "task_hashes", "intervals", "forms", "weight_by_size"),
+        *OF_FORMS,
+        *("across_forms", "across_languages", "status", "groups", "group_subtasks"),
+        *("config", "task_hashes", "weight_by_size"),
     }
 )
 
@@ -313,19 +317,13 @@ def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 def results_file(
     forms: Mapping[str, Mapping[str, Any]], *, model: str, date: str, source: str, **about: Any
 ) -> dict[str, Any]:
-    """A results file with the scores of each form: those of ``scores``, over ``n`` documents, with its ``failures``."""
+    """A results file with what it has of each form under its keys, where that is known; ``results`` are the scores."""
+    named = {
+        name: {**form, "results": {"alias": name, **form["results"]}, "configs": form.get("configs") or {"task": name}}
+        for name, form in forms.items()
+    }
     return {
-        "results": {name: {"alias": name, **form["scores"]} for name, form in forms.items()},
-        "configs": {name: dict(form.get("config") or {"task": name}) for name, form in forms.items()},
-        "n-shot": {name: form.get("num_fewshot") for name, form in forms.items()},
-        "versions": {name: form.get("version") for name, form in forms.items()},
-        "higher_is_better": {name: dict(form.get("higher_is_better") or {}) for name, form in forms.items()},
-        "n-samples": {
-            name: {"original": form.get("total", form["n"]), "effective": form["n"]} for name, form in forms.items()
-        },
-        "intervals": {name: dict(form.get("intervals") or {}) for name, form in forms.items()},
-        "forms": {name: dict(form.get("about") or {}) for name, form in forms.items()},
-        "failures": {name: form["failures"] for name, form in forms.items() if form.get("failures")},
+        **{key: {name: form[key] for name, form in named.items() if form.get(key) is not None} for key in OF_FORMS},
         "config": {"model": model, "model_args": {}},
         "model_name": model,
         "date_iso": date,

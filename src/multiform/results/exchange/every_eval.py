@@ -198,23 +198,26 @@ def read_every_eval(record: Mapping[str, Any], file: Path) -> RecordedRun:
         name = str(result["evaluation_name"])
         generation = result.get("generation_config") or {}
         extra = generation.get("additional_details") or {}
-        form = forms.setdefault(name, {"scores": {}, "intervals": {}, "higher_is_better": {}, "n": 0})
+        form = forms.setdefault(
+            name, {"results": {}, "intervals": {}, "higher_is_better": {}, "n-samples": {"original": 0, "effective": 0}}
+        )
         metric = str(config.get("metric_id") or config.get("metric_name") or "score").replace(",", ";")
         key = f"{metric},{(config.get('additional_details') or {}).get('filter', 'none')}"
         uncertainty = details.get("uncertainty") or {}
-        form["scores"][key] = details["score"]
+        form["results"][key] = details["score"]
         if (error := uncertainty.get("standard_error")) is not None:
-            form["scores"][f"{key.replace(',', '_stderr,', 1)}"] = error["value"]
+            form["results"][f"{key.replace(',', '_stderr,', 1)}"] = error["value"]
         if (interval := uncertainty.get("confidence_interval")) and interval.get("confidence_level", 0.95) == 0.95:
             form["intervals"][key] = [interval["lower"], interval["upper"]]
         form["higher_is_better"][metric] = not config["lower_is_better"]
-        form["n"] = max(form["n"], int(uncertainty.get("num_samples") or 0))
-        form["config"] = {"task": name, "dataset_path": (result.get("source_data") or {}).get("dataset_name")}
+        n = max(form["n-samples"]["effective"], int(uncertainty.get("num_samples") or 0))
+        form["n-samples"] = {"original": n, "effective": n}
+        form["configs"] = {"task": name, "dataset_path": (result.get("source_data") or {}).get("dataset_name")}
         if "form_entry" in extra and "config" in extra:  # written by Multiform
-            form |= {"about": json.loads(extra["form_entry"]), "config": json.loads(extra["config"])}
-            form["version"] = form["config"].get("metadata", {}).get("version", extra.get("version"))
+            form |= {"forms": json.loads(extra["form_entry"]), "configs": json.loads(extra["config"])}
+            form["versions"] = form["configs"].get("metadata", {}).get("version", extra.get("version"))
         if re.fullmatch(r"\d+", str(extra.get("num_fewshot"))):
-            form["num_fewshot"] = int(extra["num_fewshot"])
+            form["n-shot"] = int(extra["num_fewshot"])
     lines: dict[str, list[dict[str, Any]]] = {}
     samples = file.with_name(f"{file.stem}_samples.jsonl")
     if samples.is_file():

@@ -121,13 +121,13 @@ def _read_form(folder: Path, spec: Mapping[str, Any]) -> tuple[dict[str, Any], l
     ]
     adapter = spec["adapter_spec"]
     form = {
-        "scores": scores,
+        "results": scores,
         "intervals": intervals,
         "higher_is_better": {name: False for name in names if name in _OF_TEXTS},
-        "config": {"task": str(spec.get("name", "")).partition(":")[0], "scenario": spec["scenario_spec"]},
-        "num_fewshot": adapter.get("max_train_instances"),
+        "configs": {"task": str(spec.get("name", "")).partition(":")[0], "scenario": spec["scenario_spec"]},
+        "n-shot": adapter.get("max_train_instances"),
         "failures": {"documents": failed, "failed": len(failed)} if failed else None,
-        "n": len(by_doc),
+        "n-samples": {"original": len(by_doc), "effective": len(by_doc)},
     }
     return form, list(_lines(by_doc, requests))
 

@@ -18,15 +18,13 @@ from multiform.paths import open_file, safe_name
 from multiform.requests import Completion, GenerationRequest
 from multiform.results.exchange.exporters import ending_time, exported_model, is_number, texts
 from multiform.results.export import to_json, write_json
-from multiform.results.recorded import RecordedRun, results_file
+from multiform.results.recorded import OF_FORMS, RecordedRun, results_file
 from multiform.results.samples import sample_line
 from multiform.results.values import FailedDoc, FormResult, ResultsData, metrics_in_order
 
 _STATUS = {"complete": "success", "stopped": "cancelled", "failed": "error"}
 #: The values of Inspect's scores that are words.
 _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-#: The keys of a results file about forms, which a log has for its own form.
-_ABOUT_FORM = ("configs", "forms", "intervals", "n-samples", "n-shot", "versions", "higher_is_better", "failures")
 
 
 def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
@@ -43,8 +41,7 @@ def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
 
 
 def _log(form: FormResult, results: ResultsData, saved: Mapping[str, Any], created: str, run_id: str) -> dict[str, Any]:
-    about = {key: saved[key][form.name] for key in _ABOUT_FORM if form.name in (saved.get(key) or {})}
-    about |= {"results": saved["results"][form.name], "configs": dict(form.config)}
+    about = {key: saved[key][form.name] for key in OF_FORMS if form.name in (saved.get(key) or {})}
     failed = {doc.doc_id: doc for doc in form.failed}
     samples = _samples(form, failed)
     model = exported_model(results)
@@ -189,7 +186,7 @@ def read_inspect_logs(logs: list[dict[str, Any]], file: Path) -> RecordedRun:
         name = str(spec["task"])
         if own:
             lines[name] = [line for sample in log.get("samples") or () for line in sample["metadata"]["multiform"]]
-            forms[name] = _own_form(own)
+            forms[name] = own
         else:
             lines[name] = list(_lines(log))
             forms[name] = _foreign_form(log, lines[name])
@@ -201,20 +198,6 @@ def read_inspect_logs(logs: list[dict[str, Any]], file: Path) -> RecordedRun:
     model = str(own_about.get("model") or spec["model"])
     results = results_file(forms, model=model, date=str(spec["created"]), source="inspect", status=status)
     return RecordedRun(file, results, lines)
-
-
-def _own_form(own: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "scores": own["results"],
-        "config": own.get("configs"),
-        "about": own.get("forms"),
-        "intervals": own.get("intervals"),
-        "num_fewshot": own.get("n-shot"),
-        "version": own.get("versions"),
-        "higher_is_better": own.get("higher_is_better"),
-        "failures": own.get("failures"),
-        "n": (own.get("n-samples") or {}).get("effective", 0),
-    }
 
 
 def _foreign_form(log: Mapping[str, Any], lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -238,11 +221,11 @@ def _foreign_form(log: Mapping[str, Any], lines: list[dict[str, Any]]) -> dict[s
     ]
     dataset = log["eval"].get("dataset") or {}
     return {
-        "scores": scores,
-        "config": {"task": log["eval"]["task"], "dataset_path": dataset.get("name") or dataset.get("location")},
-        "version": log["eval"].get("task_version"),
+        "results": scores,
+        "configs": {"task": log["eval"]["task"], "dataset_path": dataset.get("name") or dataset.get("location")},
+        "versions": log["eval"].get("task_version"),
         "failures": {"documents": failed, "failed": len(failed)} if failed else None,
-        "n": n,
+        "n-samples": {"original": n, "effective": n},
     }
 
 
