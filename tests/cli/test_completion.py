@@ -103,6 +103,24 @@ def test_help_lists_common_flags_and_help_all_every_flag(capsys):
     assert len(short.splitlines()) < 100
 
 
+@pytest.mark.parametrize("command", ["show", "validate", "lint", "diff"])
+def test_other_commands_leave_rare_flags_to_help_all_too(command, capsys):
+    assert main([command, "--help"]) == 0
+    short = capsys.readouterr().out
+    assert "-f, --num_fewshot N" in short
+    assert "--fewshot_draws" not in short
+    assert main([command, "--help", "all"]) == 0
+    assert "--fewshot_draws" in capsys.readouterr().out
+
+
+def test_lines_of_help_fit_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ("view", "diff", "gate"):
+        assert main([command, "--help", "all"]) == 0
+        text = capsys.readouterr().out.partition("examples:")[0]
+        assert max(map(len, text.splitlines())) <= 80
+
+
 def test_run_without_arguments_says_what_to_type(capsys):
     assert main(["run"]) == 2
     assert "type e.g. multiform run quiz@all --limit 20" in capsys.readouterr().err

@@ -38,8 +38,8 @@ _NAMED = 3
     flag("--metric", "the score to compare (default: the first of each form)", metavar="NAME"),
     flag(
         "--fail_below",
-        "exit with 1 if RUN_B is better by less than X, e.g. -0.02: worse by more than two points. A test with an "
-        "error of 5 %% for all forms together; forms and documents that RUN_B lacks fail, too",
+        "exit with 1 if RUN_B clearly gains less than X; -0.02 means that it loses more than two points. All forms are "
+        "tested together with an error of 5 %%. Forms and documents that RUN_B lacks fail, too",
         number_type(math.isfinite, expected="a number", example="-0.02"),
         metavar="X",
     ),

@@ -51,9 +51,8 @@ class Check:
     "check the installation: versions, devices, caches, mirrors, missing extras, a trial run",
     flag("--no_run", "leave the trial run out"),
     JSON,
-    description="Check the installation. Prints versions, devices, memory, caches, mirrors and which tokens are set "
-    "(never their values), the extras that are missing with the command that installs them, and runs a small model. "
-    "The exit code is 1 if a check failed.",
+    description="Check the installation: print versions, devices, memory, caches, mirrors, which tokens are set (never "
+    "their values), and how to install missing extras; then run a small model. The exit code is 1 if a check failed.",
     examples="""\
 examples:
   multiform doctor             all checks, half a minute with the bundled model

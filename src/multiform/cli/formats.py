@@ -50,7 +50,7 @@ _ORIGINS = {
     flags.option_groups(SOURCES),
     flags.no_code,
     description="Explain a format: its fields, an example of its prompt, and how each dialect writes it. "
-    "Or infer: show the question, choices and answer that formats find in a task that was written without them.",
+    "Or infer: show the question, choices and answer that formats find in a task written without them.",
     examples="""\
 examples:
   multiform formats explain mcqa

@@ -30,7 +30,7 @@ from multiform.cli import (
     validate,
 )
 from multiform.cli import options as flags
-from multiform.cli.parser import Parser, quiet_libraries
+from multiform.cli.parser import Parser, quiet_libraries, value_text
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
 from multiform.stopping import sigterm_interrupts
 from multiform.terminal import VisibleStream, visible
@@ -82,17 +82,10 @@ def parser(only: str | None = None) -> Parser:
         if only in (None, name):
             for add_flags in (*command.flags, flags.verbosity):
                 add_flags(subparser)
-            arguments = [_usage(action) for action in subparser._get_positional_actions()]
+            arguments = map(value_text, subparser._get_positional_actions())
             subparser.usage = " ".join([f"multiform {name}", *arguments, "[flags]"])
-        subparser.common = command.common
         subparser.set_defaults(execute=command.execute, parser=subparser)
     return top
-
-
-def _usage(action: argparse.Action) -> str:
-    """An argument as the usage of a command shows it."""
-    text = f"{action.metavar or action.dest}{' ...' if action.nargs in ('*', '+') else ''}"
-    return f"[{text}]" if action.nargs in ("*", "?") else text
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -39,7 +39,7 @@ _OPEN = {
     flag("--revision", "the revision of a dataset of the hub (default: main)", metavar="COMMIT"),
     flag("--output -o", "write it there instead of to standard output", metavar="FILE"),
     flags.option_groups(SOURCES),
-    description="Look at the columns of a dataset and write a task file, with a comment wherever it is a guess.",
+    description="Look at the columns of a dataset and write a task file. A comment marks each guess.",
     examples="""\
 examples:
   multiform new my_questions.jsonl --output my_task.yaml

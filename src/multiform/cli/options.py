@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.cli.parser import AddFlags, Arguments, Folders, Gather, flag
+from multiform.cli.parser import AddFlags, Arguments, Folders, Gather, flag, mark_rare
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.run.values import SOURCE_OPTIONS, SOURCES, Option, count, one_of
 
@@ -61,7 +61,7 @@ def option_groups(*groups: str | None, several: bool = False, output: Sequence[A
                 if described.group == group and described.flag != "":
                     option(name, several=several)(container)
             for add_more in (*_MORE.get(group, ()), *(output if group == "output" else ())):
-                add_more(container)
+                mark_rare(add_more(container))
 
     return add
 
@@ -104,27 +104,29 @@ def option(name: str, *, several: bool = False, **changes: Any) -> AddFlags:
                 settings["action"] = Folders
             case "arguments":
                 settings |= {"action": Arguments, "nargs": "+" if several and described.several else None}
-        container.add_argument(flag_name, *([described.short] if described.short else []), **settings | changes)
+        names = (flag_name, *([described.short] if described.short else []))
+        mark_rare(container.add_argument(*names, **settings | changes))
 
     return add
 
 
 def no_code(parser: argparse.ArgumentParser) -> None:
     """Add the flag that refuses code; the description says that code is run."""
-    parser.description = f"{parser.description} Python code that tasks bring along (!function, class) is run."
-    flag("--no_code", "refuse tasks that bring code, instead of running it")(parser)
+    parser.description = f"{parser.description} Python code of tasks (!function, class) is run."
+    flag("--no_code", "refuse tasks with Python code instead of running it")(parser)
 
 
 def verbosity(parser: argparse.ArgumentParser) -> None:
     """Add the flag of the log level."""
     variables = (os.environ.get(name, "").upper() for name in ("LMEVAL_LOG_LEVEL", "LOGLEVEL"))
-    flag(
+    add = flag(
         "--verbosity -v",
         f"what is logged: {', '.join(_LEVELS)} (default: $LMEVAL_LOG_LEVEL, $LOGLEVEL or INFO)",
         one_of(_LEVELS),
         metavar="LEVEL",
         default=next((level for level in variables if level in _LEVELS), "INFO"),
-    )(parser)
+    )
+    mark_rare(add(parser))
 
 
 def run_options(flags: argparse.Namespace, **options: Any) -> RunOptions:

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,17 +36,13 @@ class Command:
     description: str
     examples: str
     flags: Sequence[AddFlags]
-    #: The flags that `--help` lists, by their names without dashes; None lists all.
-    common: frozenset[str] | None
     execute: Execute
 
 
-def command(
-    help: str, *flags: AddFlags, description: str = "", examples: str, common: frozenset[str] | None = None
-) -> Callable[[Execute], Command]:
+def command(help: str, *flags: AddFlags, description: str = "", examples: str) -> Callable[[Execute], Command]:
     """Make a command of the function that runs it, under its name; without a description, `--help` repeats the help."""
     text = description or f"{help[0].upper()}{help[1:]}."
-    return lambda execute: Command(execute.__name__, help, text, examples, flags, common, execute)
+    return lambda execute: Command(execute.__name__, help, text, examples, flags, execute)
 
 
 def flag(names: str, help: str, type: ValueType | Callable[[str], Any] | None = None, **settings: Any) -> AddFlags:
@@ -58,6 +55,24 @@ def flag(names: str, help: str, type: ValueType | Callable[[str], Any] | None = 
     elif name.startswith("-") and "metavar" not in settings:
         settings["action"] = "store_true"
     return lambda parser: parser.add_argument(*names.split(), help=help, **settings)
+
+
+#: Flags of runs that every `--help` lists; the others are rare, which `--help all` lists.
+_COMMON = frozenset(
+    (
+        *("tasks", "model", "model_args", "batch_size", "device", "num_fewshot", "apply_chat_template", "gen_kwargs"),
+        *("include_path", "import", "dataset_mirror", "limit", "output_path", "log_samples", "report", "json"),
+        *("config", "plan"),
+    )
+)
+#: Fewer rare flags than these are listed like the others.
+_FEW = 4
+
+
+def mark_rare(action: argparse.Action | None) -> None:
+    """Leave a flag to `--help all` if it is not among the common ones."""
+    if action is not None and _COMMON.isdisjoint(name.lstrip("-") for name in action.option_strings):
+        action.is_rare = True  # type: ignore[attr-defined]
 
 
 JSON = flag("--json", "print JSON and nothing else")
@@ -75,21 +90,39 @@ def print_result(options: argparse.Namespace, value: Any, lines: Iterable[str]) 
         print(line)
 
 
+def value_text(action: argparse.Action) -> str:
+    """What a flag or argument takes, as help texts show it."""
+    if action.nargs == 0:
+        return ""
+    text = f"{action.metavar or action.dest}{' ...' if action.nargs in ('*', '+') else ''}"
+    return f"[{text}]" if action.nargs in ("*", "?") else text
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Names the value of a flag once, wraps descriptions, and keeps the lines of examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        keeps_lines = "\n" in text
+        return super()._fill_text(text, width, indent) if keeps_lines else textwrap.fill(text, width)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        return f"{', '.join(sorted(action.option_strings, key=len))} {value_text(action)}".rstrip()
+
+
 class Parser(argparse.ArgumentParser):
-    """Raises a UsageError where argparse would print its usage and exit; keeps the lines of examples as they are."""
+    """Raises a UsageError where argparse would print its usage and exit."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(
-            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, add_help=False, **kwargs
-        )
+        super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, add_help=False, **kwargs)
         self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="all", help="show this help and exit")
-        self.common: frozenset[str] | None = None
 
     def format_common_help(self) -> str:
-        """The help on common flags, with the number of those that ``--help all`` adds."""
-        if self.common is None:
+        """The help without the rare flags, and how many ``--help all`` adds; if there are few of them, all of it."""
+        others = [action for action in self._actions if getattr(action, "is_rare", False)]
+        if len(others) < _FEW:
             return self.format_help()
-        others = [action for action in self._actions if action.option_strings and not self._is_common(action)]
         texts, epilog = [action.help for action in others], self.epilog
         self.epilog = f"{self.prog} --help all lists {len(others)} more flags.\n\n{epilog or ''}"
         for action in others:
@@ -99,9 +132,6 @@ class Parser(argparse.ArgumentParser):
         for action, own_text in zip(others, texts, strict=True):
             action.help = own_text
         return text
-
-    def _is_common(self, action: argparse.Action) -> bool:
-        return any(flag.lstrip("-") in (self.common or ()) for flag in action.option_strings)
 
     def error(self, message: str) -> NoReturn:
         about = re.match(r"argument (?P<names>[^:]+): (?P<what>.*)", message, re.DOTALL)

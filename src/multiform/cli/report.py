@@ -43,12 +43,12 @@ def report(options: argparse.Namespace) -> None:
 
 
 @command(
-    "look at all runs of a folder in the browser, also while they go on",
+    "look at all runs of a folder in the browser, even while they run",
     flag("folder", "the --output_path of runs (default: .)", nargs="?", default=".", metavar="DIR"),
     flag("--port", "default: any that is free", count(), default=0),
-    description="Serve the runs of a folder, of Multiform and of lm-eval, to your browser on this machine: the address "
-    "that is printed has a token, without which nothing is shown. It writes nothing and asks nothing of other "
-    "machines; Ctrl-C ends it.",
+    description="Serve the runs of a folder, of Multiform and of lm-eval, to your browser on this machine. The printed "
+    "address has a token, without which nothing is shown. Nothing is written, and no other machine is contacted. "
+    "Ctrl-C ends it.",
     examples="""\
 examples:
   multiform view                     the runs below the current folder

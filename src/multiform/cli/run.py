@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("multiform")
 
-#: The flags of `--help`; `--help all` has every flag.
-_COMMON = frozenset(
-    (
-        *("help", "tasks", "model", "model_args", "batch_size", "device", "num_fewshot", "apply_chat_template"),
-        *("gen_kwargs", "include_path", "import", "dataset_mirror", "limit", "output_path", "log_samples", "report"),
-        *("json", "config", "plan", "no_code"),
-    )
-)
 #: How many files of samples are listed one by one.
 _LISTED_FILES = 6
 
@@ -58,7 +50,6 @@ _LISTED_FILES = 6
         ),
     ),
     flags.no_code,
-    common=_COMMON,
     examples="""\
 examples:
   multiform run quiz@all --limit 20

@@ -52,8 +52,8 @@ example of a file:
   num_fewshot: [0, 5]
   limit: 200
 
-All other keys are arguments of multiform.evaluate, for all models or for one. Started again, a sweep goes on where it
-stopped: stored responses are not requested again.
+All other keys are arguments of multiform.evaluate, for all models or for one. If you start a sweep again, it continues
+where it stopped: stored responses are not requested again.
 """,
 )
 def sweep(options: argparse.Namespace) -> None:

@@ -235,8 +235,8 @@ class RunOptions(BaseModel):
     sample: Annotated[
         str,
         _docs(
-            "which documents --limit takes: first, random, or stratified[:COLUMN], in which each value of a column (by "
-            "default that of the task's clusters) has its share; drawn with python's seed (default: first)",
+            "which documents --limit takes: first, random, or stratified[:COLUMN], which gives each value of a column "
+            "(by default that of the task's clusters) its share; drawn with the first --seed (default: first)",
             values.SAMPLE,
             setting=True,
             recorded=True,
@@ -312,8 +312,8 @@ class RunOptions(BaseModel):
     judge_labels: Annotated[
         str | Path | None,
         _consent(
-            "people's labels of some completions, by which the judge's score is calibrated: a .jsonl or .csv file with "
-            "doc_id and label",
+            "human labels of some completions, which calibrate the judge's score: a .jsonl or .csv file with doc_id "
+            "and label",
             values.INPUT_FILE,
             recorded=True,
         ),
@@ -332,8 +332,8 @@ class RunOptions(BaseModel):
     on_error: Annotated[
         OnError,
         _failure(
-            "if requests of a document fail: stop without results once the rest is run and stored (the default), "
-            "skip the document, or count it as wrong",
+            "if requests of a document fail: run and store the others and stop without results (the default), skip "
+            "the document, or count it as wrong",
             one_of(get_args(OnError), example="skip"),
             recorded=True,
         ),

@@ -321,7 +321,7 @@ class Option:
 SOURCES = "tasks and data"
 SOURCE_OPTIONS = {
     "include_path": Option(
-        "another folder of task files, or lm_eval for those of lm-eval (may be repeated, or several with colons)",
+        "another folder of task files, or lm_eval for lm-eval's (may be repeated, or several with colons)",
         FOLDERS,
         group=SOURCES,
         recorded=True,
@@ -335,9 +335,8 @@ SOURCE_OPTIONS = {
         recorded=True,
     ),
     "dataset_mirror": Option(
-        "folder in which datasets are looked up before the hub: DIR/<dataset_path>/<dataset_name or default>/"
-        "<split>.jsonl or .parquet; may be repeated: a split is read from the first folder that has it (default: "
-        "$MULTIFORM_DATASET_MIRROR)",
+        "folder that is searched for datasets before the hub: DIR/<dataset_path>/<dataset_name or default>/"
+        "<split>.jsonl or .parquet (may be repeated; default: $MULTIFORM_DATASET_MIRROR)",
         FOLDERS,
         group=SOURCES,
         env="MULTIFORM_DATASET_MIRROR",
