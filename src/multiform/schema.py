@@ -84,13 +84,13 @@ def has_type(value: Any, hint: Any) -> bool:
 def _check_names(value: Any, path: tuple[str | int, ...], where: Where) -> None:
     """Raise a ConfigError for a key that is not text, which no metric, filter or format can have as an argument.
 
-    `metadata`, and the values below an argument, may have any keys.
+    The values below an argument, or in `metadata`, may have any keys.
     """
-    if isinstance(value, Mapping) and path != ("metadata",):
+    if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
                 raise ConfigError(f"the key {_as_yaml(key)} is not text", where=where(*path), hint="put it in quotes")
-            if key in ("kwargs", "metric_list", "filter"):
+            if key in ("kwargs", "metric_list", "filter") and path != ("metadata",):
                 _check_names(inner, (*path, key), where)
     elif isinstance(value, list) and path[-1] in ("metric_list", "filter_list", "filter"):
         for index, inner in enumerate(value):
@@ -112,8 +112,8 @@ def check_keys(kind: str, known: Collection[str], keys: Iterable[Any], where: Wh
 def describe(hint: Any) -> str:
     """A type annotation in words.
 
-    >>> describe(str | list[str] | None)
-    'a string, a list or null'
+    >>> describe(str | list[str] | None), describe(bool | None)
+    ('a string, a list or null', 'true, false or null')
     """
     words = [word for part in _members(hint) for word in _describe_one(part).split(" or ")]
     *others, last = dict.fromkeys(words)
@@ -146,10 +146,6 @@ def _config_error(error: ValidationError, name: str, hint: Any, value: Any, wher
     """The deepest problem that pydantic found, as one message."""
     members = {getattr(part, "__name__", "") for part in _members(hint)}
     problems = error.errors(include_url=False)
-    for problem in problems:
-        if problem["loc"][-1:] == ("[key]",):
-            message = f"the key {_as_yaml(problem['input'])} is not text"
-            return ConfigError(message, where=where(name), hint="put it in quotes")
     problem = max(problems, key=lambda e: (e["type"] == "missing", len(_path(e, members))))
     path = _path(problem, members)
     if problem["type"] == "missing":
