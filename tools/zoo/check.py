@@ -20,7 +20,7 @@ from multiform.models.model import Counters
 from multiform.models.tokenizer import Encoder
 from multiform.models.torch import device
 from multiform.models.torch.engine import CausalEngine
-from multiform.models.torch.forward import CausalLM, Scoring
+from multiform.models.torch.forward import CausalLM, ScoringWay
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Planner
 from multiform.models.torch.sampling import Generation, Sampling
@@ -128,7 +128,7 @@ def _check_causal(name: str, model: PreTrainedModel, judge: PreTrainedModel, rea
     )
 
 
-def _ways(planner: Planner, way: Scoring) -> tuple[str, str, str] | None:
+def _ways(planner: Planner, way: ScoringWay) -> tuple[str, str, str] | None:
     """The class and attention of a model that is the same at every length, and the ways that were compared."""
     if not planner.is_known or way is not planner.mode:
         return None

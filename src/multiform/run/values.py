@@ -49,7 +49,7 @@ class ValueType:
     def reader(self, flag: str) -> Callable[[str], Any]:
         """The argparse type of a flag that has such values."""
 
-        def read(text: str) -> Any:
+        def parse_text(text: str) -> Any:
             try:
                 value = text if self.parse is None else self.parse(text)
                 if self.accepts(value):
@@ -61,7 +61,7 @@ class ValueType:
             hint = f"give e.g. {flag} {self.flag_example or self.example}"
             raise UsageError(f"expected {self.expected}, got {shorten(text)}", where=flag, hint=hint)
 
-        return read
+        return parse_text
 
 
 def _is_whole(value: Any) -> bool:

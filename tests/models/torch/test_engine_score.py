@@ -17,7 +17,7 @@ from multiform.models.model import Counters
 from multiform.models.tokenizer import rolling_windows
 from multiform.models.torch import forward
 from multiform.models.torch.device import PASS_TOKENS, run_batches
-from multiform.models.torch.forward import Scoring, token_logprobs
+from multiform.models.torch.forward import ScoringWay, token_logprobs
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.scoring import batch_plan, score_in_batches
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
@@ -70,27 +70,27 @@ def test_a_greedy_continuation_is_marked_as_such(llama: HFModel) -> None:
     assert [outputs[0].is_greedy, outputs[1].is_greedy] == [True, False]
 
 
-def batch_lengths(model: HFModel, pairs: Sequence[Pair], limits: BatchLimits, way: Scoring) -> list[list[int]]:
+def batch_lengths(model: HFModel, pairs: Sequence[Pair], limits: BatchLimits, way: ScoringWay) -> list[list[int]]:
     batches = batch_plan(model.planner.lm, pairs, limits, way, max_kept=0).batches
     return [[row.stop - row.start for row in batch.rows] for batch in batches]
 
 
 def test_one_token_labels_of_a_question_are_one_row(llama: HFModel) -> None:
     pairs = [Pair(array("i", [1, 2, label]), 2) for label in (7, 8, 9)]
-    assert batch_lengths(llama, pairs, BatchLimits(8, 512), Scoring.PADDED) == [[2]]
+    assert batch_lengths(llama, pairs, BatchLimits(8, 512), ScoringWay.PADDED) == [[2]]
 
 
 def test_rows_come_longest_first_in_batches_or_alone(llama: HFModel) -> None:
     pairs = [Pair(array("i", range(length)), 1) for length in (3, 9, 5)]
-    assert batch_lengths(llama, pairs, BatchLimits(8, 512), Scoring.PADDED) == [[8, 4, 2]]
-    assert batch_lengths(llama, pairs, BatchLimits(8, 512), Scoring.ALONE) == [[8], [4], [2]]
-    assert batch_lengths(llama, pairs, BatchLimits(8, 16), Scoring.PADDED) == [[8, 4], [2]]
+    assert batch_lengths(llama, pairs, BatchLimits(8, 512), ScoringWay.PADDED) == [[8, 4, 2]]
+    assert batch_lengths(llama, pairs, BatchLimits(8, 512), ScoringWay.ALONE) == [[8], [4], [2]]
+    assert batch_lengths(llama, pairs, BatchLimits(8, 16), ScoringWay.PADDED) == [[8, 4], [2]]
 
 
 def test_every_request_of_a_batch_is_scored_by_its_own_row(llama: HFModel) -> None:
     # One sequence is the beginning of another: what a model gives the first need not be what it gives the second.
     pairs = [Pair(array("i", [1, 2, 3, 4]), 2), Pair(array("i", [1, 2, 3, 4, 5, 6]), 2)]
-    planned = batch_plan(llama.planner.lm, pairs, BatchLimits(8, 512), Scoring.PADDED, max_kept=0)
+    planned = batch_plan(llama.planner.lm, pairs, BatchLimits(8, 512), ScoringWay.PADDED, max_kept=0)
     assert [
         [(output.request, output.start, output.stop) for output in branch.needed] for branch in planned.branches
     ] == [

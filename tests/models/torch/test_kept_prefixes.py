@@ -11,7 +11,7 @@ import pytest
 from multiform.models.hf.model import HFModel
 from multiform.models.model import Counters
 from multiform.models.torch.attention import KVCache
-from multiform.models.torch.forward import Forward, Scoring
+from multiform.models.torch.forward import Forward, ScoringWay
 from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.plan import BatchLimits, Pair, Span, plan
 from multiform.models.torch.scoring import score_by_plan, score_in_batches
@@ -31,11 +31,11 @@ def chunk(first: int, documents: int = 40) -> list[Pair]:
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2"])
-@pytest.mark.parametrize("mode", [Scoring.TREE_ATTENTION, Scoring.MASKED])
-def test_chunks_give_the_numbers_of_whole_sequences(kind: str, mode: Scoring, tiny: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("mode", [ScoringWay.TREE_ATTENTION, ScoringWay.MASKED])
+def test_chunks_give_the_numbers_of_whole_sequences(kind: str, mode: ScoringWay, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)))
     if kind == "gemma2":  # a sliding window, and another function after the LM head
-        mode = Scoring.MASKED
+        mode = ScoringWay.MASKED
     kept, counters = KeptPrefixes(1000), Counters()
     forward = Forward(model.planner.lm, mode)
     for first in (0, 40, 80):
@@ -54,7 +54,7 @@ def test_chunks_give_the_numbers_of_whole_sequences(kind: str, mode: Scoring, ti
 
 def test_outputs_within_a_kept_prefix_are_computed(llama: HFModel) -> None:
     kept, counters = KeptPrefixes(1000), Counters()
-    forward = Forward(llama.planner.lm, Scoring.TREE_ATTENTION)
+    forward = Forward(llama.planner.lm, ScoringWay.TREE_ATTENTION)
     dict(score_by_plan(forward, chunk(0), size=64, budget=4096, counters=counters, kept=kept))
     inside = [Pair(array("i", SHOTS[0]), 68), Pair(array("i", SHOTS[1]), 10)]
     outputs = dict(score_by_plan(forward, inside, size=64, budget=4096, counters=counters, kept=kept))

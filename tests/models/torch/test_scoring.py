@@ -17,7 +17,7 @@ from multiform.models.hf.model import HFModel
 from multiform.models.model import Counters
 from multiform.models.torch.attention import TreeAttention, apply_window, attention_mask
 from multiform.models.torch.device import PASS_TOKENS, prefix_budget
-from multiform.models.torch.forward import Forward, Scoring
+from multiform.models.torch.forward import Forward, ScoringWay
 from multiform.models.torch.plan import BatchLimits, Pair, plan
 from multiform.models.torch.scoring import score_by_plan, score_in_batches, scoring_plan
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
@@ -50,15 +50,15 @@ def same(ours: dict[int, LLOutput], expected: dict[int, LLOutput]) -> None:
 @pytest.mark.parametrize(
     ("kind", "mode"),
     [
-        ("llama", Scoring.TREE_ATTENTION),
-        ("llama", Scoring.MASKED),
-        ("gpt2", Scoring.TREE_ATTENTION),
-        ("gpt2", Scoring.MASKED),
+        ("llama", ScoringWay.TREE_ATTENTION),
+        ("llama", ScoringWay.MASKED),
+        ("gpt2", ScoringWay.TREE_ATTENTION),
+        ("gpt2", ScoringWay.MASKED),
     ],
 )
 @pytest.mark.parametrize(("size", "budget"), [(512, 4096), (32, 4096), (7, 4096), (32, 20), (32, 0)])
 def test_a_plan_scores_as_whole_sequences_do(
-    kind: str, mode: Scoring, size: int, budget: int, tiny: Callable[..., Path]
+    kind: str, mode: ScoringWay, size: int, budget: int, tiny: Callable[..., Path]
 ) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
@@ -82,9 +82,9 @@ def test_scores_depend_on_neither_batch_size_order_nor_neighbours(
 
 
 @pytest.mark.bundled
-@pytest.mark.parametrize("mode", [Scoring.TREE_ATTENTION, Scoring.MASKED])
-def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, mode: Scoring) -> None:
-    assert bundled.planner.mode is Scoring.TREE_ATTENTION
+@pytest.mark.parametrize("mode", [ScoringWay.TREE_ATTENTION, ScoringWay.MASKED])
+def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, mode: ScoringWay) -> None:
+    assert bundled.planner.mode is ScoringWay.TREE_ATTENTION
     pairs = pairs_of(bundled)[:14]
     forward = Forward(bundled.planner.lm, mode)
     same(dict(score_by_plan(forward, pairs, size=64, budget=4096, counters=Counters())), whole(bundled, pairs))
@@ -94,7 +94,7 @@ def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel
 def test_only_what_is_scored_reaches_the_vocabulary(kind: str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
-    assert model.planner.mode is Scoring.TREE_ATTENTION
+    assert model.planner.mode is ScoringWay.TREE_ATTENTION
     rows = {"projected": 0, "computed": 0}
 
     def count(name: str) -> Callable[..., None]:
@@ -232,7 +232,7 @@ def test_the_model_itself_is_not_touched(tiny: Callable[..., Path]) -> None:
         before = model.model(input_ids=ids).logits
         dict(
             score_by_plan(
-                Forward(model.planner.lm, Scoring.TREE_ATTENTION),
+                Forward(model.planner.lm, ScoringWay.TREE_ATTENTION),
                 pairs_of(model),
                 size=24,
                 budget=512,

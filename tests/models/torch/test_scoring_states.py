@@ -13,7 +13,7 @@ import torch
 from multiform.models.model import Counters
 from multiform.models.torch import scoring
 from multiform.models.torch.attention import ModelState
-from multiform.models.torch.forward import CausalLM, Scoring
+from multiform.models.torch.forward import CausalLM, ScoringWay
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.trial import loglikelihood_alone, scoring_trial
@@ -58,7 +58,7 @@ def check(planner: Planner, pairs: Sequence[Pair]) -> Counters:
 @pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "bamba", "rwkv", "llama4_text", "gpt_neo", f"{CUSTOM}window"])
 def test_a_common_prefix_is_computed_once(name: str, caplog: pytest.LogCaptureFixture) -> None:
     pairs, planner = few_shot_pairs(), planner_of(name)
-    assert planner.scoring(110) is Scoring.AT_ONCE
+    assert planner.scoring(110) is ScoringWay.AT_ONCE
     counters = check(planner, pairs)
     assert counters.prefill < sum(pair.inputs for pair in pairs) / 4
     cost = engine_of(planner, LIMITS).scoring_cost(pairs)
@@ -70,24 +70,24 @@ def test_a_common_prefix_is_computed_once(name: str, caplog: pytest.LogCaptureFi
 def test_a_model_that_forgets_its_state_takes_the_tokens_after_it_one_by_one() -> None:
     """Mamba reads several tokens as the beginning of a text, whatever its state."""
     pairs, planner = few_shot_pairs(), planner_of("mamba")
-    assert planner.scoring(110) is Scoring.STEPWISE
+    assert planner.scoring(110) is ScoringWay.STEPWISE
     trial = scoring_trial(planner.lm, 128)
     assert trial is not None
-    assert not trial.allows(Scoring.AT_ONCE, 512)
+    assert not trial.allows(ScoringWay.AT_ONCE, 512)
     assert check(planner, pairs).prefill < sum(pair.inputs for pair in pairs) / 2
 
 
 @pytest.mark.parametrize("name", [f"{CUSTOM}nocache", "recurrent_gemma", "doge (kept window)"])
 def test_a_state_that_cannot_be_copied_is_not_shared(name: str, caplog: pytest.LogCaptureFixture) -> None:
     planner = planner_of(name)
-    assert planner.scoring(110) in (Scoring.PADDED, Scoring.ALONE)
+    assert planner.scoring(110) in (ScoringWay.PADDED, ScoringWay.ALONE)
     check(planner, few_shot_pairs())
     assert "prefixes are not shared" in caplog.text
 
 
 def test_without_a_budget_nothing_is_shared() -> None:
     planner = planner_of("mamba2", budget=0)
-    assert planner.scoring(110) is Scoring.PADDED
+    assert planner.scoring(110) is ScoringWay.PADDED
     assert planner.decoding(110) is Decoding.ALONE
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from multiform.models.torch import structure
-from multiform.models.torch.forward import CausalLM, Scoring
+from multiform.models.torch.forward import CausalLM, ScoringWay
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.seq2seq import PLAIN, scores_together
@@ -84,7 +84,7 @@ def test_eight_bit_weights_are_computed_one_sequence_at_a_time(caplog: pytest.Lo
     outputs = dict(engine_of(planner).score(PAIRS))
     for index, pair in enumerate(PAIRS):
         assert outputs[index].loglikelihood == pytest.approx(loglikelihood_alone(planner.lm, pair), abs=1e-4)
-    assert planner.scoring(110) is Scoring.ALONE
+    assert planner.scoring(110) is ScoringWay.ALONE
     assert planner.decoding(110) is Decoding.ALONE
     assert "eight-bit weights" in caplog.text
 

@@ -20,7 +20,7 @@ import transformers
 from multiform.models.hf.model import HFModel
 from multiform.models.torch import planner as planner_module
 from multiform.models.torch import structure
-from multiform.models.torch.forward import CausalLM, Scoring
+from multiform.models.torch.forward import CausalLM, ScoringWay
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.planner import Decoding, Planner, TrialRecords
 from multiform.models.torch.scoring import scoring_plan
@@ -172,7 +172,7 @@ def tokens_of(planner: Planner, run: Callable[[], Any]) -> int:
 
 def test_a_verified_class_gets_a_brief_trial(known: Planner) -> None:
     assert tokens_of(known, lambda: known.scoring(90)) < 100
-    assert known.mode is Scoring.TREE_ATTENTION
+    assert known.mode is ScoringWay.TREE_ATTENTION
     assert tokens_of(known, lambda: known.decoding(90)) < 60
     assert known.decoding(90) is Decoding.SHARED
     assert set(known.records.verdicts) == {"scoring of 128", "short decoding"}
@@ -182,7 +182,7 @@ def test_another_version_of_transformers_gets_the_whole_trial(known: Planner, mo
     monkeypatch.setattr("multiform.models.torch.structure.transformers.__version__", "5.0.0")
     known = Planner(known.lm, max_length=160)
     assert 400 < tokens_of(known, lambda: known.scoring(90)) < 700
-    assert known.scoring(90) is Scoring.TREE_ATTENTION
+    assert known.scoring(90) is ScoringWay.TREE_ATTENTION
 
 
 def test_other_attention_and_other_layers_get_the_whole_trial(known: Planner) -> None:
@@ -263,7 +263,7 @@ def test_positions_scaled_by_the_longest_row_are_those_of_each_row_alone(
     outputs = dict(model.loglikelihood(REQUESTS))
     short = LoglikelihoodRequest("The dog", " sat on the mat")
     together = dict(model.loglikelihood([*REQUESTS, short]))
-    assert model.planner.scoring(100) is Scoring.ALONE
+    assert model.planner.scoring(100) is ScoringWay.ALONE
     for index, request in enumerate([*REQUESTS, short]):
         expected = plain(HFModel(str(folder), max_length=160), request)
         assert together[index].loglikelihood == pytest.approx(expected, abs=1e-4)
@@ -299,7 +299,7 @@ def test_a_model_that_selects_tokens_gives_each_sequence_its_own_numbers(
     assert planner.decoding(longest) is Decoding.ALONE
     # Within its window it selects nothing.
     assert planner.scoring(window // 2 if window > 128 else window) is (
-        Scoring.AT_ONCE if window > 128 else Scoring.ALONE
+        ScoringWay.AT_ONCE if window > 128 else ScoringWay.ALONE
     )
 
 
@@ -350,17 +350,17 @@ def test_a_small_run_is_not_worth_a_trial(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_ways_that_are_wrong_at_every_length_get_a_short_trial_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[tuple[int, Scoring]] = []
+    tried: list[tuple[int, ScoringWay]] = []
     allows = ScoringTrial.allows
 
-    def noting(trial: ScoringTrial, way: Scoring, pass_size: int) -> bool:
+    def noting(trial: ScoringTrial, way: ScoringWay, pass_size: int) -> bool:
         tried.append((max(len(pair.tokens) for pair in trial.pairs), way))
         return allows(trial, way, pass_size)
 
     monkeypatch.setattr(ScoringTrial, "allows", noting)
-    assert Planner(CausalLM(zoo_model("mamba")), max_length=160).scoring(150) is Scoring.STEPWISE
-    assert [way for length, way in tried if length < 30] == [Scoring.AT_ONCE, Scoring.STEPWISE]
-    assert [way for length, way in tried if length > 30] == [Scoring.STEPWISE]
+    assert Planner(CausalLM(zoo_model("mamba")), max_length=160).scoring(150) is ScoringWay.STEPWISE
+    assert [way for length, way in tried if length < 30] == [ScoringWay.AT_ONCE, ScoringWay.STEPWISE]
+    assert [way for length, way in tried if length > 30] == [ScoringWay.STEPWISE]
 
 
 def test_a_recurrent_model_decodes_with_its_own_cache(tiny: Callable[..., Path]) -> None:

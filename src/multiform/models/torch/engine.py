@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from multiform.models.model import Counters
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch, UncachedBatch
 from multiform.models.torch.device import PREFILL_TOKENS, halve_limits, run_in_memory
-from multiform.models.torch.forward import Forward, Scoring
+from multiform.models.torch.forward import Forward, ScoringWay
 from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.plan import BatchLimits, Cost, Pair, plan
 from multiform.models.torch.planner import Decoding, Planner
@@ -55,7 +55,7 @@ class CausalEngine:
         """
         if not self._is_worth_trial(pairs):
             self.planner.computed_alone += _distinct_inputs(pairs)
-            yield from score_in_batches(self.planner.lm, pairs, self.limits, self.counters, Scoring.ALONE)
+            yield from score_in_batches(self.planner.lm, pairs, self.limits, self.counters, ScoringWay.ALONE)
             return
         for part in self._parts(pairs):
             for position, output in self._score_part([pairs[index] for index in part]):

@@ -112,7 +112,7 @@ class CausalLM:
         return max(1, MAX_LOGITS // int(self.model.config.get_text_config().vocab_size))
 
 
-class Scoring(Enum):
+class ScoringWay(Enum):
     """How sequences are scored, from the fastest way to the one that is right for every model."""
 
     #: By plan, with the model's layers and tree attention.
@@ -130,11 +130,11 @@ class Scoring(Enum):
 
     @property
     def is_planned(self) -> bool:
-        return self in (Scoring.TREE_ATTENTION, Scoring.MASKED)
+        return self in (ScoringWay.TREE_ATTENTION, ScoringWay.MASKED)
 
     @property
     def copies_states(self) -> bool:
-        return self in (Scoring.AT_ONCE, Scoring.STEPWISE)
+        return self in (ScoringWay.AT_ONCE, ScoringWay.STEPWISE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Forward:
     """Runs the forward passes of plans on a model; `mode` is one of the two ways by plan."""
 
     lm: CausalLM
-    mode: Scoring
+    mode: ScoringWay
 
     def run(
         self,
@@ -166,7 +166,7 @@ class Forward:
         longest = int(depths.max()) + 1
         # A few are repeated, so that matrix products round them as they round many.
         kept = torch.from_numpy(np.resize(needed, max(len(needed), STABLE_ROWS)))
-        if self.mode is Scoring.MASKED:
+        if self.mode is ScoringWay.MASKED:
             masks = self._model_masks(mask, positions[0], longest)
             inputs = {"attention_mask": masks, "past_key_values": TransformersCache(cache), "use_cache": True}
             logits, _ = self.lm.run(kept, input_ids=ids, position_ids=positions, **inputs)

@@ -20,7 +20,7 @@ import transformers
 from multiform.hashing import sha256, source_hash
 from multiform.models.torch.attention import is_available
 from multiform.models.torch.device import device_of, pass_tokens, prefix_budget, run_in_memory
-from multiform.models.torch.forward import CausalLM, Forward, Scoring
+from multiform.models.torch.forward import CausalLM, Forward, ScoringWay
 from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.structure import (
     POSITIONS,
@@ -77,7 +77,7 @@ class Decoding(Enum):
 
 
 #: A way of computing requests, which trials choose.
-Way = TypeVar("Way", Scoring, Decoding)
+Way = TypeVar("Way", ScoringWay, Decoding)
 
 
 class Planner:
@@ -144,18 +144,18 @@ class Planner:
         return (0, problem) if problem else (length, reason)
 
     @cached_property
-    def mode(self) -> Scoring | None:
+    def mode(self) -> ScoringWay | None:
         """The way in which short sequences are scored by plan, and all are decoded; None where there is none."""
         if not self.shared_length[0]:
             return None
         length = min(SHORT, self.short_length, self.max_length - 1)
-        way = self._choose(f"scoring of {length}", lambda: self._try_scoring(length, shares=True), Scoring.ALONE)
+        way = self._choose(f"scoring of {length}", lambda: self._try_scoring(length, shares=True), ScoringWay.ALONE)
         return way if way.is_planned else None
 
     @property
     def forward(self) -> Forward:
         """Forward passes of decoding, in the mode of short sequences."""
-        return Forward(self.lm, self.mode or Scoring.MASKED)
+        return Forward(self.lm, self.mode or ScoringWay.MASKED)
 
     @cached_property
     def budget(self) -> int:
@@ -194,19 +194,19 @@ class Planner:
             return True
         return self.computed_alone + work > WORTH_TRIAL * length
 
-    def scoring(self, longest: int) -> Scoring:
+    def scoring(self, longest: int) -> ScoringWay:
         """How sequences of up to that many tokens are scored; the log says why where nothing is shared."""
         shares = self.shares_prefixes
         if self.is_known and not shares:
-            return Scoring.PADDED
+            return ScoringWay.PADDED
         if self.is_known and longest <= self.short_length and self.mode:
             return self.mode
         length = self._scoring_length(longest)
         question = f"{'scoring' if shares else 'batches'} of {length}"
-        way = self._choose(question, lambda: self._try_scoring(length, shares=shares), Scoring.ALONE)
-        if shares and way in (Scoring.PADDED, Scoring.ALONE):
+        way = self._choose(question, lambda: self._try_scoring(length, shares=shares), ScoringWay.ALONE)
+        if shares and way in (ScoringWay.PADDED, ScoringWay.ALONE):
             self._warn(self._reason(longest))
-        if way is Scoring.ALONE:
+        if way is ScoringWay.ALONE:
             self._warn("its results change in a batch, so that each sequence is computed alone")
         return way
 
@@ -215,25 +215,25 @@ class Planner:
         limits = (self.short_length, self.shared_length[0], self.max_length - 1)
         return trial_length(longest, min((limit for limit in limits if limit >= longest), default=longest))
 
-    def _try_scoring(self, length: int, *, shares: bool) -> Scoring:
+    def _try_scoring(self, length: int, *, shares: bool) -> ScoringWay:
         """The fastest way to score sequences of that length that gives the model's own numbers."""
         if shares and self.verified_ways and BRIEF <= length <= self.short_length:
-            way = Scoring[self.verified_ways.scoring]
+            way = ScoringWay[self.verified_ways.scoring]
             if brief_trial(self.lm).allows(way, self.pass_size, BRIEF_PASSES):
                 return way
         return first_allowed(self.lm, list(self._scoring_ways(length, shares)), length, self.pass_size)
 
-    def _scoring_ways(self, length: int, shares: bool) -> Iterator[Scoring]:
+    def _scoring_ways(self, length: int, shares: bool) -> Iterator[ScoringWay]:
         """The ways to score sequences of that length that are worth a trial, fastest first."""
         if shares and length <= self.shared_length[0]:
             model = self.lm.model
             if model._supports_attention_backend and is_available(device_of(model)):
-                yield Scoring.TREE_ATTENTION
-            yield Scoring.MASKED
+                yield ScoringWay.TREE_ATTENTION
+            yield ScoringWay.MASKED
         if shares and self._may_resume(length):
-            yield from (Scoring.AT_ONCE, Scoring.STEPWISE)
+            yield from (ScoringWay.AT_ONCE, ScoringWay.STEPWISE)
         if not self._depends_on_batch:
-            yield Scoring.PADDED
+            yield ScoringWay.PADDED
 
     def decoding(self, longest: int) -> Decoding:
         """How sequences of up to that many tokens, prompts included, are decoded."""

@@ -20,7 +20,7 @@ from multiform.models.torch.forward import (
     CausalLM,
     Forward,
     LoglikelihoodSums,
-    Scoring,
+    ScoringWay,
     Targets,
     reset_positions,
     right_padded,
@@ -128,7 +128,7 @@ def score_in_batches(
     pairs: Sequence[Pair],
     limits: BatchLimits,
     counters: Counters,
-    way: Scoring = Scoring.PADDED,
+    way: ScoringWay = ScoringWay.PADDED,
     *,
     max_kept: int = 2**31,
     least: int = LEAST_SAVED,
@@ -166,20 +166,20 @@ def batch_plan(
     lm: CausalLM,
     pairs: Sequence[Pair],
     limits: BatchLimits,
-    way: Scoring,
+    way: ScoringWay,
     *,
     max_kept: int,
     least: int = LEAST_SAVED,
 ) -> StatePlan:
     """The plan for pairs with continuations: the model's inputs are all tokens but the last."""
-    rows = 1 if way is Scoring.ALONE else limits.rows
+    rows = 1 if way is ScoringWay.ALONE else limits.rows
     return plan_states(
         [pair.tokens[:-1] for pair in pairs],
         [pair.start - 1 for pair in pairs],
         limits=replace(limits, rows=rows, tokens=min(limits.tokens, lm.max_tokens)),
         max_kept=max_kept,
         shares=way.copies_states,
-        stepwise=way is Scoring.STEPWISE,
+        stepwise=way is ScoringWay.STEPWISE,
         least=least,
     )
 
@@ -192,7 +192,7 @@ def _run_batch(
     batch: StateBatch,
     states: dict[int, ModelState],
     sums: LoglikelihoodSums,
-    way: Scoring,
+    way: ScoringWay,
 ) -> tuple[list[Response[LLOutput]], ModelState | None]:
     """Compute a batch: the responses that are complete, and its state where it is kept."""
     targets = Targets()
@@ -219,13 +219,13 @@ def _run_batch(
 
 
 def _resume(
-    lm: CausalLM, ids: Tensor, needed: Tensor, state: ModelState, start: int, way: Scoring
+    lm: CausalLM, ids: Tensor, needed: Tensor, state: ModelState, start: int, way: ScoringWay
 ) -> tuple[Tensor, ModelState]:
     """The logits at some positions of tokens after a state, which is at depth `start`, and the state after them.
 
     Where the model takes one token at a time, these are as many forward passes as the rows have tokens.
     """
-    size = 1 if way is Scoring.STEPWISE else ids.shape[1]
+    size = 1 if way is ScoringWay.STEPWISE else ids.shape[1]
     step_logits = []
     for first in range(0, ids.shape[1], size):
         part = ids[:, first : first + size]

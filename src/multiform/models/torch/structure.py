@@ -40,7 +40,7 @@ NEEDED = ("attention_mask", "position_ids", "past_key_values")
 SCALED_BY_LENGTH = ("dynamic", "longrope")
 #: Decoders of transformers that are the same at every length: what holds for a short sequence holds for a long one,
 #: apart from the windows that their configuration names. `make zoo` holds each of them to that.
-KNOWN = frozenset(Path(__file__).with_name("known.txt").read_text(encoding="utf-8").split())
+KNOWN = frozenset(Path(__file__).with_name("known_decoders.txt").read_text(encoding="utf-8").split())
 #: Written by `make zoo`: for each version of transformers, the ways that it verified.
 VERIFIED = Path(__file__).with_name("verified.json")
 #: Functions that select the largest entries.
@@ -94,7 +94,7 @@ def is_known(model: PreTrainedModel) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedWays:
-    """The names of the `Mode` and the `Decoding` that gave a class of models its own numbers in the zoo."""
+    """The names of the `ScoringWay` and the `Decoding` that gave a class of models its own numbers in the zoo."""
 
     scoring: str
     decoding: str

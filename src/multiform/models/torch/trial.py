@@ -25,7 +25,7 @@ from multiform.models.torch.device import PREFILL_TOKENS, device_of, is_out_of_m
 from multiform.models.torch.forward import (
     CausalLM,
     Forward,
-    Scoring,
+    ScoringWay,
     plain_logits,
     reset_positions,
     token_logprobs,
@@ -144,7 +144,7 @@ class ScoringTrial:
     pairs: list[Pair]
     expected: list[float]
 
-    def allows(self, way: Scoring, pass_size: int, passes: int = PASSES) -> bool:
+    def allows(self, way: ScoringWay, pass_size: int, passes: int = PASSES) -> bool:
         """Whether scoring in that way gives the model's own numbers; a plan has the longest sequence in `passes`."""
         if way.is_planned:
             size = max(1, min(pass_size, max(len(pair.tokens) for pair in self.pairs) // passes))
@@ -203,17 +203,17 @@ def trial_precision(model: PreTrainedModel) -> AbstractContextManager[None]:
     return nullcontext() if is_known(model) else in_float32(model)
 
 
-def first_allowed(lm: CausalLM, ways: Sequence[Scoring], length: int, pass_size: int) -> Scoring:
+def first_allowed(lm: CausalLM, ways: Sequence[ScoringWay], length: int, pass_size: int) -> ScoringWay:
     """The first of the ways in which sequences of that length get the model's own numbers.
 
     Most ways that are wrong are wrong at every length, so that long sequences come after a short trial.
     """
     if not ways:
-        return Scoring.ALONE
+        return ScoringWay.ALONE
     with trial_precision(lm.model):
         trials = [scoring_trial(lm, size) for size in ((SHORTEST_TRIAL, length) if length > SHORT else (length,))]
         allowed = (way for way in ways if all(trial and trial.allows(way, pass_size) for trial in trials))
-        return next(allowed, Scoring.ALONE)
+        return next(allowed, ScoringWay.ALONE)
 
 
 @torch.inference_mode()
