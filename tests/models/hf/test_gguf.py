@@ -14,7 +14,7 @@ import torch
 import transformers
 
 from multiform.errors import ModelError
-from multiform.models.hf.model import HFModel
+from multiform.models.hf.model import HFModel, convert_gguf
 from multiform.requests import LoglikelihoodRequest
 from tests.models.hf.test_lm_eval_parity import PAIRS, compare, compare_generation
 
@@ -111,6 +111,13 @@ def test_scores_and_texts_are_those_of_lm_eval(file: str, folder: Path, hflm: An
 def test_files_of_one_folder_are_different_models(folder: Path) -> None:
     exact, quantized = (HFModel(str(folder), gguf_file=file) for file in ("exact.gguf", "q8.gguf"))
     assert exact.identity != quantized.identity
+
+
+def test_the_first_run_of_the_bundled_model_says_what_takes_so_long(folder: Path, tmp_path: Path, caplog: Any) -> None:
+    convert_gguf(folder / "exact.gguf", tmp_path)
+    assert "converting the bundled model" in caplog.text
+    assert "this happens once and takes half a minute" in caplog.text
+    assert (tmp_path / "model.safetensors").is_file()
 
 
 def test_a_file_that_does_not_exist_is_an_error_with_the_nearest_name(folder: Path) -> None:
