@@ -12,7 +12,7 @@ from typing import Any
 from multiform.hashing import sha256
 from multiform.paths import safe_name
 from multiform.requests import Completion
-from multiform.results.exchange.exporters import ending_time, exported_model, is_number, texts
+from multiform.results.exchange.exporters import ending_time, exported_model, is_number
 from multiform.results.export import json_line, to_json, write_json, write_lines
 from multiform.results.recorded import RecordedRun, results_file
 from multiform.results.values import FormResult, ResultsData
@@ -140,7 +140,7 @@ def _instances(results: ResultsData, model: str, name: str) -> Iterator[dict[str
         for sample in form.samples:
             raw = [output.text for output in sample.outputs if isinstance(output, Completion)]
             prediction = "" if sample.prediction is None else str(sample.prediction)
-            reference = texts(sample.target if isinstance(sample.target, list | tuple) else [sample.target])
+            reference = [*map(str, sample.target if isinstance(sample.target, list | tuple) else [sample.target])]
             for metric, value in sample.values.items():
                 if is_number(value):
                     yield {
@@ -152,7 +152,7 @@ def _instances(results: ResultsData, model: str, name: str) -> Iterator[dict[str
                             "raw": sample.sample.prompt,
                             "formatted": sample.sample.prompt,
                             "reference": reference,
-                            "choices": texts(sample.sample.choices) or None,
+                            "choices": list(sample.sample.choices) or None,
                         },
                         "output": {"raw": raw or [prediction]},
                         "answer_attribution": _attribution(sample, prediction),
@@ -244,14 +244,14 @@ def _sample_lines(instances: Iterator[Mapping[str, Any]]) -> dict[str, list[dict
         known = len({key for key, _ in lines})
         line = lines.setdefault((sample_id, scorer), {})
         if not line:
-            given, output = entry["input"], entry.get("output") or {}
+            given, raw = entry["input"], [*map(str, (entry.get("output") or {}).get("raw") or [""])]
             line |= {
                 "doc_id": int(sample_id) if sample_id.isdigit() else known,
                 "doc": json.loads(about["doc"]) if "doc" in about else {"id": sample_id, "input": given["raw"]},
                 "target": "; ".join(given["reference"]),
                 "arguments": {"gen_args_0": {"arg_0": given.get("formatted") or given["raw"], "arg_1": {}}},
-                "resps": [texts(output.get("raw") or [""])],
-                "filtered_resps": texts(output.get("raw") or [""])[:1],
+                "resps": [raw],
+                "filtered_resps": raw[:1],
                 "filter": scorer,
                 "metrics": [],
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,6 @@ from multiform.results.values import ResultsData
 
 #: Writes results into a folder, and returns the files. The results have no secrets.
 Exporter: TypeAlias = Callable[[Results, Path], list[Path]]
-E = TypeVar("E", bound=Exporter)
 
 _HERE = "multiform.results.exchange"
 exporters: Registry[Exporter] = Registry(
@@ -33,14 +32,8 @@ exporters: Registry[Exporter] = Registry(
 )
 
 
-def register_exporter(*names: str) -> Callable[[E], E]:
-    """A decorator that registers an exporter under one or more names, for ``multiform export --to NAME``."""
-
-    def decorate(exporter: E) -> E:
-        exporters.register(*names)(exporter)
-        return exporter
-
-    return decorate
+#: A decorator that registers an exporter under one or more names, for ``multiform export --to NAME``.
+register_exporter = exporters.register
 
 
 def write_lm_eval(results: Results, folder: Path) -> list[Path]:
@@ -99,8 +92,3 @@ def shareable(results: R) -> R:
         for form in results.forms
     ]
     return replace(results, run=without_secrets(dict(results.run)), forms=forms)
-
-
-def texts(values: Iterable[Any]) -> list[str]:
-    """All values as text."""
-    return [value if isinstance(value, str) else str(value) for value in values]

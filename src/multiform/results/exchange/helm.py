@@ -11,7 +11,7 @@ from typing import Any
 
 from multiform.errors import DataError
 from multiform.paths import read_file
-from multiform.results.exchange.exporters import is_number, texts
+from multiform.results.exchange.exporters import is_number
 from multiform.results.recorded import RecordedRun, results_file
 from multiform.statistics.estimates import mean_estimate
 
@@ -184,17 +184,17 @@ def _lines(
         answers = [ref for ref in instance.get("references") or () if "correct" in (ref.get("tags") or ())]
         prompts = [_prompt(state.get("request") or {}) for state in states] or [""]
         completions = [
-            completion.get("text", "")
+            str(completion.get("text", ""))
             for state in states
             for completion in ((state.get("result") or {}).get("completions") or [{}])[:1]
-        ]
+        ] or [""]
         yield {
             "doc_id": _doc_id(id, number),
             "doc": {"id": id, "input": (instance.get("input") or {}).get("text", "")},
-            "target": "; ".join(texts((ref.get("output") or {}).get("text", "") for ref in answers)),
+            "target": "; ".join(str((ref.get("output") or {}).get("text", "")) for ref in answers),
             "arguments": {"gen_args_0": {"arg_0": prompts[0], "arg_1": {}}},
-            "resps": [texts(completions or [""])],
-            "filtered_resps": texts(completions or [""])[:1],
+            "resps": [completions],
+            "filtered_resps": completions[:1],
             "filter": "none",
             "metrics": [name.replace(",", ";") for name in scores],
             **{name.replace(",", ";"): value for name, value in scores.items()},

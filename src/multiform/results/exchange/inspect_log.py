@@ -16,7 +16,7 @@ from multiform.errors import DataError
 from multiform.hashing import short_hash
 from multiform.paths import open_file, safe_name
 from multiform.requests import Completion, GenerationRequest
-from multiform.results.exchange.exporters import ending_time, exported_model, is_number, texts
+from multiform.results.exchange.exporters import ending_time, exported_model, is_number
 from multiform.results.export import to_json, write_json
 from multiform.results.recorded import OF_FORMS, RecordedRun, results_file
 from multiform.results.samples import sample_line
@@ -104,7 +104,7 @@ def _samples(form: FormResult, failed: Mapping[int, FailedDoc]) -> list[dict[str
             prompt, text = contexts[-1], completions[-1]
         entry = samples.setdefault(scored.doc_id, _sample(scored.doc_id, prompt, scored.target, text))
         if scored.sample.choices:
-            entry["choices"] = texts(scored.sample.choices)
+            entry["choices"] = list(scored.sample.choices)
         for name, value in scored.values.items():
             if is_number(value):
                 key = f"{name},{scored.scorer}" if several else name
