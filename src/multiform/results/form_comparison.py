@@ -162,6 +162,9 @@ class FormComparison:
         spread, variance = self.spread, self.variance
         if spread is None or self.best is None or self.worst is None:
             return {}
+        # Which forms the variance is of, unless it is of all.
+        names = [] if variance is None else [self.forms[index] for index in variance.forms]
+        split = {} if len(names) == len(self.forms) else {"forms": names}
         best, worst = (spread.high, spread.low) if self.higher_is_better else (spread.low, spread.high)
         return {
             "best": {"form": self.forms[self.best], **best.to_dict()},
@@ -171,13 +174,8 @@ class FormComparison:
             "median": spread.median,
             "quartiles": [spread.lower_quartile, spread.upper_quartile],
             "interquartile_range": spread.interquartile_range,
-            **({} if variance is None else {"variance": self._variance_numbers(variance)}),
+            **({} if variance is None else {"variance": {"total": variance.total, "shares": variance.shares} | split}),
         }
-
-    def _variance_numbers(self, variance: VarianceSplit) -> dict[str, Any]:
-        names = [self.forms[index] for index in variance.forms]
-        partial = {} if len(names) == len(self.forms) else {"forms": names}
-        return {"total": variance.total, "shares": variance.shares, **partial}
 
 
 def _position_numbers(bias: PositionBias) -> dict[str, Any]:

@@ -156,6 +156,8 @@ _ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filte
 
 #: Arguments of `datasets.load_dataset` that hold keys.
 _SECRETS = ("token", "use_auth_token", "storage_options")
+#: Keys of few-shot settings that lm-eval does not have.
+_OUR_SHOT_KEYS = ("doc_to_rationale", "fewshot_rows")
 
 
 def described_config(form: Form, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,31 +173,18 @@ def described_config(form: Form, arguments: Mapping[str, Any]) -> dict[str, Any]
         {**entry, "metric": _source_code(metric)} if callable(metric := metrics.get(entry["metric"])) else entry
         for entry in values.get("metric_list", ())
     ]
-    values["dataset_kwargs"] = _without_secrets(values.get("dataset_kwargs"))
-    values["fewshot_config"] = _fewshot(form.fewshot)
+    if isinstance(kwargs := values.get("dataset_kwargs"), Mapping):
+        secret = [key for key in _SECRETS if not isinstance(kwargs.get(key), bool)]
+        values["dataset_kwargs"] = {key: "***" if key in secret else value for key, value in kwargs.items()}
+    # All keys of lm-eval, also those that are not set, and Multiform's own where they are set.
+    shots = {field.name: plain(getattr(form.fewshot, field.name, None)) for field in fields(FewshotConfig)}
+    values["fewshot_config"] = {k: value for k, value in shots.items() if value is not None or k not in _OUR_SHOT_KEYS}
     values["metadata"] = plain({**form.metadata, **arguments})
     if (source := form.config.stated.source) is not None:
         values["metadata"]["config_source"] = display(source.file)
     described = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
     first = {key: described.pop(key) for key in _ORDER if key in described}
     return {**first, **described}
-
-
-def _without_secrets(kwargs: Any) -> Any:
-    """The arguments of a dataset, with keys and tokens hidden."""
-    if not isinstance(kwargs, Mapping):
-        return kwargs
-    return {key: "***" if key in _SECRETS and not isinstance(value, bool) else value for key, value in kwargs.items()}
-
-
-#: Keys of few-shot settings that lm-eval does not have.
-_OUR_SHOT_KEYS = ("doc_to_rationale", "fewshot_rows")
-
-
-def _fewshot(config: FewshotConfig) -> dict[str, Any]:
-    """All keys of lm-eval, also those that are not set, and Multiform's own where they are set."""
-    values = {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
-    return {key: value for key, value in values.items() if value is not None or key not in _OUR_SHOT_KEYS}
 
 
 def _source_code(function: Any) -> str:
