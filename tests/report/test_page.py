@@ -699,8 +699,10 @@ def test_the_page_says_of_the_forms_what_the_terminal_says(
         assert f"two forms differ on {float(rate.inner_text()[:-2]) / 100:.3f} of the documents" in results.table()
         for kind, share in (("all", shares.under_all), ("some", shares.under_some), ("no", shares.under_none)):
             page.locator("#tab-overview").click()
-            shown.locator(f".part.{kind}").dispatch_event("click")
-            expect_shown(page, round(60 * share.value))
+            assert shown.locator(f".part.{kind}").count() == bool(share.value)
+            if share.value:
+                shown.locator(f".part.{kind}").dispatch_event("click")
+                expect_shown(page, round(60 * share.value))
 
 
 def test_cells_and_bars_of_several_tasks_open_the_documents_that_they_count(

@@ -43,7 +43,9 @@ export function verdict(task, name = "") {
  * @param {Report} report
  */
 export function scoresSection(report) {
-  return [...legend(report), ...notes(report), scoresTable(report), glossary()];
+  const folded = [scoresTable(report), glossary()];
+  addEventListener("beforeprint", () => folded.forEach((node) => node.setAttribute("open", "")));
+  return [...legend(report), ...notes(report), ...folded];
 }
 
 /**

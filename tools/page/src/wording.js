@@ -41,20 +41,22 @@ function rightness(report, entry, named) {
     element(
       "div",
       { class: "parts" },
-      ...parts.map(([kind, , value, words, shown]) =>
-        element(
-          "button",
-          {
-            type: "button",
-            class: `part ${kind}`,
-            style: `flex:${value || 0.001}`,
-            title: `${words}: ${share(value, 1)} ${documents}`,
-            "aria-label": `${named ? `${entry.row}: ` : ""}${share(value, 1)} ${words}, ${documents}, show them`,
-            onclick: () => showSamples(shown),
-          },
-          value > 0.12 ? share(value, 1) : "",
+      ...parts
+        .filter(([, , value]) => value)
+        .map(([kind, , value, words, shown]) =>
+          element(
+            "button",
+            {
+              type: "button",
+              class: `part ${kind}`,
+              style: `flex:${value}`,
+              title: `${words}: ${share(value, 1)} ${documents}`,
+              "aria-label": `${named ? `${entry.row}: ` : ""}${share(value, 1)} ${words}, ${documents}, show them`,
+              onclick: () => showSamples(shown),
+            },
+            value > 0.12 ? share(value, 1) : "",
+          ),
         ),
-      ),
     ),
     element(
       "p",
