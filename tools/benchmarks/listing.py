@@ -13,8 +13,8 @@ from tools.benchmarks.sides import Setting
 from tools.benchmarks.startup import LM_EVAL, MULTIFORM
 
 LISTED = (*MULTIFORM, "ls", "tasks", "--include_path", "lm_eval")
-IMPORTED = ("-c", "from multiform.tasks import TaskManager")
-FOUND = ("-c", "from multiform.tasks import TaskManager; TaskManager('lm_eval').targets('arc_easy')")
+IMPORTED = ("-c", "from multiform.tasks.manager import TaskManager")
+FOUND = ("-c", "from multiform.tasks.manager import TaskManager; TaskManager('lm_eval').targets('arc_easy')")
 THEIRS_IMPORTED = ("-c", "from lm_eval.tasks import TaskManager")
 THEIRS_FOUND = ("-c", "from lm_eval.tasks import TaskManager; TaskManager().match_tasks(['arc_easy'])")
 
