@@ -71,6 +71,22 @@ def _text_field(spec: str) -> Field:
     return Field(spec, _reader(spec))
 
 
+@dataclass(frozen=True, slots=True)
+class ComputedField:
+    """A specification of a field that a function computes from a document and its values of other fields."""
+
+    compute: Callable[..., Any]
+    fields: tuple[FieldSpec, ...]
+    #: What it is, the same in every run.
+    name: str
+
+    def __call__(self, doc: Doc) -> Any:
+        return self.compute(doc, *(None if spec is None else Field.of(spec).value(doc) for spec in self.fields))
+
+    def __str__(self) -> str:
+        return self.name
+
+
 def process_field(doc: Doc, field_spec: FieldSpec, default: Any = None) -> Any:
     """The value of a field in a document; the default if no field is given or the column is missing.
 

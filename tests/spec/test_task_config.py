@@ -405,6 +405,8 @@ templates:
     assert prompt(task) == "Is tea hot? No or Yes?"
     assert continuations(task) == [" No", " Yes"]
     assert task.doc_to_target(task.eval_docs[0]) == "Yes"
+    again = Task.from_config(asked, dataset_mirror=folder / "data")
+    assert again.form.identity() == task.form.identity()
 
 
 @pytest.mark.covers("TaskConfig.multiple_inputs")

@@ -18,7 +18,7 @@ from multiform.formats.compile import FieldMapping, check_raw, compile_format
 from multiform.formats.dialects.template_factory import wrap_mapping
 from multiform.formats.infer import Recovered, TaskFields, infer
 from multiform.formats.infer.layout import UnclearPromptError
-from multiform.formats.infer.words import DescriptionWithoutChoices, without_choices
+from multiform.formats.infer.words import description_without_choices, without_choices
 from multiform.formats.perturbation import Perturbation, perturb_field
 from multiform.formats.select import UnknownFormatError, fewshot_draw, select_format, task_overrides
 from multiform.formats.variation import Grammar
@@ -234,7 +234,7 @@ def _replaced_by_format(format: FormatConfig, values: Values, *, foreign: bool =
 def _description(description: str | Callable[..., str]) -> tuple[str | Callable[..., str], list[str]]:
     """The description without sentences about choices, and a list of what was changed."""
     if callable(description):
-        return DescriptionWithoutChoices(description), ["what the description says of choices"]
+        return description_without_choices(description), ["what the description says of choices"]
     rest = without_choices(description)
     if rest == description:
         return description, []

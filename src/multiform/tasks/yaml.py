@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from multiform.errors import ConfigError, nearest, shorten
-from multiform.fields import Doc, Field
+from multiform.fields import ComputedField, Doc, Field
 from multiform.formats.compile import BoundTemplate
 from multiform.paths import open_file, resolve
 from multiform.tasks.functions import resolve_functions
@@ -220,7 +220,7 @@ def _template_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     choices = entry.get("answer_choices")
     if not choices:
         return {"doc_to_text": text.strip(), "doc_to_target": target.strip()}
-    listed = Field.of(_Choices(str(choices)))
+    listed = Field.of(ComputedField(partial(_split_choices, Field.text(str(choices))), (), str(choices)))
     bound = {"answer_choices": listed}
     return {
         "doc_to_text": BoundTemplate(text.strip(), bound),
@@ -229,14 +229,8 @@ def _template_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class _Choices:
-    """The choices of a document, rendered and split."""
-
-    def __init__(self, source: str) -> None:
-        self.field = Field.text(source)
-
-    def __call__(self, doc: Doc) -> list[str]:
-        return [choice.strip() for choice in str(self.field.value(doc)).split("|||")]
+def _split_choices(field: Field, doc: Doc) -> list[str]:
+    return [choice.strip() for choice in str(field.value(doc)).split("|||")]
 
 
 def _templates_folder() -> Path:

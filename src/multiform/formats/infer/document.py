@@ -7,13 +7,13 @@ task's choices, or a value of the document. Everything else stays in the questio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from multiform.errors import DataError, shorten
-from multiform.fields import Doc, Field, FieldSpec
+from multiform.fields import ComputedField, Doc, FieldSpec
 from multiform.formats.infer import words
 from multiform.formats.infer.layout import ADD_CHOICES
 from multiform.labels import bare_labels, choice_list, index_among, label_list, parse_literal_list
@@ -189,22 +189,6 @@ def _values(value: Any) -> Iterator[str]:
             yield from _values(item)
     elif isinstance(value, int | float):
         yield str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class ComputedField:
-    """A field that a function computes from a document and its values of other fields."""
-
-    compute: Callable[..., Any]
-    fields: tuple[FieldSpec, ...]
-    #: What it is, the same in every run.
-    name: str
-
-    def __call__(self, doc: Doc) -> Any:
-        return self.compute(doc, *(None if spec is None else Field.of(spec).value(doc) for spec in self.fields))
-
-    def __str__(self) -> str:
-        return self.name
 
 
 def prompt_fields(text: FieldSpec, choices: FieldSpec) -> tuple[ComputedField, ComputedField]:

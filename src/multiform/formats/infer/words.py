@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from multiform.fields import Doc
+from multiform.fields import ComputedField, Doc
 from multiform.formats.localization import Part, recognised_words
 
 #: The labels of choices, each kind in its order.
@@ -137,17 +136,14 @@ def without_choices(description: str) -> str:
     return rest + description[len(description.rstrip()) :]
 
 
-@dataclass(frozen=True, slots=True)
-class DescriptionWithoutChoices:
+def description_without_choices(description: Callable[..., Any]) -> ComputedField:
     """A description that is a function, without sentences about choices."""
+    name = f"{getattr(description, '__qualname__', description)} without choices"
+    return ComputedField(_without_choices_of, (description,), name)
 
-    description: Callable[..., Any]
 
-    def __call__(self, doc: Doc) -> str:
-        return without_choices(str(self.description(doc)))
-
-    def __str__(self) -> str:
-        return f"{getattr(self.description, '__qualname__', self.description)} without choices"
+def _without_choices_of(doc: Doc, description: Any) -> str:
+    return without_choices(str(description))
 
 
 def about_choices(text: str) -> bool:
