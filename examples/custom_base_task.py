@@ -1,4 +1,4 @@
-"""A task as a Python class that says where its data is and carries a styler, which makes prompts and scores.
+"""A task as a Python class: its methods give the data, and its styler writes and scores the prompts.
 
 A file with such classes is a task file as well: `multiform run --tasks examples/custom_base_task.py --model dummy`.
 

@@ -1,7 +1,7 @@
-"""A filter of your own: what is read out of a completion before it is scored.
+"""A filter of your own: it extracts a part of a completion before the completion is scored.
 
-What is registered makes a filter from the arguments of the task file; the filter gets the completions of a document,
-one for each repeat, and the document.
+Register a function that makes a filter from the arguments in the task file. The filter gets the completions of a
+document, one for each repeat, and the document.
 
     python examples/custom_filter.py
 

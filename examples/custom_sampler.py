@@ -1,4 +1,4 @@
-"""A few-shot sampler of your own: it draws the indexes of the documents that stand before the question.
+"""A few-shot sampler of your own: it draws the indexes of the documents shown before the question.
 
     python examples/custom_sampler.py
 

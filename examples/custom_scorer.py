@@ -1,7 +1,7 @@
-"""A scorer of your own: filters, reading and metrics in one class.
+"""A scorer of your own: filters, answer extraction and metrics in one class.
 
 Override `score` for one completion, `score_instances` for all documents at once, or `read_answer` of a `ReadingScorer`
-to say what the answer in a completion is. The fields of the class are the `kwargs` that a task gives it.
+to extract the answer from a completion. The fields of the class are the `kwargs` in the task file.
 
     python examples/custom_scorer.py
 

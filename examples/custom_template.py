@@ -1,6 +1,6 @@
 """A template of your own, for tasks that say `template:`.
 
-A template writes the prompt in Python. Where the fields of a format suffice, write a format instead
+A template writes the prompt in Python. If the fields of a format are enough, write a format instead
 (`custom_format.py`): it works with every dialect and can be printed as Jinja.
 
     python examples/custom_template.py

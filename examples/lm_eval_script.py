@@ -1,4 +1,4 @@
-"""A script that was written for lm-eval, unchanged: Multiform provides `import lm_eval` while it runs.
+"""An unchanged script for lm-eval: Multiform provides `import lm_eval` while it runs.
 
     python -m multiform.compat.run examples/lm_eval_script.py
 

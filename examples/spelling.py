@@ -1,4 +1,4 @@
-"""A task as a subclass of `Task`: override the methods that differ, the rest is done as for any task.
+"""A task as a subclass of `Task`: override the methods that differ from an ordinary task.
 
 `spelling.yaml` names the class, so that the command line finds it as well:
 `multiform run --tasks examples/spelling.yaml --model dummy`.

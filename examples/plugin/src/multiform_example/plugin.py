@@ -1,6 +1,6 @@
 """A model, a format, a metric and an exporter, each of which registers itself when this module is imported.
 
-`multiform ls` imports the module: what is slow to import, such as torch, belongs inside the functions that use it.
+`multiform ls` imports the module, so import slow packages such as torch inside the functions that use them.
 """
 
 from __future__ import annotations
