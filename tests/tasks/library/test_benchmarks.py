@@ -94,6 +94,17 @@ def test_the_file_says_what_the_benchmark_is(name: str):
         assert config.metadata["seen"] or config.example
 
 
+def test_a_pinned_revision_is_of_one_dataset():
+    """A file that includes another must not inherit the commit of the other's dataset."""
+    paths: dict[str, set[str]] = {}
+    for name in [*names(), *SUITES]:
+        for config in members(name):
+            paths.setdefault(str(config.dataset_kwargs.get("revision")), set()).add(str(config.dataset_path))
+    pinned = {revision: found for revision, found in paths.items() if len(revision) == 40}
+    assert len(pinned) >= 25
+    assert [found for found in pinned.values() if len(found) > 1] == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", names())
 def test_it_renders_under_every_format_and_lint_finds_nothing(name: str, mirrors: Path, tmp_path: Path):
