@@ -652,6 +652,8 @@ def test_nothing_is_looked_up_for_a_task_that_does_not_ask_for_it(choosing, tmp_
     corpus.write_text("is snow white")
     scores = evaluate(tasks=[choosing()], model="dummy", decontamination_corpus=[corpus])["facts"]
     assert not any("decontaminate" in key for key in scores)
+    with pytest.raises(UsageError, match=r"no file '.*gone.txt'"):
+        evaluate(tasks=[choosing()], model="dummy", decontamination_corpus=[tmp_path / "gone.txt"])
 
 
 @pytest.mark.covers("TaskConfig.metadata")

@@ -207,13 +207,6 @@ def _model_arguments(flags: argparse.Namespace) -> dict[str, Any]:
     return dict(flags.model_args or {}) | {key: value for key, value in more.items() if value is not None}
 
 
-def check_files(names: Sequence[str], flag: str) -> None:
-    """Raise a UsageError for files that do not exist, even where no task of the run reads them."""
-    for name in names:
-        if not Path(name).exists():
-            raise UsageError(f"no file {shorten(name)}", where=flag, hint="check the path")
-
-
 def with_config(options: argparse.Namespace) -> argparse.Namespace:
     """The options, with values of the `--config` file where the command line does not set them."""
     if not options.config:

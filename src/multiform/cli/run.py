@@ -78,7 +78,6 @@ def run(options: argparse.Namespace) -> None:
     flags.model_name(options)
     if options.check_integrity:
         logger.info("every prompt is rendered and checked before the model runs, with or without --check_integrity")
-    flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
     _check_output(options)
     if options.report:
         prepare_output(Path(options.report).parent)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, UsageError, nearest
+from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.forms import Form
 from multiform.models import Model, models
 from multiform.models.model import no_continuation, no_loglikelihoods
@@ -24,7 +24,7 @@ logger = logging.getLogger("multiform")
 
 
 def check_options(options: RunOptions) -> None:
-    """Refuse options that exclude each other, and an output folder that cannot be written to."""
+    """Refuse options that exclude each other, files that do not exist, and an output folder that cannot be written."""
     if options.limit is not None and options.samples is not None:
         raise UsageError("limit and samples exclude each other", where="--samples", hint="give one of them")
     if options.sample != "first" and options.limit is None:
@@ -39,6 +39,9 @@ def check_options(options: RunOptions) -> None:
     if options.stops_early and options.predict_only:
         message = "without scores nothing says where to stop"
         raise UsageError(message, where="predict_only", hint="leave it out, or leave budget and until_ci out")
+    for name in options.decontamination_corpus:  # even where no task of the run reads it
+        if not Path(name).exists():
+            raise UsageError(f"no file {shorten(str(name))}", where="--decontamination_corpus", hint="check the path")
     options.cluster  # noqa: B018  (refuses what is wrong about it)
     options.judge, options.labels, options.trackers, options.hub  # noqa: B018
     if options.output_path is not None and not str(options.output_path):
