@@ -260,5 +260,5 @@ def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
         "environment": about.get("pretty_env_info"),
         "command": command(results),
         "usage": usage_words(about.get("usage")),
-        "notes": [*stop_lines(results.run.get("budget") or ())],
+        "notes": stop_lines(results.run.get("budget") or ()),
     }

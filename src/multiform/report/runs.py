@@ -178,7 +178,7 @@ def _summary(results: Results) -> dict[str, Any]:
 
 def _limit_words(results: Results) -> list[str]:
     limit = results.run.get("limit")
-    return [] if limit is None else [f"limit {limit:g}"]
+    return [] if limit is None else [f"limit {limit:,}".removesuffix(".0")]
 
 
 #: The most lines of samples that are read at a time, so that a list of runs never waits long for them.
