@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from multiform.errors import MissingColumnError, nearest, running
@@ -69,6 +69,14 @@ class Field:
 def _text_field(spec: str) -> Field:
     """The field of a column or template, compiled once per process."""
     return Field(spec, _reader(spec))
+
+
+def shown(spec: FieldSpec) -> str:
+    """A field as it would be written in a task file, the same in every run."""
+    inner = spec.func if isinstance(spec, partial) else spec
+    return getattr(inner, "__qualname__", None) or (
+        str(spec) if isinstance(spec, str) or callable(spec) else repr(spec)
+    )
 
 
 @dataclass(frozen=True, slots=True)

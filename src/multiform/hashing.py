@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ def short_hash(value: Any) -> str:
 
 def full_hash(value: Any) -> str:
     """All hex digits of the same hash."""
-    return sha256(json.dumps(value, sort_keys=True, ensure_ascii=False, default=_stable))
+    return sha256(json.dumps(value, sort_keys=True, ensure_ascii=False, default=stable_name))
 
 
 def sha256(text: str) -> str:
@@ -37,7 +37,16 @@ def source_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _stable(value: Any) -> str:
+def stable_name(value: Any) -> str:
+    """What to call a function, or another value that is no plain data, in every run.
+
+    >>> from functools import partial
+    >>> stable_name(partial(short_hash, value=1))
+    'multiform.hashing.short_hash(value=1)'
+    """
+    if isinstance(value, partial):
+        arguments = [*map(repr, value.args), *(f"{key}={item!r}" for key, item in value.keywords.items())]
+        return f"{stable_name(value.func)}({', '.join(arguments)})"
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
     return str(value)

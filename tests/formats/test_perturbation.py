@@ -89,6 +89,14 @@ def test_a_field_is_perturbed_once():
     assert perturb_field(None, noise) is None
 
 
+def test_noise_in_what_a_function_gives_is_named_the_same_in_every_run():
+    def question(doc):
+        return doc["q"]
+
+    config = TaskConfig(task="t", doc_to_text=question, perturbation={"type": "uppercase"})
+    assert config.templates()["doc_to_text"].startswith(f"{question.__qualname__} (Perturbation(")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -8,6 +8,8 @@ results of that form no longer match: change one only on purpose, say so in the 
 
 from __future__ import annotations
 
+from functools import partial
+
 from multiform import Form, RunSettings, TaskConfig, TaskManager
 from multiform.hashing import short_hash
 from multiform.tasks.group import Group
@@ -49,3 +51,15 @@ def test_the_identities_of_forms_do_not_change() -> None:
 
 if __name__ == "__main__":
     GOLDEN.write_text("\n".join(lines(identities())) + "\n", encoding="utf-8")
+
+
+def test_a_partial_function_counts_by_its_name_and_arguments_not_by_an_address() -> None:
+    def config(size: int) -> TaskConfig:
+        return TaskConfig(task="t", doc_to_text="q", doc_to_target="a", process_docs=partial(first_docs, size))
+
+    assert config(1).to_dict()["process_docs"] == f"{__name__}.first_docs(1)"
+    assert identity(config(1)) != identity(config(2))
+
+
+def first_docs(size: int, docs: list[object]) -> list[object]:
+    return docs[:size]

@@ -178,8 +178,8 @@ def _infer(options: argparse.Namespace) -> None:
 
 def _raw_fields(config: TaskConfig) -> dict[str, Any]:
     """The raw question, choices and answer of a task, and the formats that it supports; or why there are none."""
+    from multiform.fields import shown
     from multiform.formats.infer import TaskFields, infer
-    from multiform.formats.infer.document import shown
     from multiform.formats.infer.layout import UnclearPromptError
     from multiform.formats.select import supported_formats
 

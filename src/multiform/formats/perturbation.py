@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from multiform.errors import ConfigError
-from multiform.fields import Doc, Field, FieldSpec
+from multiform.fields import Doc, Field, FieldSpec, shown
 from multiform.hashing import sha256
 from multiform.prompts.template import has_markup, literal_text
 from multiform.schema import check_keys, check_values
@@ -92,7 +92,7 @@ class PerturbedField:
         return value if isinstance(value, int) else noisy(str(value))
 
     def __str__(self) -> str:
-        return f"{self.spec} ({self.perturbation})"
+        return f"{shown(self.spec)} ({self.perturbation})"
 
 
 def perturb_field(spec: FieldSpec, perturbation: Perturbation) -> FieldSpec:

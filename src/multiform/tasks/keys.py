@@ -15,6 +15,7 @@ from multiform.errors import ConfigError, running, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats.base import FormatConfig, OutputType
 from multiform.formats.dialects.template import TemplateConfig
+from multiform.hashing import stable_name
 from multiform.requests import GENERATION_ALIASES, resolved_names
 from multiform.schema import check_keys, check_values, has_type, key_path
 
@@ -263,7 +264,7 @@ def plain(value: Any, keep_callable: bool = False) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item, keep_callable) for item in value]
     if callable(value) and not keep_callable:
-        return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else str(value)
+        return stable_name(value)
     return value
 
 

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, Literal
 
 from multiform.errors import DataError
-from multiform.fields import ComputedField, Doc, Field, FieldSpec
+from multiform.fields import ComputedField, Doc, Field, FieldSpec, shown
 from multiform.formats.compile import FieldMapping
 from multiform.formats.dialects.styler import shuffle_correct_with_distractors
-from multiform.formats.infer.document import answer_field, prompt_fields, shown
+from multiform.formats.infer.document import answer_field, prompt_fields
 from multiform.formats.infer.layout import (
     ADD_CHOICES,
     Options,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from multiform.errors import DataError, shorten
-from multiform.fields import ComputedField, Doc, FieldSpec
+from multiform.fields import ComputedField, Doc, FieldSpec, shown
 from multiform.formats.infer import words
 from multiform.formats.infer.layout import ADD_CHOICES
 from multiform.labels import bare_labels, choice_list, index_among, label_list, parse_literal_list
@@ -226,11 +226,3 @@ def _answer_index(doc: Doc, value: Any, choices: Any, *, digits: bool | None, ba
     listed = parse_literal_list(value) if isinstance(value, str) else None
     names = label_list(_MOST) if choices is None else choice_list(choices)
     return index_among(value if listed is None else listed, names, digits=digits, base=base)
-
-
-def shown(spec: FieldSpec) -> str:
-    """A field as it would be written in a task file, the same in every run."""
-    inner = spec.func if isinstance(spec, partial) else spec
-    return getattr(inner, "__qualname__", None) or (
-        str(spec) if isinstance(spec, str) or callable(spec) else repr(spec)
-    )

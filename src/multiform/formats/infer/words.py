@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from multiform.fields import ComputedField, Doc
+from multiform.fields import ComputedField, Doc, shown
 from multiform.formats.localization import Part, recognised_words
 
 #: The labels of choices, each kind in its order.
@@ -138,8 +138,7 @@ def without_choices(description: str) -> str:
 
 def description_without_choices(description: Callable[..., Any]) -> ComputedField:
     """A description that is a function, without sentences about choices."""
-    name = f"{getattr(description, '__qualname__', description)} without choices"
-    return ComputedField(_without_choices_of, (description,), name)
+    return ComputedField(_without_choices_of, (description,), f"{shown(description)} without choices")
 
 
 def _without_choices_of(doc: Doc, description: Any) -> str:
