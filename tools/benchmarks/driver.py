@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multiform.run.pending import Batch
 
 #: The responses that the driver gets, and the messages of which the time is measured.
-RESPONSES = 1_000_000
+RESPONSES = 300_000
 MESSAGES = 2000
 
 
@@ -32,7 +32,7 @@ def measure(setting: Setting) -> Iterator[Row]:
     if find_spec("ray") is None:
         say("Ray is not installed: pip install 'multiform[ray]'")
         return
-    responses = RESPONSES // 10 if setting.short else RESPONSES
+    responses = RESPONSES // 3 if setting.short else RESPONSES
     with TemporaryDirectory() as name:
         for stored in (False, True):
             figures = play_back(Path(name), responses, stored=stored)

@@ -1,4 +1,4 @@
-"""Tables: puts the figures of a whole run of the benchmarks into docs/engine.md.
+"""Tables: puts the figures of a whole run of the benchmarks into docs/engine.md and docs/scale.md.
 
 Each table stands between a line ``<!-- benchmarks: NAME -->`` and a line ``<!-- end -->``.
 """
@@ -16,7 +16,6 @@ from typing import Any
 from tools.benchmarks.rows import say
 from tools.benchmarks.sides import ROOT
 
-PAGE = ROOT / "docs" / "engine.md"
 #: What the page calls the workloads.
 WORKLOADS = {
     "labels, 0-shot": "labels scored, 0-shot",
@@ -127,13 +126,32 @@ def startup(figures: Figures) -> Iterator[str]:
         yield _line(name, "", *(f"{phases.get(name, 0.0):.2f}" for phases in runs.values()))
 
 
+def streams(figures: Figures) -> Iterator[str]:
+    """Memory, seconds before the first response, and CPU time of runs of more and more requests."""
+    columns = ("peak memory", "before the first response", "CPU time")
+    yield from _table("requests", *(f"{model}: {column}" for model in ("dummy", "tiny model") for column in columns))
+    for size in [row["case"].removeprefix("dummy, ") for row in figures.cases("peak memory of a run", "dummy, .*")]:
+        cells: list[str] = []
+        for case in (f"dummy, {size}", f"tiny, {size}"):
+            found = figures.cases("peak memory of a run", case)
+            if not found:
+                cells += ["not run"] * len(columns)
+                continue
+            first, cpu = (figures.row(measure, case)["ours"] for measure in ("before the first response", "a run"))
+            cells += [f"{found[-1]['ours']:,.0f} MB", f"{first:.1f} s", f"{cpu:,.0f} s"]
+        yield _line(size.removesuffix(" requests"), *cells)
+
+
 TABLES: dict[str, Callable[[Figures], Iterator[str]]] = {
     "scoring": scoring,
     "forms": forms,
     "architectures": architectures,
     "whole": whole,
     "startup": startup,
+    "streams": streams,
 }
+#: The tables of each page.
+PAGES = {"engine.md": tuple(name for name in TABLES if name != "streams"), "scale.md": ("streams",)}
 
 
 def _table(*titles: str) -> Iterator[str]:
@@ -156,13 +174,13 @@ def replace_tables(text: str, figures: Figures, names: Sequence[str]) -> str:
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(end)
         if not found or not closed:
-            raise SystemExit(f"{PAGE} has no place for the table '{name}'")
+            raise SystemExit(f"the page has no place for the table '{name}'")
         text = f"{before}{begin}\n" + "\n".join(TABLES[name](figures)) + f"\n\n{end}{after}"
     return text
 
 
 def main() -> None:
-    """Replace the tables of the page."""
+    """Replace the tables of the pages."""
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.tables", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES), help="which tables")
     parser.add_argument("--input", type=Path, default=ROOT / "out" / "benchmarks.json", help="what make bench wrote")
@@ -170,9 +188,12 @@ def main() -> None:
     content = json.loads(options.input.read_text(encoding="utf-8"))
     if content["short"]:
         raise SystemExit(f"{options.input} is of a short run: run make bench first")
-    page = replace_tables(PAGE.read_text(encoding="utf-8"), Figures(content), options.only)
-    PAGE.write_text(page, encoding="utf-8")
-    say(f"wrote {PAGE}")
+    for name, tables in PAGES.items():
+        page = ROOT / "docs" / name
+        text = page.read_text(encoding="utf-8")
+        chosen = [table for table in tables if table in options.only]
+        page.write_text(replace_tables(text, Figures(content), chosen), encoding="utf-8")
+        say(f"wrote {', '.join(chosen) or 'no table'} to {page}")
 
 
 if __name__ == "__main__":
