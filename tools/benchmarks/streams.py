@@ -63,9 +63,7 @@ def _tiny_model(folder: Path) -> str:
     path = folder / "tiny"
     if not path.exists():
         tokenizer = make_tokenizer(bos=False, text=f"Question: {QUESTION}\nA. 1 and a half\nB. 2\nAnswer: C\n\n" * 9)
-        config = llama_config(len(tokenizer), max_position_embeddings=4096)
-        config.num_hidden_layers = 1  # so that a million requests take minutes
-        save_random(path, config, tokenizer)
+        save_random(path, llama_config(len(tokenizer), max_position_embeddings=4096), tokenizer)
     return str(path)
 
 
