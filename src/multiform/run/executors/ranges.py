@@ -29,7 +29,8 @@ from multiform.run.document_checks import AnswerChecks
 from multiform.run.executors.local import LocalExecutor
 from multiform.run.executors.work_units import RANGE_REQUESTS, DocRef, TaskDocs, doc_ranges
 from multiform.run.pending import Batch, PendingSample, PendingSamples, ResponseReader
-from multiform.run.spool import SampleBlock, pack_block
+from multiform.run.scored_samples import SampleBlock
+from multiform.run.spool import pack_block
 from multiform.scoring.aggregations import aggregations
 from multiform.scoring.filters import filters
 from multiform.scoring.metrics.base import metrics
