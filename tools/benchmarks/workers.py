@@ -58,8 +58,14 @@ def _measure_speed_up(setting: Setting, options: dict[str, Any]) -> Iterator[Row
     case, wall, cpu = f"texts, 5-shot, {docs} docs", "s wall", "s CPU"
     needed = None if setting.short else 1.7
     yield Row(measure="2 workers for 1", case=case, unit=wall, ours=two.seconds, theirs=one.seconds, needed=needed)
-    busiest = {"ours": two.busiest_cpu, "theirs": one.busiest_cpu}
-    yield Row(measure="2 workers for 1, busiest worker", case=case, unit=cpu, needed=needed, **busiest)
+    yield Row(
+        measure="2 workers for 1, busiest worker",
+        case=case,
+        unit=cpu,
+        ours=two.busiest_cpu,
+        theirs=one.busiest_cpu,
+        needed=needed,
+    )
     ratio = two.tokens / one.tokens
     most = None if setting.short else 1.05
     yield Row(measure="tokens of 2 workers for 1", case=case, unit="ratio", ours=ratio, needed=most)
@@ -117,9 +123,7 @@ def _measured(model: str, arguments: dict[str, Any], workers: int, **options: An
             # One request for each, so that nobody has to try out its model while the time is taken.
             for _ in executor.run([[LoglikelihoodRequest(f"Worker {n} says", " yes")] for n in range(workers)]):
                 pass
-            units: list[Sequence[Any]] = []
-            submit = pool.submit
-            pool.submit = lambda worker, unit: (units.append(unit), submit(worker, unit))[1]  # type: ignore[method-assign]
+            units = _record_units(executor)
             processes = [path.name for path in Path(folder).iterdir()]
             before, tokens = [_cpu_of(process) for process in processes], executor.usage
             started, driver = time.monotonic(), time.process_time()
@@ -145,6 +149,19 @@ def _measured(model: str, arguments: dict[str, Any], workers: int, **options: An
         tokens=computed,
         requests=results.provenance["usage"]["requests"],
     )
+
+
+def _record_units(executor: Any) -> list[Sequence[Any]]:
+    """The units that the executor's workers get from now on."""
+    units: list[Sequence[Any]] = []
+    submit = executor.pool.submit
+
+    def record(worker: int, unit: Sequence[Any]) -> None:
+        units.append(unit)
+        submit(worker, unit)
+
+    executor.pool.submit = record
+    return units
 
 
 def _cpu_of(process: str) -> float:
