@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,19 +43,39 @@ def test_a_changed_prompt_is_noticed(pairs: list[library.Pair]):
     assert library.compare_pair(library.Pair(changed, "piqa"), 1).unexplained
 
 
-def test_include_has_the_requests_of_lm_eval_on_rows_of_its_columns(lm_eval_tasks, tmp_path: Path):
+def made_rows(question: str, options: Sequence[str], answer: str, answers: Sequence[Any], **more: str) -> str:
+    """Four rows of a mirror, whose answer is in turn each of `answers`."""
     rows = [
-        {
-            "language": "German", "country": "Germany", "domain": "STEM", "subject": "Math", "level": "Academic",
-            "regional_feature": "agnostic", "question": f" Was ist {number} + 1? ", "answer": number,
-            "option_a": "1", "option_b": "2", "option_c": "3", "option_d": "4",
-        }
-        for number in range(4)
-    ]  # fmt: skip
-    for owner in ("CohereLabs", "CohereForAI"):
-        file = tmp_path / owner / "include-base-44" / "German" / "test.jsonl"
+        {question: f" Was ist {n} + 1? ", **dict(zip(options, "1234", strict=True)), answer: answers[n], **more}
+        for n in range(4)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+INCLUDE = made_rows("question", [f"option_{letter}" for letter in "abcd"], "answer", range(4), domain="STEM")
+MMMLU = made_rows("Question", "ABCD", "Answer", "ABCD", Subject="high_school_biology")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "folders", "rows"),
+    [
+        (
+            "include_German@lm-eval",
+            "include_base_44_german_stem",
+            ["CohereLabs/include-base-44/German", "CohereForAI/include-base-44/German"],
+            INCLUDE,
+        ),
+        ("mmmlu_DE_DE@lm-eval", "mmmlu_de_de_high_school_biology", ["openai/MMMLU/DE_DE"], MMMLU),
+    ],
+)
+def test_tasks_without_rows_here_have_the_requests_of_lm_eval_on_rows_of_their_columns(
+    ours: str, theirs: str, folders: list[str], rows: str, lm_eval_tasks, tmp_path: Path
+):
+    for folder in folders:
+        file = tmp_path / folder / "test.jsonl"
         file.parent.mkdir(parents=True)
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    [config] = TaskManager().load("include_German@lm-eval")
-    result = library.compare_pair(library.Pair(config, "include_base_44_german_stem"), 4, tmp_path)
-    assert (result.docs, result.requests, result.unexplained) == (4, 16, [])
+        file.write_text(rows)
+    [config] = TaskManager().load(ours)
+    result = library.compare_pair(library.Pair(config, theirs), 4, tmp_path)
+    assert (result.requests, result.unexplained) == (4 * result.docs, [])
+    assert result.docs >= 4
