@@ -125,7 +125,7 @@ def _used(page: Path) -> Iterator[tuple[str, float, float]]:
         yield "first paint", tab.evaluate(FIRST_PAINT) / 1000, 0.2
         yield "all sections are there", ready, 5.0
         tab.get_by_role("tab", name="Samples").click()
-        count = tab.locator(".tools [aria-live]")
+        count = tab.locator(".status [aria-live]")
         before = count.inner_text()
         filtering = tab.evaluate(f"({CLICK_AND_PAINT})('[data-filter=differs]')") / 1000
         expect(count).not_to_have_text(before)  # else it filtered nothing
