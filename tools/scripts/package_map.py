@@ -46,6 +46,7 @@ PURPOSE = {
     "paths": "the user's cache",
     "calls": "checks of user-defined functions",
     "sandbox": "programs that a model writes, run in a sandbox",
+    "schema": "checks of keys and values against types",
     "registry": "one registry class for everything that has a name",
     "hashing": "short hashes",
     "statistics": "estimates, paired tests, spread, search and stopping",
