@@ -15,6 +15,7 @@
 # make shells  Debian's zsh and fish, for the tests of completion; they are skipped where they cannot be installed
 # make fuzz  2,000 task files with random damage through validate, show and run
 # make bench  Multiform and lm-eval side by side on two cores, half an hour; make bench-short takes 20 documents and ten minutes
+# make bench-streams  memory and CPU time of runs of a thousand to two million requests, an hour
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
 # make parity-tasks  all 13,093 task files of lm-eval: which load, and which give a prompt
 # make zoo  every architecture of transformers against its own forward pass, a quarter of an hour; writes docs/architectures.md
@@ -28,7 +29,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo gallery page browser sandbox shells test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check check-page format fuzz bench bench-short parity parity-tasks zoo gpu-check lint-tasks foreign-tasks benchmark-pages docs clean
+.PHONY: help setup demo gallery page browser sandbox shells test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check check-page format fuzz bench bench-short bench-streams parity parity-tasks zoo gpu-check lint-tasks foreign-tasks benchmark-pages docs clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -156,6 +157,9 @@ bench: $(BIN)/.dev
 
 bench-short: $(BIN)/.dev
 	$(BIN)/python -m tools.benchmarks --short
+
+bench-streams: $(BIN)/.dev
+	$(BIN)/python -m tools.benchmarks --only streams --output out/streams.json
 
 parity: $(BIN)/.dev
 	$(BIN)/python -m tools.parity

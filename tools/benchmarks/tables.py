@@ -182,7 +182,7 @@ def replace_tables(text: str, figures: Figures, names: Sequence[str]) -> str:
 def main() -> None:
     """Replace the tables of the pages."""
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.tables", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES), help="which tables")
+    parser.add_argument("--only", nargs="+", choices=TABLES, default=PAGES["engine.md"], help="which tables")
     parser.add_argument("--input", type=Path, default=ROOT / "out" / "benchmarks.json", help="what make bench wrote")
     options = parser.parse_args()
     content = json.loads(options.input.read_text(encoding="utf-8"))
