@@ -41,11 +41,9 @@ class FailedDoc:
         return self.sample.doc_id
 
     @classmethod
-    def of(cls, sample: Sample, outputs: Iterable[Output | FailedRequest]) -> FailedDoc | None:
-        """The document as failed; None where all its requests have responses."""
+    def of(cls, sample: Sample, outputs: Iterable[Output | FailedRequest]) -> FailedDoc:
+        """A document of whose requests one or more failed."""
         failed = [output for output in outputs if isinstance(output, FailedRequest)]
-        if not failed:
-            return None
         return cls(sample=sample, reason=failed[0].reason, retried=failed[0].retried, requests=len(failed))
 
 

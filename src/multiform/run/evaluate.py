@@ -135,13 +135,15 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
 
     The `executor` has the model, and other runs may share it; by default, it is for this run alone.
     """
-    import_plugins(options.imports)
+    if options.imports:
+        import_plugins(options.imports)
     check_options(options)
     started = time.monotonic()
     open_store = cache(partial(chosen_store, options.use_cache))
     with ExitStack() as stack:
         enter = stack.enter_context
-        enter(using_sandbox(options.sandbox))
+        if options.sandbox:
+            enter(using_sandbox(options.sandbox))
         set_seeds(options.seeds)
         forms, groups = load_forms(options)
         judging = _make_judging(options, forms, open_store)

@@ -230,12 +230,11 @@ class PendingSamples:
         """Score a sample that has all its responses, have it wait for further ones, or report that it failed."""
         form, batch = entry.form, self._batch
         outputs = [entry.outputs[instance.request] for instance in entry.sample.instances]
-        failed = FailedDoc.of(entry.sample, outputs)
-        if failed is not None:
-            batch.finished.append(entry.place)
-            batch.failed.append((form.name, failed))
-            return
         known = tuple(output for output in outputs if not isinstance(output, FailedRequest))
+        if len(known) < len(outputs):
+            batch.finished.append(entry.place)
+            batch.failed.append((form.name, FailedDoc.of(entry.sample, outputs)))
+            return
         following = form.continue_sample(entry.sample, known, self._model.apply_chat_template)
         if following is not None:
             added = following.instances[len(entry.sample.instances) :]
