@@ -92,8 +92,6 @@ class LocalModel(Model):
     #: What a completion has up to this string or token is removed.
     think_end: str | int | None
     counters: Counters
-    #: That of the model's files.
-    generation_config: GenerationConfig
     _has_warned_about_limit = False
 
     def _use_tokenizer(
@@ -120,6 +118,11 @@ class LocalModel(Model):
         self.counters = Counters()
         #: Tokens that were computed to plan a run, by kind, with their texts: the run needs them once more.
         self._planned_tokens: dict[str, tuple[Any, Any]] = {}
+
+    @property
+    @abstractmethod
+    def generation_config(self) -> GenerationConfig:
+        """That of the model, which a user may have replaced."""
 
     @abstractmethod
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:

@@ -51,7 +51,7 @@ def make_table(result_dict: Mapping[str, Any], column: str = "results", sort_res
 
 
 def _depths(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, int]:
-    """The names in the order of the table, members below their groups, each with how deep it is."""
+    """The names in the order of the table, groups first and members below their groups, each with how deep it is."""
     inside = {member for members in groups.values() for member in members}
     depths: dict[str, int] = {}
 
@@ -61,10 +61,7 @@ def _depths(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[s
             for member in sorted(groups.get(name, ())):
                 add(member, depth + 1)
 
-    for name in sorted(names):
-        if name not in inside:
-            add(name, 0)
-    for name in sorted(names):
+    for name in sorted(names, key=lambda name: (name in inside, not groups.get(name), name)):
         add(name, 0)
     return depths
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, UsageError, nearest
 from multiform.forms import Form
 from multiform.models import Model, models
 from multiform.models.model import no_continuation, no_loglikelihoods
@@ -41,7 +41,7 @@ def check_options(options: RunOptions) -> None:
         raise UsageError(message, where="predict_only", hint="leave it out, or leave budget and until_ci out")
     for name in options.decontamination_corpus:  # even where no task of the run reads it
         if not Path(name).exists():
-            raise UsageError(f"no file {shorten(str(name))}", where="--decontamination_corpus", hint="check the path")
+            raise UsageError(f"no file '{name}'", where="--decontamination_corpus", hint="check the path")
     options.cluster  # noqa: B018  (refuses what is wrong about it)
     options.judge, options.labels, options.trackers, options.hub  # noqa: B018
     if options.output_path is not None and not str(options.output_path):

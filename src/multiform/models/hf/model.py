@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import torch
 import transformers
@@ -43,6 +43,9 @@ from multiform.models.torch.planner import Planner
 from multiform.models.torch.sampling import check_config, in_force, num_beams
 from multiform.models.torch.seq2seq import Seq2SeqEngine
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig
 
 logger = logging.getLogger("multiform")
 
@@ -91,7 +94,6 @@ class HFModel(LocalModel):
             logger.debug("this CPU is about twice as fast with matmul=onednn among the model's arguments")
         self.source = source
         self.model = loaded.model
-        self.generation_config = loaded.model.generation_config
         self.name = loaded.name
         self.sha = loaded.sha
         self.max_length = int(max_length or context_length(self.model, loaded.tokenizer))
@@ -164,6 +166,10 @@ class HFModel(LocalModel):
             "model_sha": self.sha,
             "generation_config": in_force(self.generation_config),
         }
+
+    @property
+    def generation_config(self) -> GenerationConfig:
+        return self.model.generation_config
 
     def _load(self, source: ModelSource) -> Loaded:
         return load(source)

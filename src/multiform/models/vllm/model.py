@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from multiform.errors import ModelError, UsageError, nearest
 from multiform.hashing import sha256
@@ -32,6 +32,9 @@ from multiform.models.torch.tree import Tokens, build_tree, count_nodes
 from multiform.models.vllm.engine import check_model_config, completion, in_chunks, load_files, sampling_options, start
 from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig
 
 #: How continuations are scored: by forced tokens where vLLM can, or always by prompt log-probabilities.
 SCORING = ("auto", "prompt_logprobs")
@@ -131,7 +134,6 @@ class VLLMModel(LocalModel):
         source = take_fields(ModelSource, {"pretrained": pretrained, **named})
         files = load_files(source)
         self.files = files
-        self.generation_config = files.generation_config
         self.name = files.name
         self._use_tokenizer(files.tokenizer, texts, source.add_bos_token)
         length = max_length or max_model_len
@@ -223,6 +225,10 @@ class VLLMModel(LocalModel):
             "vllm_version": self.engine.version,
             "vllm_scoring": self.scoring,
         }
+
+    @property
+    def generation_config(self) -> GenerationConfig:
+        return self.files.generation_config
 
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, counted."""
