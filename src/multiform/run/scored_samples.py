@@ -15,10 +15,10 @@ from multiform.forms import ScoredSample
 from multiform.run.spool import BLOCK, IN_MEMORY, Block, Spool, SpoolFile, load_block, pack_block, size_of
 
 
-class Column:
+class PackedColumn:
     """Values of one kind in few bytes each, as far as they are numbers; they come back as they were.
 
-    >>> column = Column()
+    >>> column = PackedColumn()
     >>> for row, value in enumerate((1.0, 0.5, True)):
     ...     column.put(row, value)
     >>> [column[index] for index in range(3)]
@@ -41,7 +41,7 @@ class Column:
             self._values, self._kind = list(self), None
         self._values.append(value)
 
-    def put_all(self, row: int, other: Column) -> None:
+    def put_all(self, row: int, other: PackedColumn) -> None:
         """Append all values of another column, from a row on."""
         if not self._values:
             self._kind, self._values = other._kind, other._values[:0]
@@ -74,8 +74,8 @@ class SampleColumns:
         self._scorers: list[tuple[str, tuple[str, ...]]] = []
         self._scorer_of = array("H")
         #: The values of each sample, in the order of its scorer's metrics, and its prediction.
-        self._values: list[Column] = []
-        self._predictions = Column()
+        self._values: list[PackedColumn] = []
+        self._predictions = PackedColumn()
         #: Whether the context was cut off, how completions ended, and tied choices, of the few samples that have these.
         self._flags: dict[int, tuple[bool, frozenset[Any], tuple[int, ...]]] = {}
 
@@ -113,7 +113,7 @@ class SampleColumns:
         return self._scorers.index((name, metrics))
 
     def _add_columns(self, number: int) -> None:
-        self._values += [Column() for _ in range(number - len(self._values))]
+        self._values += [PackedColumn() for _ in range(number - len(self._values))]
 
     def first_values(self) -> tuple[str, Sequence[Any]]:
         """The first metric of the first scorer, and its values."""
