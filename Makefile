@@ -28,6 +28,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The tests start many processes, and each starts faster from compiled modules; some containers forbid writing them.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo gallery page browser sandbox shells test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check check-page format fuzz bench bench-short bench-streams parity parity-tasks zoo gpu-check lint-tasks foreign-tasks benchmark-pages docs clean
 
