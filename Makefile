@@ -97,7 +97,7 @@ shells:
 
 # Two processes, each with the tests of whole files, which share what they set up. If a process dies, pytest names the
 # test and ends; a test that hangs is stopped with its process, after the stacks of its threads are printed.
-WORKERS ?= -n 2 --dist loadfile --max-worker-restart=0
+WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 TIMEOUT ?= --timeout=900 --timeout-method=thread -o faulthandler_timeout=890
 test: check browser sandbox shells
 	$(BIN)/pytest -m 'not slow' $(WORKERS) $(TIMEOUT) --durations=20

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
 
 from multiform.scoring.lenient import is_leniently_right, last_mentioned
@@ -43,3 +46,22 @@ def test_of_numbers_the_last_one_counts() -> None:
 def test_other_answers_have_to_occur_in_whole_words() -> None:
     assert is_leniently_right("It was Marie Curie, of course.", ["Marie Curie", "Curie"])
     assert not is_leniently_right("It was Mariecurie", ["Marie Curie"])
+
+
+def test_a_choice_is_found_in_any_case_that_regular_expressions_take_for_the_same() -> None:
+    cased = [chr(code) for code in range(sys.maxunicode) if chr(code).lower() != chr(code).upper()]
+    by_fold: dict[str, list[str]] = {}
+    for letter in (*cased, "\u0131", "\u0130", "i"):
+        for fold in {letter.lower(), letter.upper(), letter.casefold()} & set(cased):
+            by_fold.setdefault(fold, []).append(letter)
+    pairs = {(a, b) for letters in by_fold.values() for a in letters for b in letters} | {("i", "\u0130")}
+    for name, letter in sorted(pair for pair in pairs if pair[0].lower() != pair[1].lower()):  # the unusual ones
+        if re.fullmatch(name, letter, re.IGNORECASE):
+            assert last_mentioned(f"it is x{letter}x", [], [f"x{name}x"]) == 0, (name, letter)
+
+
+def test_texts_of_choices_that_are_not_mentioned_cost_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[str] = []
+    monkeypatch.setattr(re, "finditer", lambda pattern, *_: searches.append(pattern) or iter(()))
+    assert last_mentioned("It is Lyon", LABELS, CITIES) is None
+    assert searches == []

@@ -84,11 +84,12 @@ def last_mentioned(text: str, labels: Sequence[str], choices: Sequence[str]) -> 
     >>> last_mentioned("First A, then Paris.", ["A", "B"], ["Berlin", "Paris"])
     1
     """
+    folded = _fold(text)
     places = [
         (match.start(), len(match[0]), index)
         for names, flags, after in ((labels, 0, _NOT_A_WORD), (choices, re.IGNORECASE, ""))
         for index, name in enumerate(names)
-        if name.strip()
+        if name.strip() and _fold(name.strip()) in folded  # most are not in it, and compiling a pattern takes long
         for match in re.finditer(
             rf"(?:(?<!\w)|(?<=[{UNSPACED}])){re.escape(name.strip())}(?:(?!\w)|(?=[{UNSPACED}])){after}", text, flags
         )
@@ -102,6 +103,11 @@ def last_mentioned(text: str, labels: Sequence[str], choices: Sequence[str]) -> 
         if not any(s <= start and start + size <= s + z and z > size for s, z, _ in places)
     ]
     return max(outer)[2]
+
+
+def _fold(text: str) -> str:
+    """The text without differences that `re.IGNORECASE` ignores: case folding, and the two Turkish letters i."""
+    return text.casefold().replace("\u0131", "i").replace("i\u0307", "i")
 
 
 def _choice(reference: str, labels: Sequence[str], choices: Sequence[str]) -> int | None:
