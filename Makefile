@@ -154,10 +154,13 @@ golden: $(BIN)/.dev
 	$(BIN)/python -m tests.forms.test_identities
 	$(BIN)/python -m tests.formats.test_variations
 
+# With Ray, whose workers and driver are measured, too.
 bench: $(BIN)/.dev
+	$(BIN)/pip install -q -e '.[ray]'
 	$(BIN)/python -m tools.benchmarks
 
 bench-short: $(BIN)/.dev
+	$(BIN)/pip install -q -e '.[ray]'
 	$(BIN)/python -m tools.benchmarks --short
 
 bench-streams: $(BIN)/.dev
