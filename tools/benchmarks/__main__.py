@@ -14,37 +14,24 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from tools.benchmarks import (
-    architectures,
-    building,
-    driver,
-    forms,
-    growth,
-    listing,
-    report,
-    rerun,
-    scoring,
-    startup,
-    streams,
-    whole,
-    workers,
-)
+from tools import ROOT, mirror_folder
+from tools.benchmarks import building, commands, forms, report, scale, scoring, whole, workers
 from tools.benchmarks.rows import Row, print_rows, say
-from tools.benchmarks.sides import ROOT, Setting
+from tools.benchmarks.sides import Setting
 
 MEASUREMENTS = {
-    "startup": startup.measure,
-    "listing": listing.measure,
+    "startup": commands.measure_startup,
+    "listing": commands.measure_listing,
     "building": building.measure,
-    "rerun": rerun.measure,
+    "rerun": commands.measure_rerun,
     "scoring": scoring.measure,
     "whole": whole.measure,
-    "growth": growth.measure,
-    "architectures": architectures.measure,
+    "growth": scoring.measure_growth,
+    "architectures": scoring.measure_architectures,
     "forms": forms.measure,
     "report": report.measure,
-    "streams": streams.measure,
-    "driver": driver.measure,
+    "streams": scale.measure_streams,
+    "driver": scale.measure_driver,
     "workers": workers.measure,
 }
 #: What is measured by default: all but runs of up to two million requests, which take an hour.
@@ -66,15 +53,13 @@ def main() -> int:
     parser.add_argument("--threads", type=_positive, default=1, help="threads of either side (default: 1)")
     parser.add_argument("--output", type=Path, default=ROOT / "out" / "benchmarks.json", help="the table as JSON")
     options = parser.parse_args()
-    mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data")
+    mirror = mirror_folder()
     if not (mirror / "cais" / "mmlu").is_dir():
         say(f"no rows of MMLU at {mirror}: set MULTIFORM_DATASET_MIRROR to a mirror that has cais/mmlu")
         return 2
     model = options.model or _bundled()
     few, many = options.docs or ((10, 20) if options.short else (30, 200))
-    setting = Setting(
-        mirror=mirror.resolve(), model=model, threads=options.threads, docs=(few, many), short=options.short
-    )
+    setting = Setting(mirror=mirror, model=model, threads=options.threads, docs=(few, many), short=options.short)
     started = time.monotonic()
     rows: list[Row] = []
     is_whole = set(options.only) == set(WHOLE) and not options.short and (os.cpu_count() or 1) > 1

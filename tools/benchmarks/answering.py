@@ -1,55 +1,69 @@
-"""A model of either side, and how it answers the requests of a workload."""
+"""A model of either side, how it answers the requests of a workload, and whether both sides answer alike."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any, TypeAlias
 
 #: lm-eval's own way to find a batch size takes several times as long as its whole run with this one.
 LM_EVAL_BATCH = 8
+#: How far log-likelihoods should be apart at most for each token: about the error of float32's log-softmax.
+PER_TOKEN = 3e-5
+#: Beyond this it is no rounding.
+WRONG = 1e-4
 
-#: Log-likelihood, greedy flag and number of tokens; or the text that was written.
-Answers: TypeAlias = list[Any]
+#: Requests: a context with a continuation or with generation arguments.
+Requests: TypeAlias = Sequence[Sequence[Any]]
+#: Log-likelihood and greedy flag of each request; or the text that was written.
+Answer: TypeAlias = Callable[[Requests], list[Any]]
 #: The backbone, so that what goes through it can be counted, and what answers.
-Side: TypeAlias = tuple[Any, Callable[[Sequence[Sequence[Any]]], Answers]]
+Side: TypeAlias = tuple[Any, Answer]
 
 
-def multiform_side(model: str, device: str = "cpu") -> Side:
-    """Multiform's `hf` model, which finds out its batch size by itself."""
-    from multiform.models.hf.model import HFModel
+def multiform_answer(model: Any) -> Answer:
+    """A model of Multiform as a function from requests to answers."""
     from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
-    loaded = HFModel(model, dtype="float32", device=device)
-
-    def answer(requests: Sequence[Sequence[Any]]) -> Answers:
+    def answer(requests: Requests) -> list[Any]:
         if isinstance(requests[0][1], str):
-            asked = [LoglikelihoodRequest(*request) for request in requests]
-            scores = dict(loaded.loglikelihood(asked))
-            return [[scores[i].loglikelihood, scores[i].is_greedy] for i in range(len(asked))]
-        written = dict(loaded.generate([GenerationRequest.of(*request) for request in requests]))
-        return [written[i].text for i in range(len(requests))]
+            scores = dict(model.loglikelihood([LoglikelihoodRequest(*request) for request in requests]))
+            return [[scores[i].loglikelihood, scores[i].is_greedy] for i in range(len(requests))]
+        completions = dict(model.generate([GenerationRequest.of(*request) for request in requests]))
+        return [completions[i].text for i in range(len(requests))]
 
-    return loaded.model, answer
+    return answer
 
 
-def lm_eval_side(model: str, device: str = "cpu") -> Side:
-    """lm-eval's `hf` model."""
+def lm_eval_answer(model: Any) -> Answer:
+    """A model of lm-eval as such a function."""
     from lm_eval.api.instance import Instance
-    from lm_eval.models.huggingface import HFLM
 
-    loaded = HFLM(pretrained=model, batch_size=LM_EVAL_BATCH, dtype="float32", device=device)
-
-    def answer(requests: Sequence[Sequence[Any]]) -> Answers:
+    def answer(requests: Requests) -> list[Any]:
         scoring = isinstance(requests[0][1], str)
         kind = "loglikelihood" if scoring else "generate_until"
-        asked = [
-            Instance(request_type=kind, doc={}, arguments=tuple(request), idx=i) for i, request in enumerate(requests)
-        ]
+        asked = [Instance(kind, {}, tuple(request), i) for i, request in enumerate(requests)]
         if scoring:
-            return [[float(score), bool(greedy)] for score, greedy in loaded.loglikelihood(asked, disable_tqdm=True)]
-        return list(loaded.generate_until(asked, disable_tqdm=True))
+            return [[float(score), bool(greedy)] for score, greedy in model.loglikelihood(asked, disable_tqdm=True)]
+        return list(model.generate_until(asked, disable_tqdm=True))
 
-    return loaded.model, answer
+    return answer
+
+
+def multiform_side(model: str, device: str = "cpu", dtype: str = "float32") -> Side:
+    """Multiform's `hf` model, which finds out its batch size by itself."""
+    from multiform.models.hf.model import HFModel
+
+    loaded = HFModel(model, dtype=dtype, device=device)
+    return loaded.model, multiform_answer(loaded)
+
+
+def lm_eval_side(model: str, device: str = "cpu", dtype: str = "float32", batch_size: int = LM_EVAL_BATCH) -> Side:
+    """lm-eval's `hf` model."""
+    from lm_eval.models.huggingface import HFLM
+
+    loaded = HFLM(pretrained=model, batch_size=batch_size, dtype=dtype, device=device)
+    return loaded.model, lm_eval_answer(loaded)
 
 
 SIDES: dict[str, Callable[..., Side]] = {"multiform": multiform_side, "lm-eval": lm_eval_side}
@@ -104,3 +118,36 @@ def model_inputs(tokenizer: Any, requests: Sequence[Sequence[Any]]) -> tuple[lis
         inputs.append(both[:-1])
         scored.append(len(both) - first)
     return inputs, scored
+
+
+def differences(
+    requests: Sequence[Sequence[Any]], ours: Sequence[Any], theirs: Sequence[Any], scored: Sequence[int]
+) -> list[str]:
+    """What cannot be rounding, in words; nothing where both sides agree."""
+    if len(ours) != len(theirs):
+        return [f"{len(ours)} answers against {len(theirs)}"]
+    if not isinstance(requests[0][1], str):
+        return [f"text {i}: {a!r} != {b!r}" for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b]
+    found = []
+    for i, ((mine, my_flag), (other, flag)) in enumerate(zip(ours, theirs, strict=True)):
+        if my_flag != flag:
+            found.append(f"greedy flag {i}: {my_flag} != {flag}")
+        if not abs(mine - other) <= WRONG * max(1, scored[i]):
+            found.append(f"log-likelihood {i}: {mine:.6f} != {other:.6f} with {scored[i]} tokens")
+    if picks(requests, ours) != picks(requests, theirs):
+        found.append("picks differ")
+    return found
+
+
+def picks(requests: Sequence[Sequence[Any]], answers: Sequence[Any]) -> list[int]:
+    """The likeliest continuation of each context."""
+    made = []
+    for _, group in groupby(range(len(requests)), key=lambda i: requests[i][0]):
+        scores = [answers[i][0] for i in group]
+        made.append(scores.index(max(scores)))
+    return made
+
+
+def errors(ours: Sequence[Any], theirs: Sequence[Any], scored: Sequence[int]) -> list[float]:
+    """The differences of log-likelihoods per token."""
+    return [abs(a[0] - b[0]) / max(1, n) for a, b, n in zip(ours, theirs, scored, strict=True)]

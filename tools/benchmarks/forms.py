@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tools.benchmarks.agreement import differences
-from tools.benchmarks.architectures import save_random
+from tools.benchmarks.answering import differences
 from tools.benchmarks.rows import Row, say
+from tools.benchmarks.scoring import save_random
 from tools.benchmarks.sides import Setting
 
 TASK, SELECTION, SHOTS, DOCS, MANY_DOCS = "arc_challenge", "all+mcqa~8", 2, 8, 150

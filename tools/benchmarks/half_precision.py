@@ -6,19 +6,22 @@ python -m tools.benchmarks.half_precision [DOCUMENTS]
 from __future__ import annotations
 
 import gc
-import importlib
-import os
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.benchmarks.sides import ROOT
+from tools import mirror_folder
+from tools.benchmarks.answering import Side, lm_eval_side, multiform_side
 from tools.benchmarks.workloads import LABELS_TASK, TEXTS_TASK, Workload, multiform_requests
 
 DTYPES = ("bfloat16", "float16")
 TASKS = {"labels": LABELS_TASK, "texts": TEXTS_TASK}
+#: lm-eval computes one sequence at a time, its default.
+SIDES: dict[str, Callable[..., Side]] = {"Multiform": multiform_side, "lm-eval": partial(lm_eval_side, batch_size=1)}
 
 
 def main() -> None:
@@ -26,42 +29,27 @@ def main() -> None:
     from multiform.models.hf.model import bundled_folder
 
     documents = int(sys.argv[1]) if len(sys.argv) > 1 else 12
-    mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data")
     folder = str(bundled_folder())
     print("dtype      scored  side       mean distance  largest  another pick")
     for kind, task in TASKS.items():
         config = Workload(name=kind, task=task, shots=0).config()
-        pairs = [(context, continuation) for context, continuation in multiform_requests(config, mirror, documents)]
-        exact = multiform_scores(folder, "float32", pairs)
+        requests = multiform_requests(config, mirror_folder(), documents)
+        exact = scores(multiform_side, folder, "float32", requests)
         for dtype in DTYPES:
-            for side, scores in (("Multiform", multiform_scores), ("lm-eval", lm_eval_scores)):
-                half = scores(folder, dtype, pairs)
+            for name, side in SIDES.items():
+                half = scores(side, folder, dtype, requests)
                 distance = np.abs(half - exact)
                 picks = (half.reshape(-1, 4).argmax(1) != exact.reshape(-1, 4).argmax(1)).sum()
                 print(
-                    f"{dtype:10} {kind:7} {side:10} {distance.mean():13.4f} {distance.max():8.4f} {picks:9}", flush=True
+                    f"{dtype:10} {kind:7} {name:10} {distance.mean():13.4f} {distance.max():8.4f} {picks:9}", flush=True
                 )
 
 
-def multiform_scores(folder: str, dtype: str, pairs: list[tuple[str, str]]) -> NDArray[np.float64]:
-    """Log-likelihoods by Multiform."""
-    from multiform.models.hf.model import HFModel
-    from multiform.requests import LoglikelihoodRequest
-
-    model = HFModel(folder, dtype=dtype, device="cpu")
-    outputs = dict(model.loglikelihood([LoglikelihoodRequest(*pair) for pair in pairs]))
-    return np.array([outputs[index].loglikelihood for index in range(len(pairs))])
-
-
-def lm_eval_scores(folder: str, dtype: str, pairs: list[tuple[str, str]]) -> NDArray[np.float64]:
-    """Log-likelihoods by lm-eval, one sequence at a time, its default."""
-    hflm = importlib.import_module("lm_eval.models.huggingface").HFLM
-    model = hflm(pretrained=folder, dtype=dtype, device="cpu", batch_size=1)
-    requests = [type("Instance", (), {"args": pair, "task_name": "test"})() for pair in pairs]
-    scores = np.array([score for score, _ in model.loglikelihood(requests, disable_tqdm=True)])
-    del model
+def scores(side: Callable[..., Side], folder: str, dtype: str, requests: list[list[Any]]) -> NDArray[np.float64]:
+    """The log-likelihoods of a side, whose model is then forgotten."""
+    found = np.array([loglikelihood for loglikelihood, _ in side(folder, dtype=dtype)[1](requests)])
     gc.collect()
-    return scores
+    return found
 
 
 if __name__ == "__main__":

@@ -1,16 +1,20 @@
 """Answering: tokens, CPU and wall time, and memory on the six workloads, with equal results.
 
-What lm-eval takes grows with the number of documents: it answers for few, and its time and tokens are multiplied.
+What lm-eval takes grows with the number of documents: it answers for few, and its time and tokens are multiplied. Also
+how the cost of each side rises with documents, shots and choices, and the lead on eight architectures: random models of
+about 50 million parameters on 5-shot texts.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from tools.benchmarks.agreement import PER_TOKEN, differences, errors
+from tools.benchmarks.answering import PER_TOKEN, differences, errors
 from tools.benchmarks.rows import Row, say
 from tools.benchmarks.sides import NAMES, Setting
 from tools.benchmarks.workloads import WORKLOADS, Workload
@@ -51,6 +55,22 @@ class Case:
 ONE_SHOT = Case(name="texts, 5-shot", shots=1)
 TWO_CHOICES = Case(name="texts, 0-shot", choices=2)
 CASES = (*(Case(name=workload.name) for workload in WORKLOADS), ONE_SHOT, TWO_CHOICES)
+GROWING = {"cpu": "CPU time", "read": "tokens read", "peak_mb": "peak memory"}
+#: Widths that all of them share.
+_SIZES = {"hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8, "max_position_embeddings": 4096}
+_WIDE = {**_SIZES, "intermediate_size": 1536, "num_key_value_heads": 4}
+#: The configuration of each architecture; Mistral has a window that is shorter than the prompts.
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "llama": _WIDE,
+    "mistral": {**_WIDE, "sliding_window": 128},
+    "qwen2": _WIDE,
+    "qwen3": {**_WIDE, "head_dim": 64},
+    "gemma2": {**_WIDE, "head_dim": 64, "sliding_window": 256},
+    "gemma3_text": {**_WIDE, "head_dim": 64, "sliding_window": 256},
+    "gpt_neox": {**_SIZES, "intermediate_size": 2048},
+    "gpt2": {"n_embd": 512, "n_layer": 8, "n_head": 8, "n_positions": 4096},
+}
+DOCS = 12
 
 
 @cache
@@ -129,3 +149,52 @@ def _rows(setting: Setting, workload: Workload, docs: int) -> Iterator[Row]:
     yield pair.row("CPU time", case, "s", "cpu", needed=needed)
     yield pair.row("wall time", case, "s", "wall")
     yield pair.row("peak memory", case, "MB", "peak_mb", needed=1.0)
+
+
+def measure_growth(setting: Setting) -> Iterator[Row]:
+    """Each figure at the larger size over that at the smaller one."""
+    few, many = setting.docs
+    for workload in WORKLOADS[2:3] if setting.short else WORKLOADS:
+        less, more = (measured(setting, Case(name=workload.name), docs) for docs in (few, many))
+        yield from _growth_rows(f"{workload.name}, {few} to {many} docs", less, more, ours_alone=not setting.short)
+    docs = many if setting.short else few
+    texts, shots = (measured(setting, Case(name=name), docs) for name in ("texts, 0-shot", "texts, 5-shot"))
+    yield from _growth_rows("texts, 0 to 5 shots", texts, shots)
+    if not setting.short:
+        yield from _growth_rows("texts, 1 to 5 shots", measured(setting, ONE_SHOT, docs), shots)
+        yield from _growth_rows("texts, 2 to 4 choices", measured(setting, TWO_CHOICES, docs), texts)
+
+
+def _growth_rows(case: str, less: Pair, more: Pair, *, ours_alone: bool = False) -> Iterator[Row]:
+    for key, name in GROWING.items():
+        ours, theirs = more.ours[key] / less.ours[key], more.theirs[key] / less.theirs[key]
+        other = None if ours_alone else theirs  # lm-eval answers for few documents alone
+        yield Row(measure=f"growth of {name}", case=case, unit="times", ours=ours, theirs=other)
+
+
+def measure_architectures(setting: Setting) -> Iterator[Row]:
+    """CPU time of both sides for every architecture; raises where they do not agree."""
+    docs, case = min(DOCS, setting.docs[0]), Case(name="texts, 5-shot")
+    every = all_requests(setting)[case]
+    requests = every[: docs * len(every) // setting.docs[1]]
+    for name, config in ARCHITECTURES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            parameters = save_random(name, config, Path(folder), setting.model)
+            say(f"{name}: {parameters / 1e6:.0f} million parameters, {len(requests)} requests")
+            pair = compared(replace(setting, model=Path(folder)), case, requests)
+        yield pair.row("CPU time", f"{name}, 5-shot texts, {docs} docs", "s", "cpu")
+        yield pair.row("tokens read", f"{name}, 5-shot texts, {docs} docs", "tokens", "read")
+
+
+def save_random(name: str, config: dict[str, Any], folder: Path, tokenizer: Path) -> int:
+    """Write a random model with the tokenizer of another one; returns the number of its parameters."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    torch.manual_seed(0)
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    made = AutoConfig.for_model(name, vocab_size=len(words), pad_token_id=0, **config)
+    model = AutoModelForCausalLM.from_config(made)
+    model.save_pretrained(folder)
+    words.save_pretrained(folder)
+    return sum(parameter.numel() for parameter in model.parameters())

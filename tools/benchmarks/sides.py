@@ -1,26 +1,31 @@
-"""Runs sides in processes of their own, so that memory and imports are theirs alone."""
+"""Runs sides in processes of their own, so that memory and imports are theirs alone.
+
+Both may take turns, so that they see the same of a machine that is not equally fast all the time.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, TypeAlias
 
-from tools.benchmarks.turns import take_turns, time_within
+from tools import ROOT
 
-ROOT = Path(__file__).parents[2]
 NAMES = ("multiform", "lm-eval")
 #: Seconds of a turn, where sides take turns.
 TURN = 2.0
+#: From when to when a process ran.
+Spell: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +125,37 @@ def _result(folder: Path, side: str) -> dict[str, Any]:
 def _children_cpu() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def take_turns(
+    processes: Mapping[str, subprocess.Popen[bytes]], seconds: Mapping[str, float]
+) -> dict[str, list[Spell]]:
+    """Run processes to their end, only one of them at a time and each for so long at once; gives when each ran."""
+    spells: dict[str, list[Spell]] = {name: [] for name in processes}
+    for process in processes.values():
+        process.send_signal(signal.SIGSTOP)
+    try:
+        while waiting := [name for name, process in processes.items() if process.poll() is None]:
+            for name in waiting:
+                began = monotonic()
+                processes[name].send_signal(signal.SIGCONT)
+                try:
+                    processes[name].wait(seconds[name] if len(waiting) > 1 else None)
+                except subprocess.TimeoutExpired:
+                    processes[name].send_signal(signal.SIGSTOP)
+                spells[name].append((began, monotonic()))
+    finally:
+        for process in processes.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    return spells
+
+
+def time_within(spells: Sequence[Spell], began: float, ended: float) -> float:
+    """How long a process ran between two points in time.
+
+    >>> time_within([(0, 2), (4, 6), (8, 10)], 1, 5)
+    2
+    """
+    return sum(max(0, min(stop, ended) - max(start, began)) for start, stop in spells)

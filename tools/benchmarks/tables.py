@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools import ROOT
 from tools.benchmarks.rows import say
-from tools.benchmarks.sides import ROOT
 
 #: What the page calls the workloads.
 WORKLOADS = {

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tools.benchmarks.agreement import PER_TOKEN, differences, errors
+from tools import ROOT, mirror_folder
+from tools.benchmarks.answering import PER_TOKEN, Answer, differences, errors, lm_eval_answer, multiform_answer
 from tools.benchmarks.rows import Row, print_rows, say
-from tools.benchmarks.sides import NAMES, ROOT
+from tools.benchmarks.sides import NAMES
 from tools.benchmarks.workloads import WORKLOADS, multiform_requests
 
 #: Both sides run vLLM like this.
@@ -47,23 +48,15 @@ NEEDED = 5.0
 DECODED, TOKENS = 16, 64
 
 
-def multiform_side(folder: str) -> Callable[[list[Any]], list[Any]]:
-    """Multiform's model, as a function from requests to log-likelihoods and greedy flags."""
+def multiform_side(folder: str) -> Answer:
+    """Multiform's model."""
     from multiform.models.vllm.model import VLLMModel
-    from multiform.requests import LoglikelihoodRequest
 
-    model = VLLMModel(folder, **ENGINE)
-
-    def answer(requests: list[Any]) -> list[Any]:
-        outputs = dict(model.loglikelihood([LoglikelihoodRequest(*request) for request in requests]))
-        return [[outputs[index].loglikelihood, outputs[index].is_greedy] for index in range(len(requests))]
-
-    return answer
+    return multiform_answer(VLLMModel(folder, **ENGINE))
 
 
-def lm_eval_side(folder: str) -> Callable[[list[Any]], list[Any]]:
-    """lm-eval's model, in the same way."""
-    from lm_eval.api.instance import Instance
+def lm_eval_side(folder: str) -> Answer:
+    """lm-eval's model."""
     from vllm.platforms import current_platform  # which is told by the name of the installed package
 
     say(f"vLLM runs on {current_platform.device_type}")
@@ -71,41 +64,25 @@ def lm_eval_side(folder: str) -> Callable[[list[Any]], list[Any]]:
     with patch.object(metadata, "version", lambda name: VERSION(VLLM_PACKAGE if name == "vllm" else name)):
         from lm_eval.models.vllm_causallms import VLLM
 
-    model = VLLM(pretrained=folder, batch_size="auto", **ENGINE)
-
-    def answer(requests: list[Any]) -> list[Any]:
-        instances = [Instance("loglikelihood", {}, tuple(request), 0) for request in requests]
-        return [[float(value), bool(greedy)] for value, greedy in model.loglikelihood(instances, disable_tqdm=True)]
-
-    return answer
+    return lm_eval_answer(VLLM(pretrained=folder, batch_size="auto", **ENGINE))
 
 
-def hf_decoding(folder: str, matmul: str = "torch") -> Callable[[list[Any]], list[Any]]:
-    """Multiform's `hf` model, as a function from generation requests to completions."""
+def hf_decoding(folder: str, matmul: str = "torch") -> Answer:
+    """Multiform's `hf` model, which decodes."""
     from multiform.models.hf.model import HFModel
 
     options = {"dtype": "float32", "batch_size": DECODED, "max_length": ENGINE["max_model_len"], "matmul": matmul}
-    return _completing(HFModel(folder, **options))
+    return multiform_answer(HFModel(folder, **options))
 
 
-def vllm_decoding(folder: str) -> Callable[[list[Any]], list[Any]]:
-    """Multiform's `vllm` model, in the same way."""
+def vllm_decoding(folder: str) -> Answer:
+    """Multiform's `vllm` model, which decodes."""
     from multiform.models.vllm.model import VLLMModel
 
-    return _completing(VLLMModel(folder, **ENGINE, max_num_seqs=DECODED, enable_prefix_caching=False))
+    return multiform_answer(VLLMModel(folder, **ENGINE, max_num_seqs=DECODED, enable_prefix_caching=False))
 
 
-def _completing(model: Any) -> Callable[[list[Any]], list[Any]]:
-    from multiform.requests import GenerationRequest
-
-    def answer(requests: list[Any]) -> list[Any]:
-        outputs = dict(model.generate([GenerationRequest.of(*request) for request in requests]))
-        return [outputs[index].text for index in range(len(requests))]
-
-    return answer
-
-
-SIDES: dict[str, Callable[[str], Callable[[list[Any]], list[Any]]]] = {
+SIDES: dict[str, Callable[[str], Answer]] = {
     "multiform": multiform_side,
     "lm-eval": lm_eval_side,
     "hf": hf_decoding,
@@ -163,7 +140,7 @@ def main() -> int:
         job = json.loads((options.folder / "job.json").read_text(encoding="utf-8"))
         (options.folder / "result.json").write_text(json.dumps(child(options.side, job)), encoding="utf-8")
         return 0
-    mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data")
+    mirror = mirror_folder()
     if not (mirror / "cais" / "mmlu").is_dir():
         say(f"no rows of MMLU at {mirror}: set MULTIFORM_DATASET_MIRROR to a mirror that has cais/mmlu")
         return 2

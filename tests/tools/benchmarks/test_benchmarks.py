@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.benchmarks.agreement import differences, errors
-from tools.benchmarks.answering import tree_nodes
+from tools.benchmarks.answering import differences, errors, tree_nodes
 from tools.benchmarks.rows import Row
-from tools.benchmarks.turns import take_turns
+from tools.benchmarks.sides import take_turns
 
 pytestmark = pytest.mark.process
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.benchmarks.sides import ROOT
+from tools import ROOT
 from tools.benchmarks.tables import ARCHITECTURES, PAGES, WORKLOADS, Figures, replace_tables
 
 
