@@ -8,9 +8,8 @@ import pytest
 
 from multiform.tasks.yaml import read_yaml
 from tools.parity.cached import cached
-from tools.parity.compare import FAILS, LEAK, compared, together
+from tools.parity.compare import FAILS, LEAK, SETTINGS, Built, Setting, compared, together
 from tools.parity.found import TaskFile, task_files
-from tools.parity.requests import SETTINGS, Built, Setting
 
 PLAIN = Setting(0, False)
 

@@ -14,7 +14,7 @@ import pytest
 
 from multiform.tasks import functions
 from tools.parity.found import task_files
-from tools.parity.made.every import Outcome, broken_groups, outcomes
+from tools.parity.made.__main__ import Outcome, broken_groups, outcomes
 
 pytestmark = [pytest.mark.parity, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -10,7 +10,8 @@ import pytest
 from multiform import Task, TaskManager
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request
 from tests.parity import reference
-from tools.parity import chat
+from tools.parity.ours import chat as our_chat
+from tools.parity.theirs import chat as their_chat
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 
@@ -70,9 +71,9 @@ def test_requests_in_a_chat_are_those_of_lm_eval(name: str, mirror: Path, lm_eva
     [config] = TaskManager([folder]).load(name)
     shots = max(SHOTS.get(name, USUAL))
     ours = Task.from_config(config.replace(num_fewshot=shots), dataset_mirror=mirror).build_all_requests(
-        limit=DOCS, apply_chat_template=True, fewshot_as_multiturn=True, chat_template=chat.our_chat()
+        limit=DOCS, apply_chat_template=True, fewshot_as_multiturn=True, chat_template=our_chat()
     )
-    expected = reference.requests(theirs, shots=shots, limit=DOCS, chat=chat.their_chat())
+    expected = reference.requests(theirs, shots=shots, limit=DOCS, chat=their_chat())
     assert [arguments(instance.request) for instance in ours] == expected
 
 

@@ -6,7 +6,6 @@ import argparse
 import collections
 import fnmatch
 import json
-import os
 import sys
 import time
 from dataclasses import asdict
@@ -16,11 +15,9 @@ from typing import Any
 import datasets
 
 from multiform.paths import cache_root
-from tools.parity import cached, chat, found, ours, standins, theirs
-from tools.parity.compare import Compared, Difference, compared, together
-from tools.parity.requests import SETTINGS, Built, Setting
-
-ROOT = Path(__file__).parents[2]
+from tools import ROOT, mirror_folder
+from tools.parity import cached, found, ours, standins, theirs
+from tools.parity.compare import SETTINGS, Built, Compared, Difference, Setting, compared, together
 
 
 def main() -> int:
@@ -40,7 +37,7 @@ def main() -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Compare the tasks that were asked for."""
-    mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data").resolve()
+    mirror = mirror_folder()
     if not mirror.is_dir():
         say(f"no benchmark rows at {mirror}: set MULTIFORM_DATASET_MIRROR")
         return 2
@@ -75,12 +72,12 @@ def compare_task(task: found.TaskFile, mirror: Path, docs: int, cache: Path) -> 
             loaded = theirs.load_task(task.name, mirror)
         except Exception as error:  # noqa: BLE001 lm-eval and the task's code raise anything
             return dict.fromkeys(SETTINGS, Built(error=f"{type(error).__name__}: {error}"[:300]))
-        return {setting: theirs.built(loaded, setting, docs, chat.their_chat()) for setting in SETTINGS}
+        return {setting: theirs.built(loaded, setting, docs, theirs.chat()) for setting in SETTINGS}
 
-    expected = cached.cached(cache, task, rows, [docs, chat.tokenizer().chat_template], make)
+    expected = cached.cached(cache, task, rows, [docs, theirs.tokenizer().chat_template], make)
     parts = []
     for setting in SETTINGS:
-        got = ours.built(task.path, mirror, setting, docs, chat.our_chat())
+        got = ours.built(task.path, mirror, setting, docs, ours.chat())
         parts.append(compared(task.name, setting, expected[setting], got))
     return together(parts)
 

@@ -12,8 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tools.parity.compare import Built, Setting
 from tools.parity.found import TaskFile
-from tools.parity.requests import Built, Setting
 
 #: Part of every key: raise it when what is kept means something else.
 _FORMAT = 1

@@ -1,19 +1,44 @@
-"""Where the requests of the two sides differ, and why."""
+"""What is compared: the requests of a task's first documents in one setting. And where those of the two sides differ."""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from multiform.requests import resolved_names
-from tools.parity.requests import Built, Setting
 
 LEAK = "lm-eval puts the evaluated document among its own examples, with its answer; Multiform draws another one"
 FAILS = "lm-eval fails, and Multiform makes requests"
 #: Differences of single tasks that have a reason of their own, by name.
 REASONS: dict[str, str] = {}
+
+
+class Setting(NamedTuple):
+    """How many examples a prompt has, and whether it goes through a chat template."""
+
+    shots: int
+    chat: bool
+
+    def __str__(self) -> str:
+        return f"{self.shots}-shot{', chat' if self.chat else ''}"
+
+
+#: No examples and a few, plain and in a chat.
+SETTINGS = tuple(Setting(shots, chat) for chat in (False, True) for shots in (0, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The requests of each document: kind, arguments, repeats; or why there are none.
+
+    `leaked` are the documents that stand among their own examples, with their answer.
+    """
+
+    docs: list[list[Any]] = field(default_factory=list)
+    leaked: list[int] = field(default_factory=list)
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

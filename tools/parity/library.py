@@ -18,11 +18,10 @@ from multiform.imports import libraries
 from multiform.paths import mirror_folders
 from multiform.tasks.group import Group
 from multiform.tasks.yaml import read_yaml
+from tools import ROOT
 from tools.parity import ours, standins, theirs
-from tools.parity.compare import Compared, compared, together
-from tools.parity.requests import Setting
+from tools.parity.compare import Compared, Setting, compared, together
 
-ROOT = Path(__file__).parents[2]
 SETTINGS = (Setting(0, chat=False), Setting(3, chat=False))
 #: Why a task has no examples in the mirrors, which hold the first rows of a split.
 _TOO_FEW_ROWS = ("no split", "documents to draw from")

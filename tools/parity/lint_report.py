@@ -11,7 +11,6 @@ import fnmatch
 import json
 import logging
 import multiprocessing
-import os
 import random
 import re
 import sys
@@ -28,9 +27,9 @@ from multiform.forms import RunSettings
 from multiform.lint.findings import CODES, Finding
 from multiform.lint.forms import lint_form
 from multiform.lint.tokens import Tokenizer
+from tools import ROOT, mirror_folder
 from tools.parity import found, ours, standins
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "lint-lm-eval.md"
 BEGIN, END = "<!-- findings -->\n", "<!-- end of findings -->\n"
 DOCS, SHOTS = 50, 3
@@ -120,7 +119,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _all(globs: Sequence[str]) -> Iterator[Linted]:
-    mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data").resolve()
+    mirror = mirror_folder()
     tasks = found.mirrored(found.task_folder(), mirror)
     wanted = [task for task in tasks if not globs or any(fnmatch.fnmatchcase(task.name, glob) for glob in globs)]
     with multiprocessing.get_context("fork").Pool(2) as pool:  # a fork has the stand-ins

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from multiform import Task, TaskManager
 from multiform.errors import MultiformError
 from multiform.requests import GenerationRequest, Instance, LoglikelihoodRequest
-from tools.parity.requests import Built, Setting
+from tools.parity.compare import Built, Setting
+
+
+@cache
+def chat() -> Any:
+    """The chat template of the bundled model as Multiform's local models apply it; no weights are needed."""
+    from multiform.models.hf.load import load_bundled_chat
+
+    return load_bundled_chat({}).apply_chat_template
 
 
 def load_task(path: Path, mirror: Path) -> Task:

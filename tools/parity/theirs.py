@@ -10,13 +10,14 @@ import logging
 import os
 import random
 import re
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from multiform.paths import mirror_folders
-from tools.parity.requests import Built, Setting
+from tools.parity.compare import Built, Setting
 
 DEFAULT_SEED = 1234
 #: Datasets that lm-eval reads from another repository than the mirror, with the same columns.
@@ -79,6 +80,25 @@ def _splits(folders: tuple[Path, ...]) -> Any:
 
 def _rows(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_bytes().split(b"\n") if line.strip()]
+
+
+@functools.cache
+def tokenizer() -> Any:
+    """The bundled model's tokenizer."""
+    import transformers
+
+    from multiform.models.hf.model import bundled_folder
+
+    return transformers.AutoTokenizer.from_pretrained(bundled_folder())
+
+
+@functools.cache
+def chat() -> Any:
+    """Its chat template as lm-eval's local models apply it; no weights are needed."""
+    from lm_eval.models.huggingface import HFLM
+
+    model = types.SimpleNamespace(tokenizer=tokenizer(), chat_template_args={})
+    return types.MethodType(HFLM.apply_chat_template, model)
 
 
 @functools.cache

@@ -9,37 +9,8 @@ from typing import Any, Literal
 
 Kind = Literal["text", "number", "digits", "letter", "list", "indexed", "mapping"]
 
-#: Methods that tell what they are called on.
-TEXT_METHODS = frozenset(
-    (
-        "capitalize",
-        "casefold",
-        "endswith",
-        "find",
-        "format",
-        "isdigit",
-        "lower",
-        "lstrip",
-        "partition",
-        "removeprefix",
-        "removesuffix",
-        "replace",
-        "rfind",
-        "rpartition",
-        "rsplit",
-        "rstrip",
-        "split",
-        "splitlines",
-        "startswith",
-        "strip",
-        "title",
-        "translate",
-        "upper",
-        "encode",
-        "isupper",
-        "islower",
-    )
-)
+#: Methods that tell what they are called on; those that a list or a mapping has as well tell nothing.
+TEXT_METHODS = frozenset(dir(str)).difference(dir(list), dir(dict))
 MAPPING_METHODS = frozenset(("items", "keys", "values"))
 LIST_METHODS = frozenset(("append", "extend", "insert", "pop", "copy", "sort"))
 
