@@ -1,4 +1,4 @@
-"""What is compared: the requests of a task's first documents in one setting. And where those of the two sides differ."""
+"""What is compared: the requests of a task's first documents in one setting. And where those of the sides differ."""
 
 from __future__ import annotations
 
