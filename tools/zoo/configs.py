@@ -40,7 +40,7 @@ def tiny_config(name: str) -> PretrainedConfig:
 
 def _small(config: PretrainedConfig) -> dict[str, Any]:
     """The settings of a default configuration and its parts, with small values."""
-    small = {name: value for name, value in SMALL.items() if _get(config, name) is not None} | TOKENS
+    small: dict[str, Any] = {name: value for name, value in SMALL.items() if _get(config, name) is not None} | TOKENS
     if "kv_lora_rank" in small:
         small["num_key_value_heads"] = small["num_attention_heads"]
     for name in config.sub_configs:
