@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from multiform.tasks.yaml import read_yaml
-from tools.parity.cached import cached
 from tools.parity.compare import FAILS, LEAK, SETTINGS, Built, Setting, compared, together
-from tools.parity.found import TaskFile, task_files
+from tools.parity.found import TaskFile, cached, task_files
 
 PLAIN = Setting(0, False)
 

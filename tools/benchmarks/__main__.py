@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tools import ROOT, mirror_folder
-from tools.benchmarks import building, commands, forms, report, scale, scoring, whole, workers
+from tools.benchmarks import building, commands, forms, report, scale, scoring, workers
 from tools.benchmarks.rows import Row, print_rows, say
 from tools.benchmarks.sides import Setting
 
@@ -25,7 +25,7 @@ MEASUREMENTS = {
     "building": building.measure,
     "rerun": commands.measure_rerun,
     "scoring": scoring.measure,
-    "whole": whole.measure,
+    "whole": building.measure_whole,
     "growth": scoring.measure_growth,
     "architectures": scoring.measure_architectures,
     "forms": forms.measure,

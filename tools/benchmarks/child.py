@@ -135,7 +135,7 @@ def start(job: dict[str, Any]) -> dict[str, Any]:
 
 def whole(job: dict[str, Any]) -> dict[str, Any]:
     """A whole run of a task file."""
-    from tools.benchmarks.whole import run_whole
+    from tools.benchmarks.building import run_whole
 
     return run_whole(job)
 

@@ -16,7 +16,7 @@ import datasets
 
 from multiform.paths import cache_root
 from tools import ROOT, mirror_folder
-from tools.parity import cached, found, ours, standins, theirs
+from tools.parity import found, ours, standins, theirs
 from tools.parity.compare import SETTINGS, Built, Compared, Difference, Setting, compared, together
 
 
@@ -74,7 +74,7 @@ def compare_task(task: found.TaskFile, mirror: Path, docs: int, cache: Path) -> 
             return dict.fromkeys(SETTINGS, Built(error=f"{type(error).__name__}: {error}"[:300]))
         return {setting: theirs.built(loaded, setting, docs, theirs.chat()) for setting in SETTINGS}
 
-    expected = cached.cached(cache, task, rows, [docs, theirs.tokenizer().chat_template], make)
+    expected = found.cached(cache, task, rows, [docs, theirs.tokenizer().chat_template], make)
     parts = []
     for setting in SETTINGS:
         got = ours.built(task.path, mirror, setting, docs, ours.chat())

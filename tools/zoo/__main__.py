@@ -18,8 +18,7 @@ import transformers
 
 from multiform.models.torch.structure import VERIFIED
 from tools.zoo.check import TOLERANCE, Finding, check
-from tools.zoo.configs import CHUNK, POSITIONS, WINDOW
-from tools.zoo.models import architectures, zoo_model
+from tools.zoo.models import CHUNK, POSITIONS, WINDOW, architectures, zoo_model
 
 TABLE = Path(__file__).parents[2] / "docs" / "architectures.md"
 #: The architectures whose classes are the same at every length.

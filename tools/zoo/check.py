@@ -28,7 +28,7 @@ from multiform.models.torch.seq2seq import Seq2SeqEngine, decoder_tokens
 from multiform.models.torch.structure import accepted_options, rope_kinds
 from multiform.models.torch.transformers_loop import greedy_config, prompt_inputs
 from multiform.requests import Completion, LLOutput
-from tools.zoo.configs import POSITIONS, TOKENS, VOCABULARY
+from tools.zoo.models import POSITIONS, TOKENS, VOCABULARY
 from tools.zoo.peer import PeerScores, lm_eval_scores
 
 #: Tokens in a forward pass, so that every plan has several.

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from multiform.models.torch.plan import Pair
 from multiform.requests import LLOutput
-from tools.zoo.configs import POSITIONS, TOKENS, VOCABULARY
+from tools.zoo.models import POSITIONS, TOKENS, VOCABULARY
 
 
 @dataclass(frozen=True, slots=True)
