@@ -97,6 +97,22 @@ class RefusedError(Exception):
         self.status = status
 
 
+def mapping_in(value: Any, key: str) -> Mapping[str, Any]:
+    """The mapping that a part of a response has under a key; empty where it has none.
+
+    >>> mapping_in({"usage": {"tokens": 3}}, "usage"), mapping_in({"usage": None}, "usage"), mapping_in("text", "usage")
+    ({'tokens': 3}, {}, {})
+    """
+    part = value.get(key) if isinstance(value, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
+
+
+def mappings_in(value: Any, key: str) -> list[Mapping[str, Any]]:
+    """The mappings in the list that a part of a response has under a key; none where it has no list."""
+    listed = value.get(key) if isinstance(value, Mapping) else None
+    return [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+
+
 def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | None, *, seconds: float, size: int) -> Any:
     """The parsed JSON of the server's response; a FailedAttemptError or RefusedError where there is none."""
     body, headers = fetch(http, method, url, content, seconds=seconds, size=size)
@@ -197,13 +213,8 @@ def _message(body: Any) -> str:
 
 def _google_delay(body: Any) -> float | None:
     """The delay that Google's servers write into the body: ``{"retryDelay": "34s"}`` among the error's details."""
-    error = body.get("error") if isinstance(body, Mapping) else None
-    details = error.get("details") if isinstance(error, Mapping) else None
-    for detail in details if isinstance(details, list) else ():
-        delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None
-        if isinstance(delay, str):
-            return retry_after(delay.removesuffix("s"))
-    return None
+    delays = [detail.get("retryDelay") for detail in mappings_in(mapping_in(body, "error"), "details")]
+    return next((retry_after(delay.removesuffix("s")) for delay in delays if isinstance(delay, str)), None)
 
 
 def retry_after(value: str | None) -> float | None:

@@ -10,7 +10,7 @@ from multiform.errors import ModelError
 from multiform.models.arguments import is_context_limit
 from multiform.models.servers import protocol
 from multiform.models.servers.batch.interfaces import GeminiBatches
-from multiform.models.servers.exchange import RefusedError
+from multiform.models.servers.exchange import RefusedError, mapping_in, mappings_in
 from multiform.models.servers.protocol import request_messages, with_media
 from multiform.models.servers.server_model import ChatServer
 from multiform.prompts.media import Kind, Media
@@ -77,24 +77,20 @@ class GeminiChat(ChatServer):
         return {**instruction, "contents": contents, "generationConfig": config}
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
-        candidates = response.get("candidates") if isinstance(response, Mapping) else None
-        listed = [entry for entry in candidates if isinstance(entry, Mapping)] if isinstance(candidates, list) else []
+        listed = mappings_in(response, "candidates")
         candidate = next((entry for entry in listed if entry.get("index", 0) == 0), None)
         if candidate is None:
-            feedback = response.get("promptFeedback") if isinstance(response, Mapping) else None
-            if isinstance(feedback, Mapping) and feedback.get("blockReason"):
-                raise RefusedError(f"the prompt is blocked: {feedback['blockReason']}")
+            if reason := mapping_in(response, "promptFeedback").get("blockReason"):
+                raise RefusedError(f"the prompt is blocked: {reason}")
             raise ModelError("the response has no candidates", hint="check that it is a server of Gemini")
-        content = candidate.get("content")
-        parts = content.get("parts") if isinstance(content, Mapping) else None
-        if not isinstance(parts, list) and not candidate.get("finishReason"):
+        content = mapping_in(candidate, "content")
+        if not isinstance(content.get("parts"), list) and not candidate.get("finishReason"):
             raise ModelError("the response has no content")
         # Thoughts are not part of the completion; one that was blocked or used up by thoughts has no parts.
-        texts = [part.get("text") for part in parts or () if isinstance(part, Mapping) and not part.get("thought")]
-        text = "".join(text for text in texts if isinstance(text, str))
+        parts = [part for part in mappings_in(content, "parts") if isinstance(part.get("text"), str)]
+        text = "".join(part["text"] for part in parts if not part.get("thought"))
+        thought = "".join(part["text"] for part in parts if part.get("thought")) or None
         reason = protocol.finish_reason(candidate, "finishReason")
-        thoughts = [part.get("text") for part in parts or () if isinstance(part, Mapping) and part.get("thought")]
-        thought = "".join(text for text in thoughts if isinstance(text, str)) or None
         return protocol.completion(text, protocol.stop_strings(request), reason, thought=thought)
 
 

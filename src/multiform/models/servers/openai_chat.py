@@ -20,6 +20,7 @@ from multiform.models.servers import protocol
 from multiform.models.servers.batch.driver import BatchClient
 from multiform.models.servers.batch.interfaces import OpenAIBatches
 from multiform.models.servers.client import Client
+from multiform.models.servers.exchange import mapping_in, mappings_in
 from multiform.models.servers.openai_logprobs import ROUNDING, is_logprob, only_choice
 from multiform.models.servers.protocol import (
     completion,
@@ -112,20 +113,17 @@ def message_part(content: str | Media) -> dict[str, Any]:
 
 def chat_alternatives(choice: Mapping[str, Any]) -> Alternatives:
     """The alternatives in a choice of a chat completion."""
-    logprobs = choice.get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    first = content[0] if isinstance(content, list) and content else None
-    listed = first.get("top_logprobs") if isinstance(first, Mapping) else None
-    entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+    content = mapping_in(choice, "logprobs").get("content")
+    entries = mappings_in(content[0], "top_logprobs") if isinstance(content, list) and content else []
     return merge_alternatives([(entry.get("token"), entry.get("logprob")) for entry in entries])
 
 
 def completion_alternatives(choice: Mapping[str, Any]) -> Alternatives:
     """The alternatives in a choice of a completion; llama.cpp's server lists them as in a chat."""
-    logprobs = choice.get("logprobs")
-    if isinstance(logprobs, Mapping) and isinstance(logprobs.get("content"), list):
+    logprobs = mapping_in(choice, "logprobs")
+    if isinstance(logprobs.get("content"), list):
         return chat_alternatives(choice)
-    tops = logprobs.get("top_logprobs") if isinstance(logprobs, Mapping) else None
+    tops = logprobs.get("top_logprobs")
     first = tops[0] if isinstance(tops, list) and tops else None
     return merge_alternatives(list(first.items()) if isinstance(first, Mapping) else [])
 

@@ -15,7 +15,7 @@ from multiform.models.arguments import argument_names
 from multiform.models.identity import fingerprint
 from multiform.models.model import Completions, Loglikelihoods, no_chat_template, no_loglikelihoods
 from multiform.models.servers.client import Client
-from multiform.models.servers.exchange import RefusedError
+from multiform.models.servers.exchange import RefusedError, mapping_in
 from multiform.models.servers.openai_chat import (
     NUMBERS,
     PROBE_ATTEMPTS,
@@ -415,8 +415,7 @@ def _check_echo(response: Any) -> bool:
     other response without them may be a passing fault, for which a ModelError is raised.
     """
     choice = only_choice(response)
-    logprobs = choice.get("logprobs")
-    if isinstance(logprobs, Mapping) and isinstance(logprobs.get("content"), list):
+    if isinstance(mapping_in(choice, "logprobs").get("content"), list):
         return False
     logprobs = echoed_logprobs(choice)
     if not any(isinstance(value, float | int) for value in logprobs["token_logprobs"][1:-1]):

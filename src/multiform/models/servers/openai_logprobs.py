@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from multiform.errors import ModelError, shorten
-from multiform.models.servers.exchange import RefusedError
+from multiform.models.servers.exchange import RefusedError, mapping_in, mappings_in
 from multiform.models.vllm.queries import FORCED_ARGUMENT, Query
 from multiform.requests import LLOutput
 
@@ -78,9 +78,7 @@ class Echo:
 
 def only_choice(response: Any) -> Mapping[str, Any]:
     """The choice for the only prompt of a request: that of index 0, wherever it is in the list."""
-    choices = response.get("choices") if isinstance(response, Mapping) else None
-    listed = [choice for choice in choices if isinstance(choice, Mapping)] if isinstance(choices, list) else []
-    chosen = next((choice for choice in listed if choice.get("index", 0) == 0), None)
+    chosen = next((choice for choice in mappings_in(response, "choices") if choice.get("index", 0) == 0), None)
     if chosen is None:
         hint = "check that base_url is an OpenAI-compatible endpoint"
         raise ModelError(f"the response has no choices: {response!r}", hint=hint)
@@ -94,8 +92,8 @@ def is_logprob(value: Any) -> bool:
 
 def echoed_logprobs(choice: Mapping[str, Any]) -> Mapping[str, Any]:
     """The log-probabilities of a choice."""
-    logprobs = choice.get("logprobs")
-    if isinstance(logprobs, Mapping) and isinstance(logprobs.get("token_logprobs"), list):
+    logprobs = mapping_in(choice, "logprobs")
+    if isinstance(logprobs.get("token_logprobs"), list):
         return logprobs
     raise ModelError("the response has no log-probabilities")
 
@@ -331,8 +329,7 @@ def query_scores(query: Query, response: Any) -> dict[int, LLOutput]:
     """The score of each pair of a query by its position; a ModelError where the response does not have them."""
     logprobs = echoed_logprobs(only_choice(response))
     names, values = logprobs.get("tokens"), logprobs["token_logprobs"]
-    usage = response.get("usage")
-    number = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
+    number = mapping_in(response, "usage").get("prompt_tokens")
     if number is not None and number != len(query.prompt):
         raise ModelError(f"the server read {number} tokens of a prompt of {len(query.prompt)}")
     if query.kind == "labels":

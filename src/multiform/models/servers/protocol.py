@@ -14,6 +14,7 @@ from multiform.models.arguments import (
     read_temperature,
     read_until,
 )
+from multiform.models.servers.exchange import mapping_in
 from multiform.prompts.media import Media, parts
 from multiform.prompts.prompt import Messages, join_delimited
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
@@ -48,11 +49,9 @@ def counted_tokens(response: Any) -> dict[str, int]:
     >>> counted_tokens({"usage": {"prompt_tokens": 7, "completion_tokens": 2}})
     {'prompt': 7, 'completion': 2}
     """
-    if not isinstance(response, Mapping):
-        return {}
     for key, prompt, completion in _TOKEN_COUNTS:
-        counts = response.get(key)
-        if isinstance(counts, Mapping) and type(counts.get(prompt)) is int:
+        counts = mapping_in(response, key)
+        if type(counts.get(prompt)) is int:
             written = [counts.get(name) for name in (completion, _THOUGHTS)]
             return {"prompt": counts[prompt], "completion": sum(count for count in written if type(count) is int)}
     return {}

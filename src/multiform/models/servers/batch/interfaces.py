@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, TypeAlias
@@ -13,7 +13,13 @@ import httpx
 
 from multiform.errors import ModelError
 from multiform.models.servers.client import Client
-from multiform.models.servers.exchange import FailedAttemptError, RefusedError, response_failure
+from multiform.models.servers.exchange import (
+    FailedAttemptError,
+    RefusedError,
+    mapping_in,
+    mappings_in,
+    response_failure,
+)
 
 #: What became of a request: the body of its response, an error that may pass, or one that will not.
 Outcome: TypeAlias = Mapping[str, Any] | FailedAttemptError | RefusedError
@@ -109,19 +115,19 @@ class OpenAIBatches(BatchInterface):
         return _text(self._call("POST", "batches", {**about, "metadata": {"multiform": token}}, once=True), "id")
 
     def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
-        for batch in _entries(self._call("GET", f"batches?limit={_LISTED}")):
-            if _part(batch, "metadata").get("multiform") == token:
+        for batch in mappings_in(self._call("GET", f"batches?limit={_LISTED}"), "data"):
+            if mapping_in(batch, "metadata").get("multiform") == token:
                 return _text(batch, "id")
         return None
 
     def status(self, id: str) -> BatchStatus:
         batch = self._call("GET", f"batches/{id}")
         state = _text(batch, "status")
-        errors = [error for error in _part(batch, "errors").get("data") or () if isinstance(error, Mapping)]
+        errors = mappings_in(mapping_in(batch, "errors"), "data")
         return BatchStatus(
             ended=state in ("completed", "failed", "expired", "cancelled"),
             state=state,
-            done=sum(_number(_part(batch, "request_counts").get(key)) for key in ("completed", "failed")),
+            done=sum(_number(mapping_in(batch, "request_counts").get(key)) for key in ("completed", "failed")),
             problem="; ".join(str(error.get("message") or error.get("code")) for error in errors[:3]) or state
             if state == "failed"
             else "",
@@ -140,7 +146,7 @@ class OpenAIBatches(BatchInterface):
 
 
 def _openai_outcome(line: Mapping[str, Any]) -> Outcome:
-    response, error = _part(line, "response"), _part(line, "error")
+    response, error = mapping_in(line, "response"), mapping_in(line, "error")
     if error:
         return FailedAttemptError(str(error.get("message") or error.get("code")))
     status, body = response.get("status_code"), response.get("body")
@@ -161,8 +167,8 @@ class AnthropicBatches(BatchInterface):
 
     def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
         """By time and size, as batches have no place for a token; requests that it lacks are submitted again."""
-        for batch in _entries(self._call("GET", f"messages/batches?limit={_LISTED}")):
-            counts = [count for count in _part(batch, "request_counts").values() if isinstance(count, int)]
+        for batch in mappings_in(self._call("GET", f"messages/batches?limit={_LISTED}"), "data"):
+            counts = [count for count in mapping_in(batch, "request_counts").values() if isinstance(count, int)]
             created = datetime.fromisoformat(_text(batch, "created_at")).timestamp()
             if sum(counts) == number and created > since - _CLOCKS and batch.get("id") not in known:
                 return _text(batch, "id")
@@ -170,14 +176,14 @@ class AnthropicBatches(BatchInterface):
 
     def status(self, id: str) -> BatchStatus:
         batch = self._call("GET", f"messages/batches/{id}")
-        state, counts = _text(batch, "processing_status"), _part(batch, "request_counts")
+        state, counts = _text(batch, "processing_status"), mapping_in(batch, "request_counts")
         done = sum(_number(count) for name, count in counts.items() if name != "processing")
         return BatchStatus(ended=state == "ended", state=state, done=done)
 
     def outcomes(self, id: str, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
         # Not the address in `results_url`: the key goes to the user's server alone.
         for line in self._lines(f"messages/batches/{id}/results"):
-            yield _text(line, "custom_id"), _anthropic_outcome(_part(line, "result"))
+            yield _text(line, "custom_id"), _anthropic_outcome(mapping_in(line, "result"))
 
     def cancel(self, id: str) -> None:
         self._call("POST", f"messages/batches/{id}/cancel", {})
@@ -189,11 +195,11 @@ _ANTHROPIC_STATUS = {"api_error": 500, "overloaded_error": 529, "rate_limit_erro
 
 def _anthropic_outcome(result: Mapping[str, Any]) -> Outcome:
     if result.get("type") == "succeeded":
-        return _part(result, "message")
+        return mapping_in(result, "message")
     if result.get("type") != "errored":
         return FailedAttemptError(f"the request {result.get('type')} in the batch")
-    error = _part(result, "error")
-    kind = str(_part(error, "error").get("type") or error.get("type"))
+    error = mapping_in(result, "error")
+    kind = str(mapping_in(error, "error").get("type") or error.get("type"))
     return response_failure(_ANTHROPIC_STATUS.get(kind, 400), error)
 
 
@@ -211,19 +217,19 @@ class GeminiBatches(BatchInterface):
 
     def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
         response = self._call("GET", f"batches?pageSize={_LISTED}")
-        for batch in _entries(response, "operations"):
-            about = _part(batch, "metadata") or batch
+        for batch in mappings_in(response, "operations"):
+            about = mapping_in(batch, "metadata") or batch
             if _display_name(token) in (about.get("displayName"), about.get("display_name")):
                 return _text(batch, "name")
         return None
 
     def status(self, id: str) -> BatchStatus:
         batch = self._call("GET", id)
-        about = _part(batch, "metadata")
+        about = mapping_in(batch, "metadata")
         state = str(about.get("state") or batch.get("state") or "").rpartition("_STATE_")[2] or "PENDING"
-        stats = _part(about, "batchStats")
+        stats = mapping_in(about, "batchStats")
         keys = ("successfulRequestCount", "failedRequestCount")
-        error = _part(batch, "error")
+        error = mapping_in(batch, "error")
         return BatchStatus(
             ended=state in ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED") or bool(batch.get("done")),
             state=state.lower(),
@@ -233,11 +239,11 @@ class GeminiBatches(BatchInterface):
 
     def outcomes(self, id: str, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
         batch = self._call("GET", id)
-        output = _part(batch, "response") or _part(_part(batch, "metadata"), "output")
-        listed = _part(output, "inlinedResponses").get("inlinedResponses") or ()
+        output = mapping_in(batch, "response") or mapping_in(mapping_in(batch, "metadata"), "output")
+        listed = mapping_in(output, "inlinedResponses").get("inlinedResponses") or ()
         # In the order of the requests; the key is missing in some versions of the interface.
         for position, entry in enumerate(listed):
-            key = str(_part(entry, "metadata").get("key") or (ids[position] if position < len(ids) else ""))
+            key = str(mapping_in(entry, "metadata").get("key") or (ids[position] if position < len(ids) else ""))
             yield key, _gemini_outcome(entry)
 
     def cancel(self, id: str) -> None:
@@ -250,11 +256,11 @@ _GOOGLE_PASSING = frozenset({1, 2, 4, 8, 10, 13, 14})
 
 
 def _gemini_outcome(entry: Mapping[str, Any]) -> Outcome:
-    if error := _part(entry, "error"):
+    if error := mapping_in(entry, "error"):
         code, message = error.get("code"), str(error.get("message") or "an error")
         passing = code in _GOOGLE_PASSING or code in (429, 500, 503, 504)
         return FailedAttemptError(message) if passing else RefusedError(message)
-    return _part(entry, "response")
+    return mapping_in(entry, "response")
 
 
 def _display_name(token: str) -> str:
@@ -266,16 +272,6 @@ def _parse(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ModelError("a response of the batch interface is not JSON") from error
-
-
-def _entries(response: Any, key: str = "data") -> Iterable[Mapping[str, Any]]:
-    listed = response.get(key) if isinstance(response, Mapping) else None
-    return [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
-
-
-def _part(value: Any, key: str) -> Mapping[str, Any]:
-    part = value.get(key) if isinstance(value, Mapping) else None
-    return part if isinstance(part, Mapping) else {}
 
 
 def _text(value: Any, key: str) -> str:
