@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from multiform.errors import UsageError
 from multiform.labels import leading_label
 from multiform.models.arguments import GenerationOptions, generation_options
-from multiform.models.model import Counters, Model, Usage
+from multiform.models.identity import identity
+from multiform.models.model import Counters, Model, Usage, mark_truncated
 from multiform.models.tokenizer import (
     Encoder,
     first_token,
@@ -22,12 +23,13 @@ from multiform.models.tokenizer import (
     think_end,
 )
 from multiform.models.torch.plan import Pair
-from multiform.models.torch.sampling import Generation, random_numbers, sampling
+from multiform.models.torch.sampling import Generation, in_force, random_numbers, sampling
 from multiform.models.torch.tree import Tokens
 from multiform.prompts.chat import ChatTemplate
 from multiform.prompts.prompt import Messages
 from multiform.requests import (
     STOP_AT_LABEL,
+    Completion,
     GenerationRequest,
     LLOutput,
     LoglikelihoodRequest,
@@ -81,6 +83,10 @@ class LocalModel(Model):
     handles_stop = True
 
     name: str
+    #: The hash of its files or their commit on the hub, the revision that was asked for, and its number type.
+    sha: str
+    revision: str
+    dtype: str
     tokenizer: PreTrainedTokenizerBase
     encoder: Encoder
     chat: ChatTemplate
@@ -119,6 +125,21 @@ class LocalModel(Model):
         #: Tokens that were computed to plan a run, by kind, with their texts: the run needs them once more.
         self._planned_tokens: dict[str, tuple[Any, Any]] = {}
 
+    def _make_identity(self, engine: str, **settings: Any) -> str:
+        """The hash of the weights and of every setting that changes outputs."""
+        return identity(
+            engine,
+            self.name,
+            sha=self.sha,
+            dtype=self.dtype,
+            max_length=self.max_length,
+            add_bos_token=self.encoder.add_bos_token,
+            prefix_token_id=self.encoder.prefix_token_id,
+            truncation=self.truncation,
+            generation_config=in_force(self.generation_config),
+            **settings,
+        )
+
     @property
     @abstractmethod
     def generation_config(self) -> GenerationConfig:
@@ -127,6 +148,16 @@ class LocalModel(Model):
     @abstractmethod
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, counted."""
+
+    @abstractmethod
+    def _complete(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        """The completion of each sequence, counted."""
+
+    @abstractmethod
+    def _computed_tokens(
+        self, pairs: Sequence[Pair], windows: Sequence[Pair], generations: Sequence[Generation]
+    ) -> int:
+        """The tokens of prompts that the engine would compute."""
 
     @abstractmethod
     def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
@@ -150,18 +181,38 @@ class LocalModel(Model):
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         pairs, cut = self._pairs(requests)
-        for position, output in self._score(pairs):
-            yield position, replace(output, context_truncated=True) if position in cut else output
+        yield from mark_truncated(self._score(pairs), cut)
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         encoded = self.encoder.encode(request.text for request in requests)
         texts = [encoded[request.text] for request in requests]
         return score_rolling(texts, self._windows, self._score)
 
-    def usage(self) -> Usage | None:
-        if self.media:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
+        generations, cut = self._generations(requests)
+        yield from mark_truncated(self._complete(generations), cut)
+
+    def workload(self, requests: Sequence[Request]) -> Usage | None:
+        if self.media:  # the number of an image's tokens is known only when it has been processed
             return None
-        return Usage() + self.counters
+        pairs, windows, generations = self._sequences(requests, for_later=True)
+        return Usage(
+            prefill=self._computed_tokens(pairs, windows, generations),
+            unshared=sum(pair.inputs for pair in (*pairs, *windows)) + sum(len(each.prompt) for each in generations),
+            decode=sum(generation.limit for generation in generations),
+            completions=len(generations),
+        )
+
+    def usage(self) -> Usage | None:
+        return None if self.media else Usage() + self.counters
+
+    def info(self) -> dict[str, Any]:
+        return {
+            "model_dtype": self.dtype,
+            "model_revision": self.revision,
+            "model_sha": self.sha,
+            "generation_config": in_force(self.generation_config),
+        }
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
         self.check_parts(messages)

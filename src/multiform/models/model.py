@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.prices import Price
@@ -108,8 +108,18 @@ class Counters(Usage):
 #: What the methods of a model yield: for each request its position among them, and an output or a failure.
 Loglikelihoods: TypeAlias = Iterator[Response[LLOutput | FailedRequest]]
 Completions: TypeAlias = Iterator[Response[Completion | FailedRequest]]
+Out = TypeVar("Out", LLOutput, Completion, LLOutput | FailedRequest, Completion | FailedRequest)
 #: Arguments that say how a local model runs; other models accept and ignore them.
 LOCAL_ARGUMENTS = frozenset({"batch_size", "max_batch_size", "device", "trust_remote_code"})
+
+
+def mark_truncated(responses: Iterable[Response[Out]], truncated: Collection[int]) -> Iterator[Response[Out]]:
+    """The responses, those to requests whose context lost its beginning marked as such."""
+    for position, output in responses:
+        if position in truncated and isinstance(output, Completion | LLOutput):
+            yield position, replace(output, context_truncated=True)
+        else:
+            yield position, output
 
 
 def no_loglikelihoods(model: str, form: str, *, labels: bool = False) -> UsageError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
@@ -22,9 +21,8 @@ from multiform.models.arguments import GenerationOptions, argument_names, take_f
 from multiform.models.hf.load import Loaded, load, without_progress_bars
 from multiform.models.hf.load import max_length as context_length
 from multiform.models.hf.source import RULES, ModelSource
-from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
+from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file
 from multiform.models.local import LocalModel, TextOptions
-from multiform.models.model import Usage
 from multiform.models.tokenizer import Encoder, Seq2SeqEncoder
 from multiform.models.torch.device import (
     MATMULS,
@@ -38,9 +36,9 @@ from multiform.models.torch.device import (
 )
 from multiform.models.torch.engine import CausalEngine
 from multiform.models.torch.forward import CausalLM
-from multiform.models.torch.plan import Pair, describe
+from multiform.models.torch.plan import Cost, Pair, describe
 from multiform.models.torch.planner import Planner
-from multiform.models.torch.sampling import check_config, in_force, num_beams
+from multiform.models.torch.sampling import Generation, check_config, num_beams
 from multiform.models.torch.seq2seq import Seq2SeqEngine
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
@@ -95,41 +93,20 @@ class HFModel(LocalModel):
         self.source = source
         self.model = loaded.model
         self.name = loaded.name
-        self.sha = loaded.sha
+        self.sha, self.revision, self.dtype = loaded.sha, source.revision, str(loaded.model.dtype)
         self.max_length = int(max_length or context_length(self.model, loaded.tokenizer))
         encoder_class = Seq2SeqEncoder if self.model.config.is_encoder_decoder else Encoder
         self._use_tokenizer(loaded.tokenizer, texts, source.add_bos_token, encoder_class)
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
-        self.identity = self._make_identity()
-        self.engine = self._make_engine(prefix_budget)
-
-    def _make_identity(self) -> str:
-        """The hash of the weights and of every setting that changes outputs."""
-        source = self.source
-        return identity(
+        self.identity = self._make_identity(
             "hf",
-            self.name,
-            sha=self.sha,
             gguf_file=source.gguf_file,
-            dtype=str(self.model.dtype),
-            max_length=self.max_length,
-            add_bos_token=source.add_bos_token,
-            prefix_token_id=self.encoder.prefix_token_id,
-            truncation=self.truncation,
-            generation_config=in_force(self.generation_config),
             **({"think_end_token": self.think_end} if self.think_end is not None else {}),
             **source.quantization,
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
-
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
-        generations, cut = self._generations(requests)
-        self.counters.resume()
-        for position, output in self.engine.generate(generations):
-            self.counters.count_prompt(len(generations[position].prompt))
-            is_marked = position in cut and isinstance(output, Completion)
-            yield position, replace(output, context_truncated=True) if is_marked else output
+        self.engine = self._make_engine(prefix_budget)
 
     def keep_prefixes(self, keep: bool) -> None:
         self.engine.keep_prefixes(keep)
@@ -138,34 +115,25 @@ class HFModel(LocalModel):
         """The cost of scoring the requests and of prefilling their prompts, in words."""
         if self.media:  # the number of an image's tokens is known only when it has been processed
             return None
-        pairs, windows, generations = self._sequences(requests)
-        costs = {
+        costs = self._costs(*self._sequences(requests))
+        return "\n".join(f"{name}: {describe(cost)}" for name, cost in costs.items() if cost.sequences) or None
+
+    def _costs(
+        self, pairs: Sequence[Pair], windows: Sequence[Pair], generations: Sequence[Generation]
+    ) -> dict[str, Cost]:
+        return {
             "continuations": self.engine.scoring_cost(pairs),
             "whole texts": self.engine.scoring_cost(windows),
             "prompts": self.engine.prefill_cost(generations),
         }
-        return "\n".join(f"{name}: {describe(cost)}" for name, cost in costs.items() if cost.sequences) or None
 
-    def workload(self, requests: Sequence[Request]) -> Usage | None:
-        if self.media:
-            return None
-        pairs, windows, generations = self._sequences(requests, for_later=True)
-        costs = [*map(self.engine.scoring_cost, (pairs, windows)), self.engine.prefill_cost(generations)]
-        return Usage(
-            prefill=sum(cost.computed for cost in costs),
-            unshared=sum(pair.inputs for pair in (*pairs, *windows)) + sum(len(each.prompt) for each in generations),
-            decode=sum(generation.limit for generation in generations),
-            completions=len(generations),
-        )
+    def _computed_tokens(
+        self, pairs: Sequence[Pair], windows: Sequence[Pair], generations: Sequence[Generation]
+    ) -> int:
+        return sum(cost.computed for cost in self._costs(pairs, windows, generations).values())
 
     def info(self) -> dict[str, Any]:
-        return {
-            "model_num_parameters": self.model.num_parameters(),
-            "model_dtype": str(self.model.dtype),
-            "model_revision": self.source.revision,
-            "model_sha": self.sha,
-            "generation_config": in_force(self.generation_config),
-        }
+        return {"model_num_parameters": self.model.num_parameters(), **super().info()}
 
     @property
     def generation_config(self) -> GenerationConfig:
@@ -189,10 +157,15 @@ class HFModel(LocalModel):
         return CausalEngine(planner=self.planner, **options)
 
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
-        """The log-likelihood of each pair's continuation, counted."""
         self.counters.resume()
         for position, output in self.engine.score(pairs):
             self.counters.count_prompt(pairs[position].inputs)
+            yield position, output
+
+    def _complete(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        self.counters.resume()
+        for position, output in self.engine.generate(generations):
+            self.counters.count_prompt(len(generations[position].prompt))
             yield position, output
 
     def _max_prompt_length(self, max_gen_toks: int) -> int:

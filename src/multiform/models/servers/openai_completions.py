@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 from multiform.errors import ModelError, UsageError
 from multiform.models.arguments import argument_names
 from multiform.models.identity import fingerprint
-from multiform.models.model import Completions, Loglikelihoods, no_chat_template, no_loglikelihoods
+from multiform.models.model import Completions, Loglikelihoods, mark_truncated, no_chat_template, no_loglikelihoods
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import RefusedError, mapping_in
 from multiform.models.servers.openai_chat import (
@@ -53,14 +52,12 @@ from multiform.requests import (
     GenerationRequest,
     LLOutput,
     LoglikelihoodRequest,
-    Response,
     RollingRequest,
 )
 
 logger = logging.getLogger("multiform")
 
 T = TypeVar("T")
-Out = TypeVar("Out", LLOutput, Completion)
 #: Requests the log-probabilities of the prompt's tokens; the server generates one token more.
 ECHO: Mapping[str, Any] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
 #: The context length for windows over long texts, where `max_length` is not set.
@@ -255,7 +252,8 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             self.encoder.fit(pair, self.max_length - 2, text) for pair, (_, text) in zip(pairs, texts, strict=True)
         ]
         truncated = {index for index, pair in enumerate(pairs) if fitting[index] is not pair}
-        return _mark_truncated(self._score_pairs(fitting), truncated, self.max_length)
+        self._warn_about_truncation(truncated)
+        return mark_truncated(self._score_pairs(fitting), truncated)
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
         self.check_scoring(labels=False, form="a request")
@@ -290,8 +288,12 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             shown = {} if special.isdisjoint(stop_strings(request)) else {"skip_special_tokens": False}
             return {**self.payload(request), "prompt": prompts[request], **shown}
 
-        responses = self.client.ask(requests, payload, self.counted_completion)
-        return _mark_truncated(responses, truncated, self.max_length)
+        self._warn_about_truncation(truncated)
+        return mark_truncated(self.client.ask(requests, payload, self.counted_completion), truncated)
+
+    def _warn_about_truncation(self, truncated: Collection[int]) -> None:
+        if truncated:
+            logger.warning("%d contexts lose their beginning: max_length is %s", len(truncated), self.max_length)
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         return {"model": self.name, "prompt": request.context, **generation_payload(request, self.seed)}
@@ -393,19 +395,6 @@ def _max_prompt_length(request: GenerationRequest, max_length: int) -> int:
         message = f"max_gen_toks is {token_limit(request)} and max_length {max_length}"
         raise UsageError(message, where=OpenAICompletions.kind, hint="set a smaller max_gen_toks")
     return length
-
-
-def _mark_truncated(
-    responses: Iterator[Response[Out | FailedRequest]], truncated: Collection[int], max_length: int | None
-) -> Iterator[Response[Out | FailedRequest]]:
-    """The responses, those to requests whose context is truncated marked as such."""
-    if truncated:
-        logger.warning("%d contexts lose their beginning: max_length is %s", len(truncated), max_length)
-    for position, output in responses:
-        if isinstance(output, FailedRequest) or position not in truncated:
-            yield position, output
-        else:
-            yield position, replace(output, context_truncated=True)
 
 
 def _check_echo(response: Any) -> bool:

@@ -7,7 +7,6 @@ import os
 import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -21,17 +20,16 @@ from multiform.models.arguments import (
     take_fields,
 )
 from multiform.models.hf.source import ModelSource
-from multiform.models.identity import identity, package_version
+from multiform.models.identity import package_version
 from multiform.models.identity import signature as files_signature
 from multiform.models.local import LocalModel, TextOptions
-from multiform.models.model import Usage
 from multiform.models.torch.device import fixed_rows
 from multiform.models.torch.plan import Pair
-from multiform.models.torch.sampling import end_tokens, in_force
+from multiform.models.torch.sampling import Generation, end_tokens
 from multiform.models.torch.tree import Tokens, build_tree, count_nodes
 from multiform.models.vllm.engine import check_model_config, completion, in_chunks, load_files, sampling_options, start
 from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
-from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
+from multiform.requests import Completion, GenerationRequest, LLOutput, Response
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig
@@ -150,25 +148,14 @@ class VLLMModel(LocalModel):
         }
         self.engine = start(arguments, force=scoring == "auto", where=source.pretrained)
         self.max_length = self.engine.max_length
-        self.identity = self._make_identity(passed)
-        self._say_how_it_scores(scoring)
-
-    def _make_identity(self, passed: Mapping[str, Any]) -> str:
-        """The hash of the weights and of every setting that changes outputs."""
-        return identity(
+        self.sha, self.revision, self.dtype = files.sha, files.revision, self.engine.dtype
+        self.identity = self._make_identity(
             "vllm",
-            self.name,
-            sha=self.files.sha,
             vllm=self.engine.version,
-            dtype=self.engine.dtype,
-            max_length=self.max_length,
-            add_bos_token=self.encoder.add_bos_token,
-            prefix_token_id=self.encoder.prefix_token_id,
-            truncation=self.truncation,
-            generation_config=in_force(self.generation_config),
             think_end_token=self.think_end,
             **{f"engine.{name}": value for name, value in passed.items() if name not in RULES.speed},
         )
+        self._say_how_it_scores(scoring)
 
     @property
     def scoring(self) -> str:
@@ -185,8 +172,7 @@ class VLLMModel(LocalModel):
             message = "%s: vLLM %s cannot be made to generate given tokens; it scores by %s, without its prefix cache"
             logger.warning(message, self.name, self.engine.version, self.scoring)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
-        generations, cut = self._generations(requests)
+    def _complete(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         ends = end_tokens(self.generation_config, self.tokenizer)
         ordered = sorted(generations, key=lambda generation: generation.prompt)
         for chunk in in_chunks(ordered):
@@ -200,38 +186,23 @@ class VLLMModel(LocalModel):
                 self.counters.count_completion(len(output.tokens))
             self.counters.decode_seconds += time.monotonic() - started
             for generation, output in zip(chunk, outputs, strict=True):
-                response = completion(generation, output, self.tokenizer)
-                marked = replace(response, context_truncated=True) if generation.index in cut else response
-                yield generation.index, marked
+                yield generation.index, completion(generation, output, self.tokenizer)
 
-    def workload(self, requests: Sequence[Request]) -> Usage | None:
-        """The tokens of the requests; those that are computed are the nodes of their prefix tree, or a few more."""
-        pairs, windows, generations = self._sequences(requests, for_later=True)
+    def _computed_tokens(
+        self, pairs: Sequence[Pair], windows: Sequence[Pair], generations: Sequence[Generation]
+    ) -> int:
+        """The nodes of the prefix trees; vLLM, which shares whole blocks, computes a few more."""
         inputs = [pair.tokens[:-1] for pair in (*pairs, *windows) if pair.inputs]
-        prompts = [array("i", generation.prompt) for generation in generations]
-        return Usage(
-            prefill=sum(_nodes(sequences) for sequences in (inputs, prompts)),
-            unshared=sum(map(len, (*inputs, *prompts))),
-            decode=sum(generation.limit for generation in generations),
-            completions=len(generations),
-        )
+        return _nodes(inputs) + _nodes([array("i", generation.prompt) for generation in generations])
 
     def info(self) -> dict[str, Any]:
-        return {
-            "model_dtype": self.engine.dtype,
-            "model_revision": self.files.revision,
-            "model_sha": self.files.sha,
-            "generation_config": in_force(self.generation_config),
-            "vllm_version": self.engine.version,
-            "vllm_scoring": self.scoring,
-        }
+        return {**super().info(), "vllm_version": self.engine.version, "vllm_scoring": self.scoring}
 
     @property
     def generation_config(self) -> GenerationConfig:
         return self.files.generation_config
 
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
-        """The log-likelihood of each pair's continuation, counted."""
         yield from ((index, LLOutput(0.0, True, 0)) for index, pair in enumerate(pairs) if not pair.inputs)
         queries = scoring_queries(pairs, self.engine.abilities)
         for kind in get_args(Kind):  # a batch of vLLM's has one way of listing log-probabilities
