@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from multiform import Task, TaskConfig, TaskManager
-from multiform.imports import libraries
+from multiform.imports.finder import with_removed_modules
 from multiform.paths import mirror_folders
 from multiform.tasks.group import Group
 from multiform.tasks.yaml import read_yaml
@@ -69,7 +69,7 @@ def has_rows(config: TaskConfig, mirror: Path = MIRROR) -> bool:
 
 def compare_pair(pair: Pair, docs: int, mirror: Path = MIRROR) -> Compared:
     """The comparison without examples and with three; a setting whose examples are in no mirror is left out."""
-    with standins.installed(), libraries.with_removed_modules():
+    with standins.installed(), with_removed_modules():
         folder, subset = _folder(pair.lm_eval), pair.config.dataset_name
         reference = theirs.load_tasks([pair.lm_eval], mirror, [folder], subset)[pair.lm_eval]
     parts = []

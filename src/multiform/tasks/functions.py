@@ -18,8 +18,13 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
-from multiform.imports.finder import PackageFinder, lm_eval_finder, original_name
-from multiform.imports.libraries import with_removed_modules, with_sandboxed_code_eval
+from multiform.imports.finder import (
+    PackageFinder,
+    lm_eval_finder,
+    original_name,
+    with_removed_modules,
+    with_sandboxed_code_eval,
+)
 from multiform.paths import read_file
 from multiform.tasks.source import FilePosition, Source
 

@@ -15,8 +15,8 @@ import pytest
 from multiform import evaluate
 from multiform.errors import ModelError, UsageError
 from multiform.models import Model, models
-from multiform.models.servers.batch import driver
-from multiform.models.servers.batch.ledger import Ledger
+from multiform.models.servers import batch_client
+from multiform.models.servers.batch_ledger import Ledger
 from multiform.requests import Completion, FailedRequest, GenerationRequest
 from multiform.stopping import request_stop, stoppable
 from tests.models.fake_server_fixture import shorten_waits
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.parametrize("kind", KINDS)
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shorten_waits(monkeypatch)
-    monkeypatch.setattr(driver, "FIRST_POLL", 0.01)
-    monkeypatch.setattr(driver, "LONGEST_POLL", 0.02)
+    monkeypatch.setattr(batch_client, "FIRST_POLL", 0.01)
+    monkeypatch.setattr(batch_client, "LONGEST_POLL", 0.02)
     monkeypatch.setenv("MULTIFORM_CACHE", str(tmp_path / "cache"))
 
 
@@ -74,9 +74,9 @@ def _fate(prompt: str, submission: int) -> Fate:
 DRIVER = """
 import sys
 from multiform.models import models
-from multiform.models.servers.batch import driver
+from multiform.models.servers import batch_client
 from multiform.requests import GenerationRequest
-driver.FIRST_POLL = driver.LONGEST_POLL = 0.05
+batch_client.FIRST_POLL = batch_client.LONGEST_POLL = 0.05
 kind, url = sys.argv[1:]
 model = models.get(kind)(model="tiny", base_url=url, batch=True, batch_requests=500, num_concurrent=3, timeout=60)
 asked = [GenerationRequest.of(f"question {i}", {"max_gen_toks": 9}) for i in range(2000)]

@@ -8,8 +8,7 @@ from typing import Any
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.servers import protocol
-from multiform.models.servers.batch.interfaces import AnthropicBatches
-from multiform.models.servers.protocol import request_messages, with_media
+from multiform.models.servers.batch_interfaces import AnthropicBatches
 from multiform.models.servers.server_model import BEGUN, ChatServer
 from multiform.prompts.media import Kind, Media
 from multiform.requests import Completion, GenerationRequest
@@ -43,7 +42,7 @@ class AnthropicChat(ChatServer):
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
-        messages = with_media(request_messages(request), request.media, message_part)
+        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
         protocol.take_prefill(messages)  # a last message of the assistant is continued
         system = [message["content"] for message in messages if message["role"] == "system"]
         payload: dict[str, Any] = {

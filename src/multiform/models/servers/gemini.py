@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 from multiform.errors import ModelError
 from multiform.models.arguments import is_context_limit
 from multiform.models.servers import protocol
-from multiform.models.servers.batch.interfaces import GeminiBatches
+from multiform.models.servers.batch_interfaces import GeminiBatches
 from multiform.models.servers.exchange import RefusedError, mapping_in, mappings_in
-from multiform.models.servers.protocol import request_messages, with_media
 from multiform.models.servers.server_model import ChatServer
 from multiform.prompts.media import Kind, Media
 from multiform.requests import Completion, GenerationRequest
@@ -53,7 +52,7 @@ class GeminiChat(ChatServer):
         return {"x-goog-api-key": key} if key else {}
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
-        messages = with_media(request_messages(request), request.media, message_part)
+        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
         config: dict[str, Any] = {
             "maxOutputTokens": protocol.token_limit(request),
             "temperature": protocol.temperature(request),

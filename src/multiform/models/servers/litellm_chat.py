@@ -20,19 +20,10 @@ from multiform.errors import ModelError, UsageError
 from multiform.models.arguments import ArgumentRules
 from multiform.models.model import LOCAL_ARGUMENTS, Completions
 from multiform.models.prices import Price, find_price
+from multiform.models.servers import protocol
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import response_failure
 from multiform.models.servers.openai_chat import MAX_STOPS, message_part, read_chat
-from multiform.models.servers.protocol import (
-    other_arguments,
-    request_messages,
-    request_seed,
-    stop_strings,
-    take_prefill,
-    temperature,
-    token_limit,
-    with_media,
-)
 from multiform.models.servers.server_model import ChatServer
 from multiform.prompts.media import Kind
 from multiform.requests import Completion, GenerationRequest
@@ -162,12 +153,12 @@ class LiteLLMChat(ChatServer):
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         """The arguments of LiteLLM's `completion`; those that the provider lacks are left out or refused."""
         wanted: dict[str, Any] = {
-            "max_tokens": token_limit(request),
-            "temperature": temperature(request),
-            "stop": stop_strings(request)[:MAX_STOPS],
-            "seed": request_seed(request, self.seed),
+            "max_tokens": protocol.token_limit(request),
+            "temperature": protocol.temperature(request),
+            "stop": protocol.stop_strings(request)[:MAX_STOPS],
+            "seed": protocol.request_seed(request, self.seed),
             **self.thinking_of(request).settings(),
-            **other_arguments(request),
+            **protocol.other_arguments(request),
         }
         sent = {name: value for name, value in wanted.items() if value not in (None, [])}
         known = self._provider_arguments
@@ -176,8 +167,8 @@ class LiteLLMChat(ChatServer):
         if missing := [name for name in sent if name not in (*known, "stop", "seed")]:
             message = f"the provider of '{self.name}' takes no {', '.join(missing)}"
             raise ModelError(message, hint="choose another model, or leave it out of --gen_kwargs")
-        messages = with_media(request_messages(request), request.media, message_part)
-        take_prefill(messages)  # a last message of the assistant is continued
+        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
+        protocol.take_prefill(messages)  # a last message of the assistant is continued
         return {
             "model": self.name,
             "messages": messages,

@@ -17,20 +17,11 @@ from multiform.errors import ModelError
 from multiform.models.arguments import LIMIT_NAMES, is_context_limit
 from multiform.models.model import Loglikelihoods, no_loglikelihoods
 from multiform.models.servers import protocol
-from multiform.models.servers.batch.driver import BatchClient
-from multiform.models.servers.batch.interfaces import OpenAIBatches
+from multiform.models.servers.batch_client import BatchClient
+from multiform.models.servers.batch_interfaces import OpenAIBatches
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import mapping_in, mappings_in
 from multiform.models.servers.openai_logprobs import ROUNDING, is_logprob, only_choice
-from multiform.models.servers.protocol import (
-    completion,
-    counted_tokens,
-    finish_reason,
-    request_messages,
-    stop_strings,
-    take_prefill,
-    with_media,
-)
 from multiform.models.servers.server_model import BEGUN, ChatServer
 from multiform.prompts.media import Kind, Media
 from multiform.prompts.prompt import Prompt
@@ -263,8 +254,8 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         # OpenAI's newer models refuse the name that all other servers know.
         is_openai = self.root.host == "api.openai.com"
         arguments = generation_payload(request, self.seed, "max_completion_tokens" if is_openai else "max_tokens")
-        messages = with_media(request_messages(request), request.media, message_part)
-        if take_prefill(messages):
+        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
+        if protocol.take_prefill(messages):
             arguments |= CONTINUE
         if is_context_limit(request.gen_kwargs):  # without a limit, a chat may fill the context
             arguments = {key: value for key, value in arguments.items() if key not in LIMIT_NAMES}
@@ -276,7 +267,9 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
             return False
         payload = self.payload(GenerationRequest.of(BEGUN, {"max_gen_toks": 1}))
         counts = [
-            self.client.single({**payload, **more}, lambda response: counted_tokens(response).get("prompt"), attempts=1)
+            self.client.single(
+                {**payload, **more}, lambda response: protocol.counted_tokens(response).get("prompt"), attempts=1
+            )
             for more in ({}, CONTINUE)
         ]
         return None not in counts and counts[0] != counts[1]
@@ -317,12 +310,12 @@ def read_chat(request: GenerationRequest, response: Any, think_end_token: str | 
     message = choice.get("message")
     if not isinstance(message, Mapping):
         raise ModelError("the response has no message", hint="check that it is a chat endpoint")
-    reason = "refusal" if message.get("refusal") else finish_reason(choice, "finish_reason")
+    reason = "refusal" if message.get("refusal") else protocol.finish_reason(choice, "finish_reason")
     thought = next((text for key in _THOUGHTS if isinstance(text := message.get(key), str) and text), None)
     text = _text(message.get("content"))
     if thought is None:
         thought, text = split_thought(text, think_end_token)
-    return completion(text, stop_strings(request), reason, thought=thought)
+    return protocol.completion(text, protocol.stop_strings(request), reason, thought=thought)
 
 
 def _text(content: Any) -> str:

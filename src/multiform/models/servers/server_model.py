@@ -24,9 +24,9 @@ from multiform.hashing import short_hash
 from multiform.models.arguments import ArgumentRules, argument_names, take_fields
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
 from multiform.models.prices import Price, find_price
-from multiform.models.servers.batch.driver import BatchClient
-from multiform.models.servers.batch.interfaces import BatchInterface
-from multiform.models.servers.batch.ledger import Ledger
+from multiform.models.servers.batch_client import BatchClient
+from multiform.models.servers.batch_interfaces import BatchInterface
+from multiform.models.servers.batch_ledger import Ledger
 from multiform.models.servers.client import Client
 from multiform.models.servers.protocol import PREFILL, Thinking, counted_tokens, move_prefill, token_limit
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo

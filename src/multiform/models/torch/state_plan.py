@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 from multiform.models.torch.plan import BatchLimits, Cost
-from multiform.models.torch.tree import Branch, Tokens, build_tree, count_nodes, separate_branches
+from multiform.models.torch.tree import Branch, Tokens, build_tree, count_nodes, fork, separate_branches
 
 #: Tokens that a kept state has to save: fewer are computed faster than a batch of their own.
 LEAST_SAVED = 32
@@ -107,13 +107,14 @@ def plan_states(
 def _edges(branches: Sequence[Branch], stepwise: bool, least: int) -> list[_Edge]:
     """The edges from the root of the tree, cut where a state is worth keeping."""
     roots: list[_Edge] = []
+    shared_lengths = [branch.shared for branch in branches]
     pending = [(0, len(branches), 0, roots)]
     while pending:
         first, last, depth, siblings = pending.pop()
         if last - first < 2:
             siblings.extend(_leaves(branches, range(first, last), depth))
             continue
-        shared = min(branch.shared for branch in branches[first + 1 : last])
+        shared, groups = fork(shared_lengths, first, last)
         if (last - first - 1) * (shared - depth) >= least:
             longest = max(len(branch.tokens) for branch in branches[first:last])
             if not stepwise or longest - shared <= MOST_STEPS:
@@ -123,9 +124,7 @@ def _edges(branches: Sequence[Branch], stepwise: bool, least: int) -> list[_Edge
             if stepwise and depth == shared:
                 siblings.extend(_leaves(branches, range(first, last), depth))
                 continue
-        forks = (index for index in range(first + 1, last) if branches[index].shared == shared)
-        cuts = [first, *forks, last]
-        pending.extend((start, stop, depth, siblings) for start, stop in pairwise(cuts))
+        pending.extend((start, stop, depth, siblings) for start, stop in groups)
     return roots
 
 

@@ -116,12 +116,24 @@ def shared_prefixes(sequences: Sequence[Tokens]) -> list[int]:
         if last - first < 2:
             prefixes[first:last] = [prefix] * (last - first)
             continue
-        shared = min(shared_lengths[first + 1 : last])
+        shared, groups = fork(shared_lengths, first, last)
         if (last - first - 1) * (shared - prefix) > shared:
             prefix = shared
-        cuts = [first, *(index for index in range(first + 1, last) if shared_lengths[index] == shared), last]
-        pending.extend((start, stop, prefix) for start, stop in pairwise(cuts))
+        pending.extend((start, stop, prefix) for start, stop in groups)
     return prefixes
+
+
+def fork(shared_lengths: Sequence[int], first: int, last: int) -> tuple[int, list[tuple[int, int]]]:
+    """The length of the prefix that sequences `first` to `last` share, and the groups into which they part after it.
+
+    The lengths are those of the prefixes that each of the sorted sequences shares with the one before it.
+
+    >>> fork([0, 3, 5, 3, 4], 0, 5)
+    (3, [(0, 1), (1, 3), (3, 5)])
+    """
+    shared = min(shared_lengths[first + 1 : last])
+    cuts = [first, *(index for index in range(first + 1, last) if shared_lengths[index] == shared), last]
+    return shared, list(pairwise(cuts))
 
 
 def common_prefix_length(first: Tokens, second: Tokens) -> int:
@@ -178,20 +190,19 @@ def recurring_prefixes(branches: Sequence[Branch], *, most: int) -> dict[int, in
     """
     found: dict[tuple[int, int], int] = {}  # a first branch and a length, and how many branches have that prefix
     inner: set[tuple[int, int]] = set()  # those that are the beginning of others
+    shared_lengths = [branch.shared for branch in branches]
     pending = [(0, len(branches), (0, 0))]
     while pending:
         first, last, outer = pending.pop()
         if last - first < MANY_BRANCHES:
             continue
-        shared = [branch.shared for branch in branches[first + 1 : last]]
-        length = min(shared)
+        length, groups = fork(shared_lengths, first, last)
         kept = min([length, *(needed.start for needed in branches[first].needed)])
         if kept - outer[1] >= LEAST_LOADED:
             inner.add(outer)
             outer = first, kept
             found[outer] = last - first
-        cuts = [first, *(first + 1 + index for index, each in enumerate(shared) if each == length), last]
-        pending.extend((start, stop, outer) for start, stop in pairwise(cuts))
+        pending.extend((start, stop, outer) for start, stop in groups)
     prefixes: dict[int, int] = {}
     for first, length in sorted(found, key=lambda prefix: -found[prefix]):
         if (first, length) not in inner and length + sum(prefixes.values()) <= most:

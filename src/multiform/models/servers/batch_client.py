@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from multiform.errors import ModelError
 from multiform.hashing import sha256
-from multiform.models.servers.batch.interfaces import BatchInterface
-from multiform.models.servers.batch.ledger import Ledger, SubmittedBatch
+from multiform.models.servers.batch_interfaces import BatchInterface
+from multiform.models.servers.batch_ledger import Ledger, SubmittedBatch
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import FailedAttemptError, RefusedError
 from multiform.requests import FailedRequest
