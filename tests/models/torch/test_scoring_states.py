@@ -12,7 +12,7 @@ import torch
 
 from multiform.models.model import Counters
 from multiform.models.torch import scoring
-from multiform.models.torch.attention import ModelState
+from multiform.models.torch.cache import ModelState
 from multiform.models.torch.forward import CausalLM, ScoringWay
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Decoding, Planner

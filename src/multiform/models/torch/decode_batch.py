@@ -15,10 +15,9 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from multiform.models.model import Counters
-from multiform.models.torch.attention import KVCache
+from multiform.models.torch.cache import KeptPrefixes, KVCache
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.forward import Forward, plain_logits
-from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.plan import Chunk, Span, plan
 from multiform.models.torch.structure import accepted_options
 from multiform.models.torch.tree import Tokens, common_prefix_length

@@ -17,10 +17,10 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from multiform.models.model import Counters
+from multiform.models.torch.cache import KeptPrefixes
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch, UncachedBatch
 from multiform.models.torch.device import PREFILL_TOKENS, halve_limits, run_in_memory
 from multiform.models.torch.forward import Forward, ScoringWay
-from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.plan import BatchLimits, Cost, Pair, plan
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.sampling import Generation, end_tokens, has_processors, logits_processors, next_token

@@ -22,14 +22,13 @@ from transformers import PreTrainedModel
 
 from multiform.models.torch.attention import (
     Attend,
-    KVCache,
-    TransformersCache,
     TreeAttention,
     apply_window,
     attention,
     attention_mask,
     empty_mask,
 )
+from multiform.models.torch.cache import KVCache, TransformersCache
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.plan import Pass
 from multiform.models.torch.structure import accepted_options, parameters, sliding_window

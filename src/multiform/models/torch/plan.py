@@ -3,7 +3,7 @@
 The prefix tree of the sequences is cut into forward passes. A pass computes the next tokens of a depth-first walk,
 whichever sequences they belong to. Between two passes, only the keys and values on the path to the next token stay
 cached; everything else is dropped as soon as no later token needs it. Prefixes that are kept from an earlier plan are
-loaded instead of computed (`kept_prefixes`).
+loaded instead of computed (`cache.KeptPrefixes`).
 """
 
 from __future__ import annotations

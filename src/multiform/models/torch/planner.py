@@ -19,9 +19,9 @@ import transformers
 
 from multiform.hashing import sha256, source_hash
 from multiform.models.torch.attention import is_available
+from multiform.models.torch.cache import KeptPrefixes
 from multiform.models.torch.device import device_of, pass_tokens, prefix_budget, run_in_memory
 from multiform.models.torch.forward import CausalLM, Forward, ScoringWay
-from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.structure import (
     POSITIONS,
     SHORTEST,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from multiform.models.model import Counters
-from multiform.models.torch.attention import KVCache, ModelState
+from multiform.models.torch.cache import KeptPrefixes, KVCache, ModelState
 from multiform.models.torch.device import device_of, halve_limits, halve_pass, run_in_memory, to_device
 from multiform.models.torch.forward import (
     CausalLM,
@@ -25,7 +25,6 @@ from multiform.models.torch.forward import (
     reset_positions,
     right_padded,
 )
-from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.plan import BatchLimits, Pair, Pass, Plan, plan
 from multiform.models.torch.state_plan import LEAST_SAVED, StateBatch, StatePlan, plan_states
 from multiform.requests import LLOutput, Response

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.models.model import Counters
-from multiform.models.torch.attention import ModelState
+from multiform.models.torch.cache import ModelState
 from multiform.models.torch.device import device_of, run_batches
 from multiform.models.torch.forward import reset_positions
 from multiform.models.torch.plan import BatchLimits

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from multiform.models.model import Counters
-from multiform.models.torch.attention import ModelState
+from multiform.models.torch.cache import ModelState
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch
 from multiform.models.torch.device import PREFILL_TOKENS, device_of, is_out_of_memory
 from multiform.models.torch.forward import (

@@ -10,9 +10,8 @@ import pytest
 
 from multiform.models.hf.model import HFModel
 from multiform.models.model import Counters
-from multiform.models.torch.attention import KVCache
+from multiform.models.torch.cache import KeptPrefixes, KVCache
 from multiform.models.torch.forward import Forward, ScoringWay
-from multiform.models.torch.kept_prefixes import KeptPrefixes
 from multiform.models.torch.plan import BatchLimits, Pair, Span, plan
 from multiform.models.torch.scoring import score_by_plan, score_in_batches
 from multiform.models.torch.tree import LEAST_LOADED, build_tree, recurring_prefixes
