@@ -314,10 +314,8 @@ class Client:
         method = "GET" if content is None else "POST"
         try:
             response = exchange(http, method, url or self.url, content, seconds=self.timeout, size=MAX_RESPONSE_BYTES)
-        except NoConnectionError:
-            raise
-        except (FailedAttemptError, RefusedError):
-            self._is_there = True
+        except (FailedAttemptError, RefusedError) as error:
+            self._is_there = self._is_there or not isinstance(error, NoConnectionError)
             raise
         self._is_there = self._has_responded = True
         if content is not None:

@@ -85,9 +85,6 @@ class FailedAttemptError(Exception):
 class NoConnectionError(FailedAttemptError):
     """There is no server at the address, for now."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what, busy=True)
-
 
 class RefusedError(Exception):
     """An attempt that would fail again: the server refuses the request."""
@@ -155,7 +152,7 @@ def fetch(
     except httpx.TimeoutException as error:
         raise FailedAttemptError(late, overloaded=True) from error
     except httpx.ConnectError as error:
-        raise NoConnectionError(f"no connection: {error or 'refused'}") from error
+        raise NoConnectionError(f"no connection: {error or 'refused'}", busy=True) from error
     except httpx.TransportError as error:
         if time.monotonic() >= deadline:  # we have broken it ourselves
             raise FailedAttemptError(late, overloaded=True) from error

@@ -48,26 +48,11 @@ SEED = 1234
 BEGUN = ({"role": "user", "content": PROBE}, {"role": "assistant", "content": "Red,"})
 #: The fields of a server's model entry that stay the same as long as the model does.
 _LASTING = (
-    "id",
-    "name",
-    "root",
-    "parent",
-    "owned_by",
-    "version",
-    "created",
-    "created_at",
-    "display_name",
-    "displayName",
-    "max_model_len",
-    "context_length",
-    "inputTokenLimit",
-    "meta",
-    "digest",
+    *("id", "name", "root", "parent", "owned_by", "version", "created", "created_at", "display_name", "displayName"),
+    *("max_model_len", "context_length", "inputTokenLimit", "meta", "digest"),
 )
 #: Seconds. Many servers report the current time, or that of their start, as a model's date.
 _OLD = 24 * 3600.0
-
-
 #: The bytes of a token, about: fewer in languages with other letters, whose characters have more bytes.
 _TOKEN_BYTES = 4
 #: The tokens of roles and separators in a chat, about.
@@ -145,10 +130,7 @@ class ServerModel(Model):
             "base_url": self.client.shown,
             **({"api_key": HIDDEN} if api_key else {}),
             **({"headers": dict.fromkeys(custom_headers, HIDDEN)} if custom_headers else {}),
-            "num_concurrent": self.client.num_concurrent,
-            "max_retries": self.client.max_retries,
-            "timeout": self.client.timeout,
-            "deadline": self.client.deadline,
+            **{name: getattr(self.client, name) for name in ("num_concurrent", "max_retries", "timeout", "deadline")},
         }
 
     def _make_client(self, **options: Any) -> Client:

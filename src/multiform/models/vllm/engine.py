@@ -19,7 +19,6 @@ from multiform.models.hf.source import ModelSource, file_options, first_line, hu
 from multiform.models.instruction_set import check_half_precision
 from multiform.models.torch.sampling import PROCESSED, Generation, check_config, in_force, num_beams
 from multiform.models.vllm.queries import FORCED_ARGUMENT, MAX_LABELS, Abilities, EngineOutput, Query
-from multiform.requests import Completion
 from multiform.stopping import stop_requested
 
 logger = logging.getLogger("multiform")
@@ -239,13 +238,6 @@ def sampling_options(generation: Generation, end_tokens: Collection[int]) -> dic
         random = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
         options |= {**random, "seed": generation.rng.getrandbits(31)}
     return options
-
-
-def completion(generation: Generation, output: EngineOutput, tokenizer: PreTrainedTokenizerBase) -> Completion:
-    """The text of the generated tokens, cut as `hf` cuts it."""
-    generation.tokens = list(output.tokens)
-    generation.at_limit = output.at_limit
-    return generation.completion(tokenizer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

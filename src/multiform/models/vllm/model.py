@@ -27,7 +27,7 @@ from multiform.models.torch.device import fixed_rows
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.sampling import Generation, end_tokens
 from multiform.models.torch.tree import Tokens, build_tree, count_nodes
-from multiform.models.vllm.engine import check_model_config, completion, in_chunks, load_files, sampling_options, start
+from multiform.models.vllm.engine import check_model_config, in_chunks, load_files, sampling_options, start
 from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
 from multiform.requests import Completion, GenerationRequest, LLOutput, Response
 
@@ -186,7 +186,8 @@ class VLLMModel(LocalModel):
                 self.counters.count_completion(len(output.tokens))
             self.counters.decode_seconds += time.monotonic() - started
             for generation, output in zip(chunk, outputs, strict=True):
-                yield generation.index, completion(generation, output, self.tokenizer)
+                generation.tokens, generation.at_limit = list(output.tokens), output.at_limit
+                yield generation.index, generation.completion(self.tokenizer)  # cut as `hf` cuts it
 
     def _computed_tokens(
         self, pairs: Sequence[Pair], windows: Sequence[Pair], generations: Sequence[Generation]
