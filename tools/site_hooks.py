@@ -1,5 +1,5 @@
 """Hooks of the docs site (mkdocs.yml): pages from the root of the repository, the command line, the gallery's report,
-links off the site.
+links off the site. And the extension of its API reference that writes docstrings, which are plain text, as Markdown.
 
 The pages under docs/ are read on the site, in the repository and in the terminal (`multiform docs`). They link to
 README, CONTRIBUTING and other files beside docs/, which the site shows as pages of its own; a link to any other file,
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -34,6 +35,13 @@ _PLACE = re.compile(r"^\[([^\]]+)\]: (\.\./\S+)\n?", re.MULTILINE)
 _NAMED_LINK = re.compile(r"\[([^\]]*)\]\[([^\]]+)\]")
 #: A name in the tables of docs/api.md.
 _API_NAME = re.compile(r"^\| `(\w+)`", re.MULTILINE)
+#: The lines of a doctest and of what it prints, up to a blank line.
+_DOCTEST = re.compile(r"(?:^|(?<=\n))(>>> .*(?:\n.+)*)")
+#: Lines such as ``limit, samples: how many documents``, with lines that are indented below them.
+_ARGUMENTS = re.compile(r"(?:^|(?<=\n\n))(?:[\w, ]+: .+\n?(?: {4}.+\n?)*){2,}(?=\n|$)")
+#: A paragraph whose first line is short, such as a prompt: its lines are not those of wrapped text.
+_SHORT_LINE = re.compile(r"(?<=\n\n)([^\s>*`].{0,89}\n[^\s*-].*(?:\n.+)*)(?=\n\n|$)")
+_ARGUMENT = re.compile(r"^(\w[\w, ]*): ", re.MULTILINE)
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -122,3 +130,13 @@ def on_post_page(output: str, *, page: Any, **_: Any) -> str:
 def on_post_build(*, config: MkDocsConfig, **_: Any) -> None:
     """Remove the page for missing addresses, which only a web server would show."""
     (Path(config.site_dir) / "404.html").unlink(missing_ok=True)
+
+
+class MarkdownDocstrings(griffe.Extension):
+    """Puts doctests and prompts into fenced blocks, as Markdown would join their lines, and lists arguments."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.docstring is not None:
+            text = _DOCTEST.sub(r"```pycon\n\1\n```", obj.docstring.value)
+            text = _ARGUMENTS.sub(lambda block: _ARGUMENT.sub(r"* `\1`: ", block.group()), text)
+            obj.docstring.value = _SHORT_LINE.sub(r"```text\n\1\n```", text)

@@ -41,24 +41,24 @@ def known_names() -> list[str]:
     return [f"{owner}.{name}" for owner, names in NAMES.items() for name in names]
 
 
-def covering_tests(folder: Path = TESTS) -> dict[str, list[str]]:
+def covering_tests() -> dict[str, list[str]]:
     """The tests of each name, as Markdown links whose targets are at the end of the page."""
-    return {name: [_link(path, node) for path, node in tests] for name, tests in _marked(folder).items()}
+    return {name: [_link(path, node) for path, node in tests] for name, tests in _marked().items()}
 
 
-def covering_nodes(folder: Path = TESTS) -> dict[str, list[str]]:
+def covering_nodes() -> dict[str, list[str]]:
     """The tests of each name, as pytest names them."""
-    marked = _marked(folder)
+    marked = _marked()
     return {
         name: [f"{path.relative_to(ROOT).as_posix()}::{node.name}" for path, node in tests]
         for name, tests in marked.items()
     }
 
 
-def _marked(folder: Path) -> dict[str, list[tuple[Path, ast.FunctionDef]]]:
+def _marked() -> dict[str, list[tuple[Path, ast.FunctionDef]]]:
     """The functions that are marked with each name, and their files."""
     marked: dict[str, list[tuple[Path, ast.FunctionDef]]] = {}
-    for path in sorted(folder.rglob("test_*.py")):
+    for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef):
                 for name in dict.fromkeys(_covered(node)):

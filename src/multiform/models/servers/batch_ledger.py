@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from uuid import uuid4
 
 from multiform.errors import ModelError
@@ -53,9 +52,9 @@ class SubmittedBatch:
 class Ledger:
     """The batches of one endpoint and model."""
 
-    def __init__(self, endpoint: str, path: Path | None = None) -> None:
+    def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
-        self.path = path or cache_root() / "batches.sqlite"
+        self.path = cache_root() / "batches.sqlite"
 
     def batches(self) -> list[SubmittedBatch]:
         """All batches of the endpoint."""

@@ -139,9 +139,9 @@ def request_seed(request: GenerationRequest, default: int | None) -> int | None:
     return None if first is None else first + request.sample
 
 
-def other_arguments(request: GenerationRequest, known: Collection[str] = ()) -> dict[str, Any]:
-    """The arguments that no function of this module reads, and that are not otherwise `known`."""
-    read = ("until", "do_sample", "temperature", "seed", "thinking_budget", *LIMIT_NAMES, *known)
+def other_arguments(request: GenerationRequest) -> dict[str, Any]:
+    """The arguments that no function of this module reads."""
+    read = ("until", "do_sample", "temperature", "seed", "thinking_budget", *LIMIT_NAMES)
     return {key: value for key, value in request.gen_kwargs.items() if key not in read}
 
 

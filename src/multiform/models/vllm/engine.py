@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -153,17 +153,17 @@ def check_forcing(engine: Engine) -> Engine:
     return replace(engine, abilities=replace(engine.abilities, forced=False))
 
 
-def in_chunks(items: Sequence[T], clock: Callable[[], float] = time.monotonic) -> Iterator[Sequence[T]]:
+def in_chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Consecutive chunks, so that outputs arrive early; each twice as large as the last, until one takes long.
 
     When a stop is requested, no further chunk begins.
     """
     size, begin = FIRST_CHUNK, 0
     while begin < len(items) and not stop_requested():
-        started = clock()
+        started = time.monotonic()
         yield items[begin : begin + size]
         begin += size
-        if clock() - started < CHUNK_SECONDS:
+        if time.monotonic() - started < CHUNK_SECONDS:
             size *= 2
 
 
