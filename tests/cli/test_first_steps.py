@@ -27,6 +27,37 @@ def test_choices_in_columns_of_their_own_are_suggested(folder):
     assert "C. Paris" in folder.run("show", "t.yaml@mcqa", "--doc", "1").out
 
 
+def test_labels_that_are_columns_are_told_from_choices(folder):
+    folder.write({"q.csv": CSV, "t.yaml": TASK + "doc_to_choice: [A, B, C, D]\noutput_type: multiple_choice\n"})
+    shown = folder.run("show", "t.yaml@mcqa")
+    assert shown.errors[-1].endswith('write formats: mcqa and doc_to_choice: ["{{A}}", "{{B}}", "{{C}}", "{{D}}"]')
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("gpt2", "if it is a model on the hub, write --model hf --model_args pretrained=gpt2; models: "),
+        ("org/model", "write --model hf --model_args pretrained=org/model"),
+        ("claude-sonnet-4-6", "write --model anthropic --model_args model=claude-sonnet-4-6"),
+        ("gpt-4.1", "write --model openai-chat --model_args model=gpt-4.1"),
+    ],
+)
+def test_the_name_of_a_model_itself_comes_with_the_flags_that_load_it(name, hint, folder):
+    assert f"error: --model: no model '{name}'; {hint}" in folder.run("run", "quiz@mcqa", "--model", name).err
+
+
+@pytest.mark.parametrize(
+    ("command", "example"),
+    [
+        ("sweep", "multiform sweep sweep.yaml"),
+        ("advise", "multiform advise pilot --half_width 0.02"),
+        ("compare", "multiform compare results/base results/tuned"),
+    ],
+)
+def test_a_command_without_its_arguments_says_what_to_type(command, example, folder):
+    assert folder.run(command).errors[0].endswith(f"type e.g. {example}")
+
+
 def test_show_takes_a_limit(folder):
     folder.write({"q.csv": CSV, "t.yaml": TASK + COLUMNS})
     assert folder.run("show", "t.yaml@mcqa", "--limit", "2").out.count("=== ") == 2

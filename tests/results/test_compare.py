@@ -227,7 +227,7 @@ def test_the_results_file_has_the_comparison(folder: Path) -> None:
 def test_the_smallest_detectable_difference_is_said_before_the_run(folder: Path, capsys: Any) -> None:
     evaluate(model="dummy", tasks="walls@mcqa+cloze", include_path=folder, progress=True)
     told = capsys.readouterr().err
-    assert "can detect: 0.142 (n=80), with 80% power if they flip 20% of the documents" in told
+    assert "can detect: 0.142 (n=80), with 80% power if they differ on 20% of the documents" in told
     assert told.index("can detect") < told.index("running ")
     plan = evaluate(model="dummy", tasks="walls@mcqa+cloze", include_path=folder, plan_only=True).run["plan"]
     assert "can detect: 0.142 (n=80)" in plan

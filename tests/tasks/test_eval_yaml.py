@@ -156,5 +156,5 @@ def test_without_the_file_the_message_says_where_to_put_it(folder: Folder):
     ran = folder.run("run", "hf/acme/colours", "--model", "dummy", "--dataset_mirror", "mirror")
     assert ran.code == 2
     assert len(ran.errors) == 1
-    assert "bring the files mirror/acme/colours/eval.yaml; looked in mirror" in ran.errors[0]
+    assert "save its files as mirror/acme/colours/eval.yaml; looked in mirror" in ran.errors[0]
     assert folder.run("run", "hf/colours", "--model", "dummy").code == 2

@@ -192,8 +192,22 @@ def model_name(flags: argparse.Namespace) -> str:
     if name not in models and name in INSTEAD:
         raise UsageError(f"the model '{name}' of lm-eval is not here", where="--model", hint=INSTEAD[name])
     if name not in models:
-        raise UsageError(f"no model '{name}'", where="--model", hint=nearest(str(name), models, listed="models"))
+        raise UsageError(f"no model '{name}'", where="--model", hint=_model_hint(str(name)))
     return str(name)
+
+
+def _model_hint(name: str) -> str:
+    """How to run what somebody named as a model: a provider's model, a folder, a name on the hub, or a slip."""
+    from multiform.models import models
+    from multiform.models.registry import provider_of
+
+    as_hf = f"--model hf --model_args pretrained={name}"
+    if provider := provider_of(name):
+        return f"write --model {provider} --model_args model={name}"
+    if "/" in name or Path(name).exists():
+        return f"write {as_hf}"
+    near = nearest(name, models, listed="models")
+    return f"if it is a model on the hub, write {as_hf}; {near}"
 
 
 def _model_arguments(flags: argparse.Namespace) -> dict[str, Any]:

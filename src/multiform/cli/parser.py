@@ -136,7 +136,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         about = re.match(r"argument (?P<names>[^:]+): (?P<what>.*)", message, re.DOTALL)
         if missing := message.removeprefix("the following arguments are required: ").removeprefix(message):
-            example = re.match(rf"examples:\n  ({self.prog}.*?)(?:   .*)?$", self.epilog or "", re.MULTILINE)
+            example = re.search(rf"^  ({self.prog} .*?)(?:   .*)?$", self.epilog or "", re.MULTILINE)
             hint = f"type e.g. {example[1]}" if example else f"see {self.prog} --help"
             raise UsageError(f"missing: {missing}", where=self.prog, hint=hint)
         if about is None:

@@ -41,6 +41,10 @@ logger = logging.getLogger("multiform")
     JSON,
     flags.no_code,
     examples="""\
+examples:
+  multiform sweep sweep.yaml
+  multiform sweep sweep.yaml --slurm jobs     scripts that run it on a SLURM cluster
+
 example of a file:
   output_path: results/sweep
   models:

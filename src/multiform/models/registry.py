@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,13 @@ from multiform.prompts.prompt import Content, Messages
 from multiform.registry import Registry, import_attribute
 
 M = TypeVar("M", bound=Callable[..., Model])
+
+#: The registered models that ask the provider of a model, by the names that it gives its models.
+PROVIDERS = {
+    "anthropic": re.compile(r"claude-[\w.:-]+"),
+    "openai-chat": re.compile(r"(?:gpt-|chatgpt-|o\d)[\w.:-]*"),
+    "gemini": re.compile(r"gemini-[\w.:-]+"),
+}
 
 
 class ChatFormatter(Protocol):
@@ -77,6 +85,15 @@ def _read_entries() -> dict[str, ModelEntry | str]:
 
 
 models: Registry[ModelEntry] = Registry("model", _read_entries(), group="multiform.models")
+
+
+def provider_of(name: str) -> str | None:
+    """The registered model that asks the provider of a model.
+
+    >>> provider_of("claude-sonnet-4-6"), provider_of("llama")
+    ('anthropic', None)
+    """
+    return next((provider for provider, pattern in PROVIDERS.items() if pattern.fullmatch(name)), None)
 
 
 def register_model(*names: str) -> Callable[[M], M]:

@@ -237,8 +237,8 @@ def detectable_differences(forms: Sequence[Form], documents: Mapping[str, int]) 
     differences = " to ".join(dict.fromkeys([_words(best), _words(worst)]))
     tasks = f" in {len(multi_form)} tasks" if len(multi_form) > 1 else ""
     flips = max(each.flip_rate for each in detectable)
-    assumed = f"if they flip {FLIP_RATE:.0%} of the documents" + (
-        "" if flips == FLIP_RATE else ", or as many as that needs"
+    assumed = f"if they differ on {FLIP_RATE:.0%} of the documents" + (
+        "" if flips == FLIP_RATE else ", or on more where that is too few"
     )
     return (
         f"smallest difference between two forms that the run can detect: {differences}{tasks}, "

@@ -24,6 +24,7 @@ from multiform.arguments import parse_arguments
 from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, nearest, reason, shorten
 from multiform.models import Model, models
 from multiform.models.prices import Price
+from multiform.models.registry import PROVIDERS, provider_of
 from multiform.prompts.prompt import Content
 from multiform.requests import Completion, FailedRequest, GenerationRequest, Output, Request
 
@@ -35,12 +36,6 @@ _PAUSE = 5.0
 _LOADED = 4
 #: The registered model that asks a server, for a name that is not registered.
 SERVED = "openai-chat"
-#: The registered models that ask the provider of a model, by the names that it gives its models.
-_PROVIDERS = {
-    "anthropic": re.compile(r"claude-[\w.:-]+"),
-    "openai-chat": re.compile(r"(?:gpt-|chatgpt-|o\d)[\w.:-]*"),
-    "gemini": re.compile(r"gemini-[\w.:-]+"),
-}
 #: Arguments that must not get into results files; nor may headers, any of which can be a key.
 _SECRETS = ("api_key", "auth_token", "headers", "header")
 WHERE = "scorer.kwargs.judge_model"
@@ -104,7 +99,7 @@ class JudgeChoice:
             message = f"{keys[0]} is a key for a judge that the task names, which would choose where the key is sent"
             raise ConfigError(message, where="--judge_args", hint="name the judge, too: --judge_model, or base_url=...")
         if model not in models:
-            provider = next((name for name, pattern in _PROVIDERS.items() if pattern.fullmatch(model)), None)
+            provider = provider_of(model)
             if provider is None and not base_url and not os.environ.get("OPENAI_BASE_URL"):
                 hint = f"{nearest(model, models, listed='models')}, or give the server that runs it: "
                 where = "--judge_model" if named else WHERE
@@ -252,7 +247,7 @@ def _token_counts(judge: Model) -> dict[str, int] | None:
 def check_judges(specs: Iterable[JudgeSpec]) -> None:
     """Find mistakes in the arguments of judges on servers before a model runs; others are loaded when they judge."""
     for spec in specs:
-        if spec.model in _PROVIDERS:  # so that loading it costs nothing
+        if spec.model in PROVIDERS:  # so that loading it costs nothing
             _load_judge(spec)
 
 

@@ -76,7 +76,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_each_failure_is_one_message_that_says_which_files_to_bring(
+def test_each_failure_is_one_message_that_says_which_files_to_save(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     error, expected = FAILURES[name]
@@ -140,13 +140,13 @@ def test_downloads_show_progress_on_a_terminal_only(terminal: bool, monkeypatch:
     assert datasets.utils.tqdm(total=1).disable
 
 
-def test_a_command_line_without_network_says_what_to_bring(folder: Folder):
+def test_a_command_line_without_network_says_which_files_to_save_where(folder: Folder):
     folder.write({"task.yaml": "task: t\ndataset_path: org/set\ntest_split: test\nformats: mcqa\ndoc_to_choice: c\n"})
     ran = folder.run("run", "task.yaml", "--model", "dummy")
     assert ran.code == 2
     assert ran.errors == [
         "error: task.yaml:2: dataset_path: dataset 'org/set' is not on this machine, and the hub cannot be reached "
-        "(HF_HUB_OFFLINE is set); bring the files DIR/org/set/default/test.jsonl (or .parquet) and give "
+        "(HF_HUB_OFFLINE is set); save its files as DIR/org/set/default/test.jsonl (or .parquet) and add "
         "--dataset_mirror DIR"
     ]
 

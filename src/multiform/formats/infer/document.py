@@ -55,9 +55,18 @@ def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
     enumeration = _enumeration(text, len(scored), _known(doc)) or _last_lines(text, len(scored))
     if enumeration is None:
         raise DataError(
-            "the task scores labels, and its prompt does not show for certain what they stand for", hint=ADD_CHOICES
+            "the task scores labels, and its prompt does not show for certain what they stand for",
+            hint=_column_hint(scored, doc) or ADD_CHOICES,
         )
     return ReadPrompt(_bare(enumeration[0], doc), enumeration[1])
+
+
+def _column_hint(labels: Sequence[str], doc: Doc) -> str | None:
+    """How to name the columns that are called like the labels, as in most CSV files."""
+    if not all(label in doc for label in labels):
+        return None
+    columns = ", ".join(f'"{{{{{label}}}}}"' for label in labels)
+    return f"for choices in the columns {labels[0]} to {labels[-1]}, write formats: mcqa and doc_to_choice: [{columns}]"
 
 
 def read_shown(text: str, doc: Doc) -> ReadPrompt:

@@ -85,7 +85,7 @@ def progress_on_terminal() -> Iterator[None]:
 def hub_error(
     error: Exception, title: str, repo: str, revision: str | None, files: list[str], mirror: Path | None
 ) -> DataError:
-    """What went wrong, and which files to bring where.
+    """What went wrong, and which files to save where.
 
     The libraries wrap one error in another, so all of the chain is looked at, by name: a class may move.
     """
@@ -93,36 +93,36 @@ def hub_error(
     kinds = {cls.__name__ for link in chain for cls in type(link).__mro__}
     text = " ".join(str(link) for link in chain)
     page = f"https://huggingface.co/datasets/{repo}"
-    bring = _files_to_bring(files, mirror)
+    save = _files_to_save(files, mirror)
     if "GatedRepoError" in kinds or "gated dataset" in text:
         if "403" in text or "authorized list" in text or "awaiting" in text:
-            what, hint = "is gated, and this account has no access", f"accept its conditions at {page}, or {bring}"
+            what, hint = "is gated, and this account has no access", f"accept its conditions at {page}, or {save}"
         else:
             what = "is gated: its owner wants to know who reads it"
-            hint = f"accept its conditions at {page} and run 'hf auth login' (or set HF_TOKEN), or {bring}"
+            hint = f"accept its conditions at {page} and run 'hf auth login' (or set HF_TOKEN), or {save}"
     elif "ManualDownloadError" in kinds:
         what = "has to be downloaded by hand, after its licence is accepted"
-        hint = f"see {page}, and {bring}"
+        hint = f"see {page}, and {save}"
     elif "RevisionNotFoundError" in kinds or re.search(r"Revision '.*' doesn't exist", text):
         what = f"has no revision '{revision}' on the hub: it was moved or deleted"
-        hint = f"pin a commit of {page}/commits/main in dataset_kwargs, after a look at its columns, or {bring}"
+        hint = f"pin a commit of {page}/commits/main in dataset_kwargs, after a look at its columns, or {save}"
     elif "EntryNotFoundError" in kinds and "LocalEntryNotFoundError" not in kinds:
-        what, hint = "does not exist on the hub", f"look at {page}/tree/main, or {bring}"
+        what, hint = "does not exist on the hub", f"look at {page}/tree/main, or {save}"
     elif kinds & {"RepositoryNotFoundError", "DatasetNotFoundError"}:
         what = "does not exist on the hub, or is private"
-        hint = f"check the name, run 'hf auth login' if it is private, or {bring}"
+        hint = f"check the name, run 'hf auth login' if it is private, or {save}"
     elif names := re.search(r"BuilderConfig '(.*)' not found. Available: \[(.*)\]", text):
         known = re.findall(r"'([^']*)'", names[2])
         what, hint = f"has no configuration '{names[1]}'", nearest(names[1], known, listed="there are")
     elif "scripts are no longer supported" in text:
         what = "is a loading script, which is not run"
-        hint = f"set dataset_kwargs: {{revision: refs/convert/parquet}} if {page} has it, or {bring}"
+        hint = f"set dataset_kwargs: {{revision: refs/convert/parquet}} if {page} has it, or {save}"
     elif kinds & {"ConnectionError", "OfflineModeIsEnabled", "LocalEntryNotFoundError", "TransportError", "Timeout"}:
         offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
         why = "HF_HUB_OFFLINE is set" if offline else "no network, or it does not answer"
-        what, hint = f"is not on this machine, and the hub cannot be reached ({why})", bring
+        what, hint = f"is not on this machine, and the hub cannot be reached ({why})", save
     else:
-        what, hint = f"could not be loaded: {reason(error, 200)}", f"check the name and the network, or {bring}"
+        what, hint = f"could not be loaded: {reason(error, 200)}", f"check the name and the network, or {save}"
     return DataError(f"{title} {what}", hint=hint)
 
 
@@ -134,14 +134,14 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _files_to_bring(files: list[str], mirror: Path | None) -> str:
-    """Which files make a mirror of the dataset, and where it was looked for."""
+def _files_to_save(files: list[str], mirror: Path | None) -> str:
+    """The files that make a mirror of the dataset, and the mirrors that were looked in."""
     looked = [] if mirror is None else [display(folder) for folder in mirror_folders(mirror)]
     folder = looked[0] if looked else "DIR"
     names = ", ".join(f"{folder}/{name}" for name in files) or f"{folder}/<dataset>/<name>/<split>.jsonl"
     rows = " (or .parquet)" if names.endswith(".jsonl") else ""
-    after = f"; looked in {' and '.join(looked)}" if looked else " and give --dataset_mirror DIR"
-    return f"bring the files {names}{rows}{after}"
+    after = f"; looked in {' and '.join(looked)}" if looked else " and add --dataset_mirror DIR"
+    return f"save its files as {names}{rows}{after}"
 
 
 def _check_revision(loaded: Any, revision: Any, config: TaskConfig) -> None:
