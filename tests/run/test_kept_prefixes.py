@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ FORMS = "mcqa~10+cloze+hybrid+generate+cot"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept")
     with (folder / "rows.jsonl").open("w") as file:
-        for number in range(330):
+        for number in range(150):
             question = f"What is the capital of the country with number {number}, and is it a good one?"
             choices = [f"Paris {number}", f"the cat {number + 1}", f"a dog {number + 2}"]
             file.write(json.dumps({"question": question, "choices": choices, "answer": number % 3}) + "\n")
@@ -56,11 +57,23 @@ def whole(folder: Path) -> Results:
     return run(folder)
 
 
+@pytest.fixture(scope="module")
+def small_chunks() -> Iterator[None]:
+    """Chunks of about 1,600 requests, where a run has some 5,500."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "CHUNK_REQUESTS", 1600)
+        patch.setattr(documents, "FEW_DOCUMENTS", 0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def chunked(folder: Path, whole: Results, small_chunks: None) -> Results:
+    return run(folder)
+
+
 @pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of about 1,600 requests, where a run has some 12,000."""
-    monkeypatch.setattr(documents, "CHUNK_REQUESTS", 1600)
-    monkeypatch.setattr(documents, "FEW_DOCUMENTS", 0)
+def without_kept_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Planner, "keep_prefixes", lambda self, keep: None)
 
 
 def tokens(results: Results) -> int:
@@ -73,20 +86,22 @@ def scores(results: Results) -> list[Any]:
     ]
 
 
-@pytest.mark.usefixtures("small_chunks")
-def test_chunks_compute_hardly_more_tokens_than_the_whole(folder: Path, whole: Results) -> None:
-    results = run(folder)
-    assert tokens(results) <= 1.02 * tokens(whole)
-    assert scores(results) == scores(whole)
+def test_chunks_compute_hardly_more_tokens_than_the_whole(chunked: Results, whole: Results) -> None:
+    assert tokens(chunked) <= 1.02 * tokens(whole)
+    assert scores(chunked) == scores(whole)
+
+
+@pytest.mark.usefixtures("small_chunks", "without_kept_prefixes")
+def test_otherwise_each_chunk_would_compute_them_again(folder: Path, chunked: Results) -> None:
+    again = run(folder)
+    assert tokens(again) > 1.05 * tokens(chunked)
+    assert scores(again) == scores(chunked)
 
 
 @pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("rule", [{}, {"budget": 800}])
-def test_otherwise_each_chunk_or_round_would_compute_them_again(
-    folder: Path, rule: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = run(folder, **rule)
-    monkeypatch.setattr(Planner, "keep_prefixes", lambda self, keep: None)
-    again = run(folder, **rule)
+def test_otherwise_each_round_would_compute_them_again(folder: Path, request: pytest.FixtureRequest) -> None:
+    kept = run(folder, budget=800)
+    request.getfixturevalue("without_kept_prefixes")
+    again = run(folder, budget=800)
     assert tokens(again) > 1.05 * tokens(kept)
     assert scores(again) == scores(kept)

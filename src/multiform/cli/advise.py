@@ -23,10 +23,9 @@ _HALF_WIDTH = number_type(lambda value: 0 < value < math.inf, expected="a number
     RUN,
     flag("--half_width", "the wanted interval: ± X (default: 0.02)", _HALF_WIDTH, default=0.02, metavar="X"),
     JSON,
-    description="""\
-Say how many documents, wordings and repeats give the wanted interval of the score over wordings with the fewest
-evaluations. The variance of each comes from a pilot run: any task under three or more wordings of a format, such as
-quiz@mcqa~8. Repeats count if a metric averages those of a document.""",
+    description="Say how many documents, wordings and repeats give the interval that you want, at the lowest cost. The "
+    "variance of each comes from a pilot run: any task under three or more wordings of a format, such as quiz@mcqa~8. "
+    "Repeats are advised only if a metric averages them.",
     examples="""\
 examples:
   multiform run --tasks arc_easy@mcqa~8 --limit 200 --output_path pilot --log_samples

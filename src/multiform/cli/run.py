@@ -46,7 +46,7 @@ _LISTED_FILES = 6
             flag("--show_config", "print the whole results file before the table"),
             JSON,
             flag("--config -C", "YAML file of these flags; the command line wins", metavar="FILE"),
-            flag("--check_integrity", "accepted for lm-eval's sake: tasks are checked in any case"),
+            flag("--check_integrity", "accepted as in lm-eval, without effect: tasks are always checked"),
         ),
     ),
     flags.no_code,
@@ -182,7 +182,7 @@ def _more_lines(results: Results, *, languages: bool) -> Iterator[str]:
 
 @command(
     "score the logged responses of a run again, with other metrics, filters or scorers",
-    flag("run", "a results file, or a folder whose newest one is taken", metavar="RUN"),
+    flag("run", "a results file, or a folder, whose newest results file is used", metavar="RUN"),
     flag("--tasks -t", "tasks of the run (default: all)", nargs="+", action=Gather, metavar="T[@F]"),
     flags.option_groups(SOURCES),
     flag("--cache_path", "the store, for a run without samples (default: the user's)", metavar="FILE"),

@@ -30,7 +30,7 @@ _NAMES = flag("names", "tasks, as for run --tasks", nargs="*", metavar="T[@F]")
 @command(
     "check tasks: configuration, data, and prompts of real documents",
     _NAMES,
-    flag("--tasks -t", "the same, as lm-eval has it", nargs="+", metavar="T[@F]", default=[]),
+    flag("--tasks -t", "the same, under lm-eval's name", nargs="+", metavar="T[@F]", default=[]),
     flags.option("limit", default=100, help="documents to render (default: %(default)s)"),
     JSON,
     flags.option_groups("prompts", SOURCES),

@@ -103,7 +103,7 @@ class RunOptions(BaseModel):
 
     tasks: Annotated[
         TaskLike | Sequence[TaskLike],
-        Option("tasks, groups, tags, globs or YAML files, by comma or space", WORDS, "T[@F]", short="-t"),
+        Option("tasks, groups, tags, globs or YAML files, separated by commas or spaces", WORDS, "T[@F]", short="-t"),
     ]
     model: Annotated[
         str | Model | Any,
@@ -210,9 +210,7 @@ class RunOptions(BaseModel):
     ] = None
     stop_at_answer: Annotated[
         bool,
-        _prompt(
-            "end completions as soon as the label that is read from them is certain, as with @generate", recorded=True
-        ),
+        _prompt("end a completion as soon as its label is certain, as under @generate", recorded=True),
     ] = False
     seeds: Annotated[
         Sequence[int | None],
@@ -304,7 +302,7 @@ class RunOptions(BaseModel):
     judge_args: Annotated[
         Arguments | None,
         _consent(
-            "its arguments, e.g. base_url=http://localhost:8000/v1,api_key_env=MY_KEY; or a JSON object",
+            "the judge's arguments, e.g. base_url=http://localhost:8000/v1,api_key_env=MY_KEY; or a JSON object",
             ARGUMENTS,
             several=True,
         ),
@@ -332,8 +330,8 @@ class RunOptions(BaseModel):
     on_error: Annotated[
         OnError,
         _failure(
-            "if requests of a document fail: run and store the others and stop without results (the default), skip "
-            "the document, or count it as wrong",
+            "documents with failed requests: finish the other requests and end without results (stop, the default), "
+            "leave them out (skip), or count them as wrong (count)",
             one_of(get_args(OnError), example="skip"),
             recorded=True,
         ),
@@ -381,7 +379,7 @@ class RunOptions(BaseModel):
 
     use_cache: Annotated[
         bool | str | Path | None,
-        _store("as --cache_path, by lm-eval's name; or a folder", values.STORE_FILE, short="-c"),
+        _store("lm-eval's name for --cache_path; also a folder", values.STORE_FILE, short="-c"),
     ] = None
     fresh: Annotated[bool, _store("run stored requests again, and replace their responses")] = False
     cache_requests: Annotated[

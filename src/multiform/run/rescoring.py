@@ -65,7 +65,7 @@ def rescore(
 ) -> Results:
     """Score the responses of a run again, without a model.
 
-    `run` is a results file, or a folder whose newest one is taken. The responses are those of the samples files beside
+    `run` is a results file, or a folder, whose newest one is used. The responses are those of the samples files beside
     it; where it has none, those of the store (`use_cache` names another than the user's), for prompts that are rendered
     again. `tasks` are those to score, by default all of the run; a task file that was changed since, or one of the same
     name in `include_path`, is scored as it is now, as long as its requests are the same. `metric_list`,

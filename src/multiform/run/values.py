@@ -199,6 +199,7 @@ SAMPLE = ValueType(
     expected="first, random, stratified or stratified:COLUMN",
     example="'random'",
     flag_example="random",
+    metavar="HOW",
 )
 LIMIT = number_type(
     lambda value: _is_share_or_count(value) and value > 0,
