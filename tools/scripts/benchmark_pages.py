@@ -79,7 +79,7 @@ def page(name: str, tasks: list[TaskConfig]) -> str:
     lines.append("")
     shown = example(config)
     if shown:
-        lines += ["## An example", "", "It is made up, not a row of the dataset.", ""]
+        lines += ["## An example", "", "This example is made up: it is not a row of the dataset.", ""]
         for label, text in shown:
             fence = "```" if "```" not in text else "````"
             lines += [f"`{tasks[0].base_name}@{label}`:", "", f"{fence}text", text, fence, ""]
