@@ -7,7 +7,7 @@ FROM python:3.12-slim
 ARG TORCH_INDEX=""
 RUN useradd --create-home --uid 1000 multiform
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md ./
 COPY src src
 COPY docs docs
 # Versions are those of pyproject.toml.

@@ -47,6 +47,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_has_the_pages_the_library_and_the_type_marker(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"multiform/docs/tour.md", "multiform/docs/benchmarks/arc.md", "multiform/py.typed"} <= names
+    assert {f"multiform/docs/{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")} <= names
     assert "multiform/tasks/library/commonsense/arc.yaml" in names
     assert any(name.startswith("multiform/report/assets/") for name in names)
 

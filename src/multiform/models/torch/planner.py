@@ -207,7 +207,7 @@ class Planner:
         if shares and way in (ScoringWay.PADDED, ScoringWay.ALONE):
             self._warn(self._reason(longest))
         if way is ScoringWay.ALONE:
-            self._warn("its results change in a batch, so that each sequence is computed alone")
+            self._warn("its results change in a batch, so each sequence is computed alone")
         return way
 
     def _scoring_length(self, longest: int) -> int:

@@ -93,7 +93,7 @@ class Seq2SeqEngine:
             f"scoring {length}", lambda: scores_together(self.model, length), otherwise=PLAIN
         )
         if verdict != TOGETHER:
-            self._log("its log-likelihoods change in a batch, so that each sequence is computed alone")
+            self._log("its log-likelihoods change in a batch, so each sequence is computed alone")
         vocabulary = int(self.model.config.get_text_config(decoder=True).vocab_size)
         limits = replace(self.limits, tokens=min(self.limits.tokens, max(1, MAX_LOGITS // vocabulary)))
         encoded = EncodedContexts(self.model, self.counters)
@@ -141,7 +141,7 @@ class Seq2SeqEngine:
             f"decoding {length}", lambda: decodes_together(self.model, length), otherwise=ALONE
         )
         if verdict != TOGETHER:
-            self._log("its completions change in a batch, so that each is generated alone")
+            self._log("its completions change in a batch, so each is generated alone")
         return verdict
 
     def scoring_cost(self, pairs: Sequence[Pair]) -> Cost:
