@@ -24,7 +24,9 @@ def test_every_page_is_listed_with_its_title(capsys):
     assert titles.keys() == {topic for topic in find_pages() if not topic.startswith("benchmarks/")}
 
 
-@pytest.mark.parametrize("topic", ["tasks", "docs/tasks.md", "guides/switching", "switching", "benchmarks/arc", "SECURITY.md"])
+@pytest.mark.parametrize(
+    "topic", ["tasks", "docs/tasks.md", "guides/switching", "switching", "benchmarks/arc", "SECURITY.md"]
+)
 def test_a_page_is_found_by_its_name_or_path(topic, capsys):
     assert main(["docs", topic]) == 0
     name = topic.removeprefix("docs/").removesuffix(".md").lower()
@@ -52,7 +54,9 @@ def test_messages_name_pages_by_the_command_that_shows_them():
         }
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in descriptions:
-                assert not re.search(r"docs/[a-z/-]+\.md|(CONTRIBUTING|SECURITY)\.md", node.value), f"{file.name}: {node.value}"
+                assert not re.search(r"docs/[a-z/-]+\.md|(CONTRIBUTING|SECURITY)\.md", node.value), (
+                    f"{file.name}: {node.value}"
+                )
                 named = re.findall(r"(?:see |\(|')multiform docs ([a-z/-]+)", node.value)
                 assert pages.issuperset(named), f"{file.name}: {node.value}"
 

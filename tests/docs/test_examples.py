@@ -189,7 +189,9 @@ def blocks(page: Path) -> Iterator[Block]:
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 #: Policies, and files of CI systems and of vLLM.
 FILES_OF_OTHERS = [
-    text for page in PAGES for text in re.findall(r"^```yml\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    text
+    for page in PAGES
+    for text in re.findall(r"^```yml\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 ]
 
 

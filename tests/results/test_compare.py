@@ -231,3 +231,5 @@ def test_the_smallest_detectable_difference_is_said_before_the_run(folder: Path,
     assert told.index("can detect") < told.index("running ")
     plan = evaluate(model="dummy", tasks="walls@mcqa+cloze", include_path=folder, plan_only=True).run["plan"]
     assert "can detect: 0.142 (n=80)" in plan
+    few = evaluate(model="dummy", tasks="walls@mcqa+cloze", include_path=folder, limit=3, plan_only=True).run["plan"]
+    assert "no difference between two forms can be detected with 80% power (n=3)" in few

@@ -216,10 +216,10 @@ def first_prompts(
 
 
 def detectable_differences(forms: Sequence[Form], documents: Mapping[str, int]) -> str | None:
-    """The smallest difference between two forms that a run can detect; None where every task has one form.
+    """The smallest difference between two forms that a run can detect; None if every task has one form.
 
-    `documents` is the number of each form's. Where tasks have different numbers, those of the smallest and of the
-    largest task are named.
+    `documents` has the number of documents of each form. If tasks differ in it, the smallest and the largest task are
+    named.
     """
     comparable: dict[str, list[Form]] = {}
     for form in forms:
@@ -234,11 +234,14 @@ def detectable_differences(forms: Sequence[Form], documents: Mapping[str, int]) 
     ]
     detectable = sorted(smallest, key=lambda each: each.n, reverse=True)
     best, worst = detectable[0], detectable[-1]
+    if best.difference is None:
+        of_tasks = f" of {len(multi_form)} tasks" if len(multi_form) > 1 else ""
+        return f"no difference between two forms{of_tasks} can be detected with {best.power:.0%} power (n={best.n})"
     differences = " to ".join(dict.fromkeys([_words(best), _words(worst)]))
     tasks = f" in {len(multi_form)} tasks" if len(multi_form) > 1 else ""
     flips = max(each.flip_rate for each in detectable)
     assumed = f"if they differ on {FLIP_RATE:.0%} of the documents" + (
-        "" if flips == FLIP_RATE else ", or on more where that is too few"
+        "" if flips == FLIP_RATE else ", or on more if that is too few"
     )
     return (
         f"smallest difference between two forms that the run can detect: {differences}{tasks}, "
