@@ -11,7 +11,7 @@ from multiform import evaluate
 
 pytestmark = [pytest.mark.parity, pytest.mark.bundled]
 
-ROWS = 100
+ROWS = 50
 
 #: The prompt of the format `mcqa`, written as an lm-eval task.
 TASK = r"""

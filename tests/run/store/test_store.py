@@ -254,7 +254,8 @@ def test_a_full_disk_does_not_end_a_run(tmp_path: Path) -> None:
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 
-    command = [sys.executable, "-c", WRITER, str(tmp_path / "answers.db"), "0", "20000"]
+    hurried = "from multiform.run.store import database; database.PATIENCE = 1.0\n" + WRITER
+    command = [sys.executable, "-c", hurried, str(tmp_path / "answers.db"), "0", "20000"]
     done = subprocess.run(command, capture_output=True, preexec_fn=small_files, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, b"False\n")
     assert done.stderr.count(b"responses cannot be stored") == 1
@@ -450,7 +451,10 @@ def test_the_dummy_model_is_stored_only_where_that_is_asked_for(tmp_path: Path) 
     assert (tmp_path / "answers.db").exists()
 
 
-def test_a_file_that_is_set_up_while_it_is_opened_is_not_of_another_program(tmp_path: Path) -> None:
+def test_a_file_that_is_set_up_while_it_is_opened_is_not_of_another_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "PATIENCE", 0.5)
     path, statements = tmp_path / "answers.db", []
 
     def set_up(statement: str) -> None:
