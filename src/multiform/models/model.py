@@ -122,9 +122,13 @@ def mark_truncated(responses: Iterable[Response[Out]], truncated: Collection[int
             yield position, output
 
 
-def no_loglikelihoods(model: str, form: str, *, labels: bool = False) -> UsageError:
-    """The error that a model does not give what a form scores; `labels` says that it scores labels of one token."""
-    gives = "scores labels of one token alone, and not what" if labels else "gives no log-likelihoods, which"
+def no_loglikelihoods(model: str, form: str, *, labels: bool = False, of_texts: bool = False) -> UsageError:
+    """The error that a model does not give what a form scores.
+
+    `labels` says that it scores labels of one token, `of_texts` that it scores no texts, and labels perhaps.
+    """
+    none = "gives no log-likelihoods of texts, which" if of_texts else "gives no log-likelihoods, which"
+    gives = "scores labels of one token alone, and not what" if labels else none
     formats = "the labels are scored (@mcqa) or the model writes" if labels else "the model writes"
     hint = (
         f"choose a format in which {formats} (@generate, @cot), "

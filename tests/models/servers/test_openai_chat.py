@@ -418,7 +418,7 @@ def without_data(tmp_path: Path, format: str = "mcqa") -> multiform.TaskConfig:
 @pytest.mark.parametrize("name", ["openai-chat", "local-chat-completions", "openai-chat-completions"])
 def test_a_form_that_scores_texts_is_refused_before_anything_is_asked(name: str, server: Any, tmp_path: Path) -> None:
     model_args = {"model": "tiny", "base_url": server.base_url}
-    with pytest.raises(UsageError, match="gives no log-likelihoods, which 't' scores") as refused:
+    with pytest.raises(UsageError, match="gives no log-likelihoods of texts, which 't' scores") as refused:
         multiform.evaluate(model=name, model_args=model_args, tasks=[without_data(tmp_path, "cloze")])
     assert "@generate" in str(refused.value)
     assert not server.probes

@@ -286,7 +286,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
 
     def check_scoring(self, *, labels: bool, form: str) -> None:
         if not labels or self.scoring == "none":
-            raise no_loglikelihoods(self.name, form)
+            raise no_loglikelihoods(self.name, form, of_texts=not labels)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         if self.scoring == "none":
