@@ -80,7 +80,7 @@ def _read_entries() -> dict[str, ModelEntry | str]:
     aliases = tables.pop("aliases")
     entries: dict[str, ModelEntry | str] = {name: ModelEntry(**fields) for name, fields in tables.items()}
     for alias, name in aliases.items():
-        entries[alias] = ModelEntry(**tables[name] | {"about": f"the same as {name}, by lm-eval's name"})
+        entries[alias] = ModelEntry(**tables[name] | {"about": f"lm-eval's name for {name}"})
     return entries
 
 

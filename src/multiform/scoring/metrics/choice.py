@@ -74,9 +74,18 @@ def brier_score(outcome: ChoiceOutcome) -> float:
 
 
 @register_metric("f1", output_type="multiple_choice", aggregation="f1")
+def f1(outcome: ChoiceOutcome) -> tuple[int, int]:
+    """The F1 of class 1 over all documents, from the gold choice and the prediction of each."""
+    return _gold_and_pick(outcome)
+
+
 @register_metric("mcc", output_type="multiple_choice", aggregation="matthews_corrcoef")
-def gold_and_pick(outcome: ChoiceOutcome) -> tuple[int, int]:
-    """Gold and prediction, for the F1 of the class 1 or Matthews' correlation over all documents."""
+def matthews_correlation(outcome: ChoiceOutcome) -> tuple[int, int]:
+    """Matthews' correlation over all documents, of the gold choice and the prediction of each."""
+    return _gold_and_pick(outcome)
+
+
+def _gold_and_pick(outcome: ChoiceOutcome) -> tuple[int, int]:
     # Without a gold choice it is -100, as in lm-eval.
     return outcome.gold[0] if outcome.gold else -100, best(outcome.loglikelihoods)
 
@@ -191,20 +200,25 @@ _ANY: tuple[OutputType, ...] = ("loglikelihood", "loglikelihood_rolling")
 
 @register_metric("perplexity", output_type="loglikelihood", aggregation="perplexity", higher_is_better=False)
 def perplexity(outcome: LikelihoodOutcome) -> float:
-    """The log-likelihood, for the perplexity per document."""
+    """The perplexity per document, from its log-likelihood."""
     return outcome.loglikelihood
 
 
 @register_metric("word_perplexity", output_type=_ANY, aggregation="weighted_perplexity", higher_is_better=False)
 def word_perplexity(outcome: LikelihoodOutcome) -> tuple[float, int]:
-    """Log-likelihood and number of words, for the perplexity per word."""
+    """The perplexity per word, from the log-likelihood and the number of words of each text."""
     return outcome.loglikelihood, outcome.words
 
 
 @register_metric("byte_perplexity", output_type=_ANY, aggregation="weighted_perplexity", higher_is_better=False)
+def byte_perplexity(outcome: LikelihoodOutcome) -> tuple[float, int]:
+    """The perplexity per byte, from the log-likelihood and the bytes of each text, its delimiter included."""
+    return outcome.loglikelihood, outcome.bytes
+
+
 @register_metric("bits_per_byte", output_type=_ANY, aggregation="bits_per_byte", higher_is_better=False)
-def by_bytes(outcome: LikelihoodOutcome) -> tuple[float, int]:
-    """Log-likelihood and number of bytes of the scored text, its delimiter included."""
+def bits_per_byte(outcome: LikelihoodOutcome) -> tuple[float, int]:
+    """Bits per byte over all texts, from the log-likelihood and the bytes of each, its delimiter included."""
     return outcome.loglikelihood, outcome.bytes
 
 

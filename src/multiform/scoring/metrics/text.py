@@ -183,24 +183,29 @@ def _edits(predicted: Sequence[str], reference: Sequence[str]) -> int:
     return row[-1]
 
 
-def _pair(outcome: TextOutcome) -> tuple[str | list[str], str]:
-    """References and text, for a score of all texts together (needs the extra 'metrics')."""
-    references = list(outcome.references)
-    return references[0] if len(references) == 1 else references, outcome.prediction or ""
+def _corpus_metric(title: str) -> Callable[[TextOutcome], tuple[str | list[str], str]]:
+    def references_and_text(outcome: TextOutcome) -> tuple[str | list[str], str]:
+        references = list(outcome.references)
+        return references[0] if len(references) == 1 else references, outcome.prediction or ""
+
+    references_and_text.__doc__ = f"{title} of all completions together (needs the extra 'metrics')."
+    return references_and_text
 
 
-for _name in CORPUS:
-    register_metric(_name, output_type="generate_until", aggregation=_name, higher_is_better=_name != "ter")(_pair)
+for _name, _title in zip(CORPUS, ("BLEU", "chrF", "chrF++", "The translation edit rate"), strict=True):
+    _metric = _corpus_metric(_title)
+    register_metric(_name, output_type="generate_until", aggregation=_name, higher_is_better=_name != "ter")(_metric)
 
 
 def _rouge(name: str) -> Callable[[TextOutcome], float]:
     def rouge(outcome: TextOutcome) -> float:
-        """The F-measure of ROUGE against the best reference."""
         from rouge_score import rouge_scorer
 
         scorer = rouge_scorer.RougeScorer([name], use_stemmer=False)
         return max(float(scorer.score(ref, outcome.prediction or "")[name].fmeasure) for ref in outcome.references)
 
+    kind = name.removeprefix("rouge")
+    rouge.__doc__ = f"The F-measure of ROUGE-{kind} against the best reference (needs the extra 'metrics')."
     return rouge
 
 

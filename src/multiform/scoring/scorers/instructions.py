@@ -17,14 +17,14 @@ from multiform.scoring.scorers.base import DocumentScorer, register_own_metric, 
 from multiform.scoring.scorers.rules import follows
 
 _METRICS = {
-    "prompt_level_strict_acc": "mean",
-    "inst_level_strict_acc": "ratio",
-    "prompt_level_loose_acc": "mean",
-    "inst_level_loose_acc": "ratio",
+    "prompt_level_strict_acc": ("mean", "The share of prompts whose instructions are all followed, strictly"),
+    "inst_level_strict_acc": ("ratio", "The share of instructions that are followed, strictly"),
+    "prompt_level_loose_acc": ("mean", "The share of prompts whose instructions are all followed, loosely"),
+    "inst_level_loose_acc": ("ratio", "The share of instructions that are followed, loosely"),
 }
-_ABOUT = "The share of prompts, or of instructions, that are followed; computed by the scorer `instructions`."
-for _name, _aggregation in _METRICS.items():
-    register_own_metric(_name, _ABOUT, hint="write scorer: instructions", aggregation=_aggregation)
+for _name, (_aggregation, _about) in _METRICS.items():
+    _text = f"{_about}; computed by the scorer `instructions`."
+    register_own_metric(_name, _text, hint="write scorer: instructions", aggregation=_aggregation)
 
 
 @register_scorer("instructions")
