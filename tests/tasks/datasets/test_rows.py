@@ -11,8 +11,7 @@ import pytest
 
 from multiform.errors import DataError
 from multiform.tasks.datasets import files
-from multiform.tasks.datasets.files import listing, read_rows
-from multiform.tasks.datasets.rows import LazyRows
+from multiform.tasks.datasets.files import LazyRows, listing, read_rows
 
 ROWS = [
     {"q": f"Ünicode {number}?", "c": [str(number), "x" * (number % 50)], "a": number % 3} for number in range(2_000)

@@ -1,4 +1,7 @@
-"""Rows of local files (JSON Lines, JSON, CSV, TSV and Parquet), and Dataset: splits that are read when needed."""
+"""Rows of local files (JSON Lines, JSON, CSV, TSV and Parquet), and Dataset: splits that are read when needed.
+
+The rows of a table that is too large for memory are read when they are needed, too.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,11 @@ import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from multiform.errors import DataError, nearest, reason, shorten
 from multiform.paths import open_file, read_file
 from multiform.tasks.datasets.media_files import without_decoding
-from multiform.tasks.datasets.rows import LARGE, JsonLines, LazyRows
 from multiform.tasks.source import display
 
 #: A list, or what reads rows of a large table when they are needed.
@@ -27,6 +29,10 @@ _MAX_ROWS = 10_000_000
 _MAX_BYTES, _MAX_WHOLE = 50_000_000_000, 4_000_000_000
 #: The most characters of a line of JSON Lines.
 _MAX_LINE = 100_000_000
+#: Tables of more rows are not held in memory.
+LARGE = 100_000
+#: Rows that are read together where they are read one after the other.
+_BLOCK = 512
 
 
 def read_rows(path: Path, *, field: str | None = None, delimiter: str | None = None) -> Rows:
@@ -87,7 +93,7 @@ def _read_jsonl(path: Path) -> Rows:
                 else:
                     rows.clear()
             place += len(data)
-    return JsonLines(path, places).rows() if len(places) > LARGE else rows
+    return _json_lines(path, places) if len(places) > LARGE else rows
 
 
 def _read_json(path: Path, field: str | None = None) -> Rows:
@@ -231,6 +237,48 @@ READERS: dict[str, Callable[[Path], Rows]] = {
     ".tsv": _read_csv,
     ".parquet": _read_parquet,
 }
+
+
+class LazyRows(Sequence[dict[str, Any]]):
+    """Rows that `read(start, stop)` gives; those that come one after the other are read in blocks."""
+
+    def __init__(self, number: int, read: Callable[[int, int], list[dict[str, Any]]]) -> None:
+        self._number = number
+        self._read = read
+        self._start = self._next = 0
+        self._block: list[dict[str, Any]] = []
+
+    def __len__(self) -> int:
+        return self._number
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(self._number))]
+        index = range(self._number)[index]
+        follows, self._next = index == self._next, index + 1
+        if not self._start <= index < self._start + len(self._block):
+            if not follows:
+                return self._read(index, index + 1)[0]
+            self._start, self._block = index, self._read(index, min(index + _BLOCK, self._number))
+        return self._block[index - self._start]
+
+
+def _json_lines(path: Path, places: array[int]) -> LazyRows:
+    """The rows of a JSON Lines file, which were read before, by the places at which their lines begin."""
+
+    def read_lines(start: int, stop: int) -> list[dict[str, Any]]:
+        rows = []
+        with open_file(path) as file:
+            for index in range(start, stop):
+                file.seek(places[index])
+                rows.append(json.loads(file.readline().removeprefix(b"\xef\xbb\xbf")))
+        return rows
+
+    return LazyRows(len(places), read_lines)
 
 
 class Dataset(Mapping[str, Rows]):

@@ -257,7 +257,7 @@ def _file(kwargs: DatasetKwargs, path: Path) -> Dataset:
             message = f"dataset_path is the file {display(path)} already"
             raise DataError(message, where=kwargs.where(key), hint=f"remove {key}, or name a folder as dataset_path")
     options = kwargs.read_options(_LOADER_OF.get(path.suffix.lower(), "json"))
-    return Dataset(str(kwargs.config.dataset_path), {"train": _reading([path], options)}, any_split=True)
+    return Dataset(str(kwargs.config.dataset_path), {"train": _rows_reader([path], options)}, any_split=True)
 
 
 def _folder(kwargs: DatasetKwargs, folders: Sequence[Path]) -> Dataset:
@@ -273,7 +273,7 @@ def _folder(kwargs: DatasetKwargs, folders: Sequence[Path]) -> Dataset:
         endings = ", ".join(f"test{ending}" for ending in READERS)
         raise DataError(f"no data files in {display(folder)}", hint=f"put a file for each split there: {endings}")
     options = kwargs.read_options(_LOADER_OF[next(iter(files.values())).suffix.lower()])
-    splits = {split: _reading([path], options) for split, path in files.items()}
+    splits = {split: _rows_reader([path], options) for split, path in files.items()}
     return kwargs.select_split(Dataset(dataset_title(kwargs.config), splits))
 
 
@@ -296,7 +296,7 @@ def _load_files(kwargs: DatasetKwargs, loader: str | None, bases: Sequence[Path]
     one_table = not isinstance(kwargs.data_files, dict)
     remote = any("://" in name for names in files.values() for name in names)
     if not options and not remote and all(e in _READ_ALIKE and _LOADER_OF[e] == loader for e in endings):
-        splits = {split: _reading([Path(name) for name in names]) for split, names in files.items()}
+        splits = {split: _rows_reader([Path(name) for name in names]) for split, names in files.items()}
         return kwargs.select_split(Dataset(dataset_title(kwargs.config), splits, any_split=one_table))
     return _through_datasets(kwargs, loader, {"data_files": files}, options, any_split=one_table)
 
@@ -344,10 +344,9 @@ def _through_datasets(
     return dataset
 
 
-def _reading(paths: Sequence[Path], options: Mapping[str, Any] | None = None) -> Callable[[], Rows]:
-    def read() -> Rows:
-        if len(paths) == 1:
-            return read_rows(paths[0], **(options or {}))
-        return [row for path in paths for row in read_rows(path, **(options or {}))]
-
-    return read
+def _rows_reader(paths: Sequence[Path], options: Mapping[str, Any] | None = None) -> Callable[[], Rows]:
+    """Reads the rows of all files, one after the other."""
+    arguments = options or {}
+    if len(paths) == 1:
+        return lambda: read_rows(paths[0], **arguments)
+    return lambda: [row for path in paths for row in read_rows(path, **arguments)]
