@@ -19,11 +19,11 @@ import pytest
 from multiform import ConfigError, DataError, Task, evaluate
 from multiform.cli.main import main
 from multiform.forms import GenerateTask
+from multiform.forms.media import media_from
 from multiform.prompts.media import Media, binary_summary, decode_wav, encode_wav, waveform_from_array
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, request_key
 from multiform.results import sample_lines
 from multiform.results.export import json_line
-from multiform.tasks.datasets.media_files import media_from
 
 Image = pytest.importorskip("PIL.Image")
 

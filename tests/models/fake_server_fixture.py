@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import multiform
+from multiform.forms.media import media_from
 from multiform.models import Model
 from multiform.models.servers import client
 from multiform.prompts.media import Media
 from multiform.prompts.prompt import Content
 from multiform.requests import GenerationRequest
-from multiform.tasks.datasets.media_files import media_from
 from tests.models.fake_server import FakeServer, fake_server
 
 

@@ -17,6 +17,7 @@ import transformers
 
 import multiform
 from multiform.errors import ModelError, UsageError
+from multiform.forms.media import media_from
 from multiform.models import models
 from multiform.models.hf.model import HFModel
 from multiform.models.hf.multimodal import HFMultimodalModel
@@ -24,7 +25,6 @@ from multiform.models.hf.multimodal_inputs import ImageOptions, resize_image
 from multiform.prompts.media import Media
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest
 from multiform.run.executors import LocalExecutor
-from multiform.tasks.datasets.media_files import media_from
 
 pytestmark = pytest.mark.long
 

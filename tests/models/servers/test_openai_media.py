@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from multiform.errors import ModelError
+from multiform.forms.media import media_from
 from multiform.models.servers.openai_chat import OpenAIChat, message_part
 from multiform.models.servers.openai_completions import OpenAICompletions
 from multiform.models.servers.protocol import with_media
 from multiform.prompts.media import decode_wav
 from multiform.requests import GenerationRequest
-from multiform.tasks.datasets.media_files import media_from
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -11,12 +11,12 @@ import json
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, overload
 
 from multiform.errors import DataError, nearest, reason, shorten
 from multiform.paths import open_file, read_file
-from multiform.tasks.datasets.media_files import without_decoding
 from multiform.tasks.source import display
 
 #: A list, or what reads rows of a large table when they are needed.
@@ -345,7 +345,7 @@ def listing(rows: Any, place: str | None) -> Callable[[], Rows]:
 
     def read_rows() -> Rows:
         try:
-            given = without_decoding(rows)
+            given = _without_decoding(rows)
             if type(given).__name__ == "Dataset" and len(given) > LARGE:  # of `datasets`, which maps its files
                 return LazyRows(len(given), lambda start, stop: [dict(given[index]) for index in range(start, stop)])
             return [dict(row) for row in given]
@@ -354,6 +354,17 @@ def listing(rows: Any, place: str | None) -> Callable[[], Rows]:
             raise DataError(message, where=place, hint="give a list of dicts for each split") from error
 
     return read_rows
+
+
+def _without_decoding(rows: Any) -> Any:
+    """The rows of a `datasets.Dataset` with sounds as files, if the package that would decode them is missing."""
+    features = getattr(rows, "features", None)
+    if not isinstance(features, Mapping) or find_spec("torchcodec") is not None:
+        return rows
+    for name, feature in features.items():
+        if type(feature).__name__ == "Audio" and feature.decode:
+            rows = rows.cast_column(name, type(feature)(decode=False))
+    return rows
 
 
 def splits_of(loaded: Any, name: str, place: str | None) -> Dataset:
