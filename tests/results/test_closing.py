@@ -12,8 +12,8 @@ from multiform import evaluate, read_results
 from multiform.report.page import payload
 from multiform.results.notes import clearest_difference, closing_lines
 from multiform.results.provenance import usage_words
+from multiform.statistics.differences import paired_differences
 from multiform.statistics.means import document_scores
-from multiform.statistics.paired import paired_differences
 from tests.run.scripted import ScriptedModel, documents, write_task
 
 

@@ -18,9 +18,9 @@ from multiform.cli.main import main
 from multiform.errors import ConfigError, UsageError
 from multiform.results.gate import check_policy, judge, read_accuracy_file, read_policy, score_bounds
 from multiform.results.run_comparison import FormChange
+from multiform.statistics.differences import paired_difference
 from multiform.statistics.estimates import exact_bounds, mean_estimate
 from multiform.statistics.means import document_scores
-from multiform.statistics.paired import paired_difference
 
 
 def run(seed: int, tasks: str = "quiz@mcqa+cloze", limit: int = 60) -> Results:

@@ -13,8 +13,8 @@ import pytest
 from multiform import Results, evaluate, read_results
 from multiform.cli.main import main
 from multiform.results.run_comparison import compare_groups, compare_runs
+from multiform.statistics.differences import paired_difference
 from multiform.statistics.means import document_scores, pool_subjects
-from multiform.statistics.paired import paired_difference
 
 SIZES = {"small": 12, "large": 48}
 TASK = """\

@@ -13,8 +13,8 @@ from multiform.cli.main import main
 from multiform.errors import DataError, UsageError
 from multiform.results.gate import gate
 from multiform.results.run_comparison import FormChange, compare_runs, compare_wordings
+from multiform.statistics.differences import paired_difference
 from multiform.statistics.means import document_scores
-from multiform.statistics.paired import paired_difference
 
 
 def run(seed: int, tasks: str = "quiz@mcqa+cloze", limit: int | None = 60) -> Results:

@@ -24,8 +24,8 @@ from multiform.statistics.design import (
     repeat_variance,
     variance_split,
 )
+from multiform.statistics.differences import mcnemar
 from multiform.statistics.means import document_scores, form_means, pool_subjects
-from multiform.statistics.paired import mcnemar
 from multiform.statistics.wordings import wording_population
 
 

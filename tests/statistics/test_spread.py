@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from multiform.statistics.differences import kendall_tau, spread_of
 from multiform.statistics.means import FormMeans, document_scores, form_means
-from multiform.statistics.spread import kendall_tau, spread_of
 from tests.statistics.simulated import forms
 
 

@@ -35,8 +35,8 @@ from multiform.results.pivot import named_comparisons, p_words
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_wordings
 from multiform.results.values import FormResult, metric_kind
+from multiform.statistics.differences import holm
 from multiform.statistics.estimates import ALPHA, Estimate
-from multiform.statistics.paired import holm
 from multiform.statistics.wordings import WordingPopulation
 
 #: How many differences are drawn for a task: the largest.

@@ -19,8 +19,8 @@ from multiform.results.results import Results
 from multiform.results.run_comparison import compare_form
 from multiform.results.values import FormResult, GroupResult, metric_kind
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
+from multiform.statistics.differences import kendall_tau
 from multiform.statistics.estimates import ALPHA, Estimate, normal_estimate
-from multiform.statistics.spread import kendall_tau
 
 Entry: TypeAlias = FormResult | GroupResult
 #: By how much a model is better than another under each form that both have.

@@ -15,8 +15,8 @@ from multiform.requests import LLOutput
 from multiform.results.form_comparison import FormatPopulation, FormComparison, Scoring
 from multiform.results.values import FormResult, GroupResult, metric_kind
 from multiform.statistics.design import form_variance
+from multiform.statistics.differences import paired_differences, spread_of
 from multiform.statistics.means import DocumentScores, document_scores, form_means, pool_subjects
-from multiform.statistics.paired import paired_differences
 from multiform.statistics.predictions import (
     MISSING,
     Calibration,
@@ -27,7 +27,6 @@ from multiform.statistics.predictions import (
     position_bias,
     rightness,
 )
-from multiform.statistics.spread import spread_of
 from multiform.statistics.wordings import MIN_WORDINGS, axis_effects, wording_population
 
 

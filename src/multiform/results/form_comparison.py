@@ -7,10 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from multiform.statistics.design import VarianceSplit
+from multiform.statistics.differences import Difference, Spread
 from multiform.statistics.estimates import ALPHA, Estimate
-from multiform.statistics.paired import Difference
 from multiform.statistics.predictions import Calibration, PositionBias, Rightness
-from multiform.statistics.spread import Spread
 from multiform.statistics.wordings import AxisEffect, WordingPopulation
 
 #: What is scored: choices that are ranked, generated completions, or forms of both kinds together.

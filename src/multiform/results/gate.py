@@ -22,8 +22,8 @@ from multiform.results.run_comparison import FormChange, compare_form, compare_g
 from multiform.results.values import FormResult, ResultsData
 from multiform.schema import has_type
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
+from multiform.statistics.differences import simultaneous_bounds
 from multiform.statistics.estimates import LEVEL, Estimate, exact_bounds, wilson_interval
-from multiform.statistics.paired import simultaneous_bounds
 from multiform.tasks.parse import parse_yaml
 from multiform.tasks.yaml import read_text
 

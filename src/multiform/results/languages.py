@@ -76,8 +76,8 @@ def _spread_of_group(group: GroupResult, forms: Sequence[FormResult]) -> Languag
     if table is None:
         spread, p, paired = _unpaired_spread(list(scores.values())), None, None
     else:
+        from multiform.statistics.differences import spread_of
         from multiform.statistics.means import form_means
-        from multiform.statistics.spread import spread_of
 
         found = spread_of(form_means(table))
         spread, p, paired = found.spread, found.p, len(table.values)

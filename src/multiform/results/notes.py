@@ -23,7 +23,7 @@ from multiform.terminal import duration
 
 if TYPE_CHECKING:  # they need numpy, which a run of one form does not
     from multiform.results.form_comparison import FormComparison
-    from multiform.statistics.paired import Difference
+    from multiform.statistics.differences import Difference
 
 #: How many formats with several wordings have a line.
 _POPULATIONS = 4
@@ -323,7 +323,7 @@ def clearest_difference(comparison: FormComparison, pair: Difference, *, pairs: 
         verb = "differ" if pairs > 1 else "do not differ"
         who = f"none of {among} {verb} significantly" if pairs > 1 else f"the two forms {verb} significantly"
         return f"differences: {who} (smallest {p_words(p)}{' after correction' if pairs > 1 else ''})"
-    from multiform.statistics.paired import simultaneous_bounds
+    from multiform.statistics.differences import simultaneous_bounds
 
     sign = 1 if pair.estimate.value >= 0 else -1
     first, second = (pair.first, pair.second)[::sign]

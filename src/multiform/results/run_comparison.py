@@ -14,9 +14,9 @@ from multiform.errors import DataError, MultiformError, UsageError
 from multiform.forms import ScoredSample
 from multiform.results.compare import ScoredForm, is_mean, shared_scores
 from multiform.results.values import FormResult, GroupResult, ResultsData, metric_kind
+from multiform.statistics.differences import holm, paired_difference, simultaneous_bounds
 from multiform.statistics.estimates import LEVEL, Estimate, normal_estimate
 from multiform.statistics.means import DocumentScores, form_means, pool_subjects
-from multiform.statistics.paired import holm, paired_difference, simultaneous_bounds
 from multiform.statistics.wordings import MIN_WORDINGS, WordingPopulation, wording_population
 
 #: The fields of a task that scores depend on beside the prompts.

@@ -3,8 +3,8 @@
     estimates      a value with its standard error and 95 % interval; the mean label that people would give, from a few
                    labels and a judge's scores of all documents
     means          the scores of the same documents under several forms, and the means of the forms
-    paired         differences between forms: intervals, tests, Holm's correction
-    spread         best, worst, spread and quartiles of many forms; how often the order of models reverses
+    differences    differences between forms: intervals, tests, Holm's correction; best, worst, spread and quartiles of
+                   many forms; how often the order of models reverses
     wordings       the score over a population of wordings: mean, deviation, prediction, effects of axes
     design         what scores vary by, and how many documents, wordings and repeats an interval or a difference needs
     predictions    agreement of forms on single documents, calibration, position bias

@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike
 from scipy.special import chdtrc, ndtr, ndtri
 
 from multiform.errors import DataError
+from multiform.statistics.differences import difference_estimates
 from multiform.statistics.estimates import LEVEL, Estimate
 from multiform.statistics.means import Array, DocumentScores, Indexes, document_scores, form_means, mean_of
-from multiform.statistics.paired import difference_estimates
 
 #: Stands for a prediction that could not be extracted, which agrees with no other.
 MISSING = -1

@@ -22,9 +22,9 @@ from scipy.special import chdtri, stdtr, stdtrit
 
 from multiform.errors import DataError
 from multiform.statistics.design import Components
+from multiform.statistics.differences import holm
 from multiform.statistics.estimates import LEVEL, Estimate, rate_bounds
 from multiform.statistics.means import Array, FormMeans
-from multiform.statistics.paired import holm
 
 #: The fewest wordings that say something of others.
 MIN_WORDINGS = 3

@@ -8,16 +8,16 @@ import scipy.stats
 from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from multiform.statistics.means import document_scores, form_means, pool_subjects
-from multiform.statistics.paired import (
+from multiform.statistics.differences import (
     difference_estimates,
     holm,
     mcnemar,
     paired_difference,
     paired_differences,
     sign_flip_test,
+    spread_of,
 )
-from multiform.statistics.spread import spread_of
+from multiform.statistics.means import document_scores, form_means, pool_subjects
 from tests.statistics.simulated import forms
 
 
