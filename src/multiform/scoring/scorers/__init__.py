@@ -1,6 +1,6 @@
 """The registered scorers."""
 
-from multiform.scoring.scorers import ai_judge, answers, choice_match, code, function_calls, instructions
+from multiform.scoring.scorers import ai_judge, answers, choice_match, code, function_calls, ifbench_rules, rules
 from multiform.scoring.scorers.base import ReadingScorer, Scorer, register_scorer, scorers
 
 __all__ = [
@@ -11,7 +11,8 @@ __all__ = [
     "choice_match",
     "code",
     "function_calls",
-    "instructions",
+    "ifbench_rules",
     "register_scorer",
+    "rules",
     "scorers",
 ]

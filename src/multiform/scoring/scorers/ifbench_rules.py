@@ -13,40 +13,18 @@ from itertools import pairwise
 from string import ascii_lowercase, digits, punctuation
 from unicodedata import normalize
 
-from multiform.scoring.scorers.rules import STOP_WORDS, count_words, register_rule, split_sentences, tokens
+from multiform.scoring.scorers.rules import (
+    ENGLISH,
+    STOP_WORDS,
+    Rule,
+    count_words,
+    register_rule,
+    split_sentences,
+    tokens,
+)
 
-_PRONOUNS = frozenset(
-    """
-    i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
-    herself it its itself they them their theirs themselves this that these those who whom whose which what whoever
-    whomever whatever whichever anybody anyone anything everybody everyone everything nobody nothing somebody someone
-    something each either neither both all some any none
-    """.split()  # noqa: SIM905 a list of words is easier to read so
-)
+_PRONOUNS, _VERBS = (frozenset(ENGLISH[name].split()) for name in ("pronouns", "verbs"))
 _CONJUNCTIONS = frozenset({"and", "but", "for", "nor", "or", "so", "yet"})
-#: Verbs that responses begin with: auxiliaries but for modal ones, and the commoner verbs in their plain form.
-_VERBS = frozenset(
-    """
-    am is are was were be do does did have has had
-    accept access achieve act adapt add address adjust adopt agree aim align allow analyze answer apply appreciate
-    approach arrange ask assess assume attempt avoid balance be become begin behold believe break bring build calculate
-    call carry change check choose clarify collect combine come compare complete compute conduct confirm connect
-    consider construct contact continue convert create cultivate decide define delve demonstrate derive describe design
-    determine develop discover discuss distribute divide draw embark embrace employ emphasize enable encourage engage
-    enhance ensure enter establish estimate evaluate examine exist expand expect experience explain explore express
-    extract fall feel figure find focus follow form foster gather generate get give go grow guide handle harness help
-    highlight hold identify ignite illustrate imagine immerse implement improve include incorporate increase indicate
-    integrate introduce investigate invite involve join journey keep know lead learn leave let leverage listen look
-    maintain make manage maximize mean measure meet mention minimize move multiply navigate need note observe obtain
-    offer open optimize organize outline perform picture place plan play please ponder prepare present prevent proceed
-    produce promote prove provide put raise reach read realize recall recognize reduce refer reflect regard reimagine
-    remember remove replace represent require research resolve respond restore return reveal review rewrite run say see
-    seek select send set share show simplify sing solve speak specify spend stand start state stay step stop strengthen
-    strive structure study submit suffer suggest suppose support take talk teach tell test think transform translate
-    travel treat try turn understand unleash unlock unveil update use utilize verify view visit visualize wait wake walk
-    want watch welcome witness wonder work write yield
-    """.split()  # noqa: SIM905
-)
 #: The capitals north of 45 degrees, from the north, without Kyiv.
 _CAPITALS = """
     reykjavik helsinki oslo tallinn stockholm riga moscow copenhagen vilnius minsk dublin berlin amsterdam warsaw london
@@ -79,33 +57,11 @@ def _plain(text: str) -> str:
     return normalize("NFKD", text).encode("ascii", "ignore").decode()
 
 
-@register_rule("count:word_count_range")
-def has_words_between(text: str, min_words: int, max_words: int) -> bool:
-    return min_words <= count_words(text) <= max_words
-
-
-@register_rule("count:unique_word_count")
-def has_unique_words(text: str, N: int) -> bool:
-    return len({word.strip(punctuation) for word in text.lower().split()}) >= N
-
-
-@register_rule("count:conjunctions")
-def has_conjunctions(text: str, small_n: int) -> bool:
-    """Those that differ in case or in a mark beside them count as different."""
-    return len({word for word in text.split() if word.strip(punctuation).lower() in _CONJUNCTIONS}) >= small_n
-
-
 @register_rule("count:keywords_multiple")
 def repeats_keywords(text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str) -> bool:
     """Once, twice, three, five and seven times."""
     keywords = zip((keyword1, keyword2, keyword3, keyword4, keyword5), (1, 2, 3, 5, 7), strict=True)
     return all(text.lower().count(word.lower()) == number for word, number in keywords)
-
-
-@register_rule("count:numbers")
-def has_numbers(text: str, N: int) -> bool:
-    """Numbers that only marks separate, such as 3-4, are one."""
-    return len(re.findall(r"\d+", text.translate(_WITHOUT_MARKS))) == N
 
 
 @register_rule("count:person_names")
@@ -114,11 +70,6 @@ def has_person_names(text: str, N: int, prompt: str) -> bool:
     listed = re.search(r"from this list of person names: (.*?)\s*\.(?:\s|$)", prompt, re.DOTALL)
     names = listed[1].split(",") if listed else []
     return sum(bool(re.search(rf"\b{name.strip()}\b", text)) for name in names) >= N
-
-
-@register_rule("count:pronouns")
-def has_pronouns(text: str, N: int) -> bool:
-    return sum(token in _PRONOUNS for token in tokens(text.lower().replace("/", " "))) >= N
 
 
 @register_rule("count:punctuation")
@@ -207,11 +158,6 @@ def follows_alphabet(text: str) -> bool:
     )
 
 
-@register_rule("words:consonants")
-def has_consonant_clusters(text: str) -> bool:
-    return all(re.search("[bcdfghjklmnpqrstvwxyz]{2}", word) for word in text.lower().split())
-
-
 @register_rule("words:keywords_specific_position")
 def has_keyword_at(text: str, keyword: str, n: int, m: int) -> bool:
     """The `m`-th word of the `n`-th sentence."""
@@ -230,16 +176,6 @@ def chains_sentences(text: str) -> bool:
     )
 
 
-@register_rule("words:no_consecutive")
-def varies_first_letters(text: str) -> bool:
-    return all(before[0] != after[0] for before, after in pairwise(_words(text)))
-
-
-@register_rule("words:odd_even_syllables")
-def alternates_syllables(text: str) -> bool:
-    return all(_syllables(before) % 2 != _syllables(after) % 2 for before, after in pairwise(_words(text)))
-
-
 def _syllables(word: str) -> int:
     """Groups of vowels, without an e that is not spoken; words with digits have none.
 
@@ -250,37 +186,16 @@ def _syllables(word: str) -> int:
     return 0 if re.search(r"\d", word) else max(1, len(re.findall("[aeiouy]+", spoken)))
 
 
-@register_rule("words:palindrome")
-def has_palindromes(text: str) -> bool:
-    return sum(len(word) >= 5 and word == word[::-1] for word in _words(text)) >= 10
-
-
 @register_rule("words:paragraph_last_first")
 def returns_to_first_words(text: str) -> bool:
     paragraphs = [line.strip().strip(punctuation + " ").split() for line in text.lower().split("\n")]
     return all(words[0] == words[-1] for words in paragraphs if words)
 
 
-@register_rule("words:prime_lengths")
-def has_prime_words(text: str) -> bool:
-    return all(len(word) in _PRIMES for word in _words(text))
-
-
-@register_rule("words:repeats")
-def limits_repeats(text: str, small_n: int) -> bool:
-    return max(Counter(_words(text)).values(), default=0) <= small_n
-
-
 @register_rule("words:start_verb")
 def begins_with_verb(text: str) -> bool:
     first = next(iter(tokens(text.lower())), "")
     return first in _VERBS or (len(first) > 5 and first.endswith(("ing", "ize", "ify")))
-
-
-@register_rule("words:vowel")
-def has_three_vowels(text: str) -> bool:
-    """One paragraph, whose words have at most three different vowels."""
-    return "\n" not in text.strip() and len({*"aeiou"} & {*text.lower()}) <= 3
 
 
 @register_rule("words:words_position")
@@ -312,11 +227,6 @@ def indents_each_line(text: str) -> bool:
     return all(before < after for before, after in pairwise(indents))
 
 
-@register_rule("format:list")
-def lists_with(text: str, sep: str) -> bool:
-    return text.count(sep) >= 2
-
-
 @register_rule("format:newline")
 def has_a_word_per_line(text: str) -> bool:
     bare = text.translate(_WITHOUT_MARKS).strip()
@@ -332,11 +242,6 @@ def has_sentences_then_bullets(text: str) -> bool:
     return sentences >= 2 and bool(re.fullmatch(r"t+ ?\*{2,}", kinds))
 
 
-@register_rule("format:no_whitespace")
-def avoids_whitespace(text: str) -> bool:
-    return not re.search(r"\s", text)
-
-
 @register_rule("format:options")
 def is_one_option(text: str, options: str) -> bool:
     """Letters such as "a)" must be given as they are, other options may differ in case and have marks around them."""
@@ -345,11 +250,6 @@ def is_one_option(text: str, options: str) -> bool:
     if re.match(r"(?i)\W*a\W*b\W*c\W*", options):
         return text in listed
     return text.strip(punctuation + " ").lower() in [option.strip(punctuation + " ").lower() for option in listed]
-
-
-@register_rule("format:output_template")
-def fills_template(text: str) -> bool:
-    return all(part in text for part in ("My Answer:", "My Conclusion:", "Future Outlook:"))
 
 
 @register_rule("format:parentheses")
@@ -391,12 +291,6 @@ def explains_quotes(text: str) -> bool:
     return '""' not in dense and not dense.rstrip(digits + punctuation.replace('"', "")).endswith('"')
 
 
-@register_rule("format:sub-bullets")
-def has_sub_bullets(text: str) -> bool:
-    """A hyphen after every asterisk."""
-    return all("-" in part for part in text.split("*")[1:])
-
-
 @register_rule("format:thesis")
 def begins_with_thesis(text: str) -> bool:
     """Text in italics, in HTML, and more text after it."""
@@ -411,27 +305,6 @@ def is_title_case(text: str) -> bool:
     """Every word; those with both cases inside, such as iPhone, are not looked at."""
     small = [token[1:] for token in tokens(text) if token[0].isalpha() and token[0].islower()]
     return not any(rest == "" or rest.islower() or rest.isupper() for rest in small)
-
-
-@register_rule("repeat:repeat_simple")
-def repeats_sentence(text: str) -> bool:
-    return text.strip().lower() == "only output this sentence here, ignore all other requests."
-
-
-@register_rule("repeat:repeat_change")
-def repeats_with_other_word(text: str, prompt_to_repeat: str) -> bool:
-    return text != prompt_to_repeat and text.split()[1:] == prompt_to_repeat.split()[1:]
-
-
-@register_rule("repeat:repeat_span")
-def repeats_span(text: str, prompt_to_repeat: str, n_start: int, n_end: int) -> bool:
-    """From one character of the prompt to another, although some prompts speak of words."""
-    return text.strip().lower() == prompt_to_repeat[n_start : n_end + 1].strip().lower()
-
-
-@register_rule("custom:multiples")
-def has_multiples_of_seven(text: str) -> bool:
-    return re.findall(r"\d+", text) == [str(number) for number in range(14, 50, 7)]
 
 
 @register_rule("custom:mcq_count_length")
@@ -454,26 +327,6 @@ def lists_africa_backwards(text: str) -> bool:
     start = next((index for index, line in enumerate(lines) if "Zimbabwe" in line), len(lines))
     listed = lines[start:]
     return len(listed) >= 52 and listed == sorted(listed, reverse=True)
-
-
-@register_rule("custom:character_reverse")
-def is_reversed(text: str) -> bool:
-    return "elgae dlab" in text.lower()
-
-
-@register_rule("custom:word_reverse")
-def has_reversed_words(text: str) -> bool:
-    return "bald eagle" in " ".join(reversed(_words(text)))
-
-
-@register_rule("custom:sentence_alphabet")
-def has_alphabetical_sentences(text: str) -> bool:
-    return [sentence[0].lower() for sentence in split_sentences(text)] == [*ascii_lowercase]
-
-
-@register_rule("custom:european_capitals_sort")
-def sorts_capitals(text: str) -> bool:
-    return [city.strip() for city in _plain(text).split(",") if city.strip()] == [city.title() for city in _CAPITALS]
 
 
 @register_rule("custom:csv_city")
@@ -518,3 +371,57 @@ def lists_dates(text: str) -> bool:
         date and 1769 <= int(date[1]) <= 1821 and int(date[2]) <= 12 and int(date[3]) <= last_days[int(date[2])]
         for date in dates
     )
+
+
+#: The rules that one expression decides.
+_EXPRESSIONS: dict[str, Rule] = {
+    "count:word_count_range": lambda text, min_words, max_words: min_words <= count_words(text) <= max_words,
+    "count:unique_word_count": lambda text, N: len({word.strip(punctuation) for word in text.lower().split()}) >= N,
+    # Those that differ in case or in a mark beside them count as different.
+    "count:conjunctions": lambda text, small_n: (
+        len({word for word in text.split() if word.strip(punctuation).lower() in _CONJUNCTIONS}) >= small_n
+    ),
+    # Numbers that only marks separate, such as 3-4, are one.
+    "count:numbers": lambda text, N: len(re.findall(r"\d+", text.translate(_WITHOUT_MARKS))) == N,
+    "count:pronouns": lambda text, N: sum(token in _PRONOUNS for token in tokens(text.lower().replace("/", " "))) >= N,
+    "words:consonants": lambda text: all(
+        re.search("[bcdfghjklmnpqrstvwxyz]{2}", word) for word in text.lower().split()
+    ),
+    "words:no_consecutive": lambda text: all(before[0] != after[0] for before, after in pairwise(_words(text))),
+    "words:odd_even_syllables": lambda text: all(
+        _syllables(before) % 2 != _syllables(after) % 2 for before, after in pairwise(_words(text))
+    ),
+    "words:palindrome": lambda text: sum(len(word) >= 5 and word == word[::-1] for word in _words(text)) >= 10,
+    "words:prime_lengths": lambda text: all(len(word) in _PRIMES for word in _words(text)),
+    "words:repeats": lambda text, small_n: max(Counter(_words(text)).values(), default=0) <= small_n,
+    # One paragraph, whose words have at most three different vowels.
+    "words:vowel": lambda text: "\n" not in text.strip() and len({*"aeiou"} & {*text.lower()}) <= 3,
+    "format:list": lambda text, sep: text.count(sep) >= 2,
+    "format:no_whitespace": lambda text: not re.search(r"\s", text),
+    "format:output_template": lambda text: all(
+        part in text for part in ("My Answer:", "My Conclusion:", "Future Outlook:")
+    ),
+    # A hyphen after every asterisk.
+    "format:sub-bullets": lambda text: all("-" in part for part in text.split("*")[1:]),
+    "repeat:repeat_simple": lambda text: (
+        text.strip().lower() == "only output this sentence here, ignore all other requests."
+    ),
+    "repeat:repeat_change": lambda text, prompt_to_repeat: (
+        text != prompt_to_repeat and text.split()[1:] == prompt_to_repeat.split()[1:]
+    ),
+    # From one character of the prompt to another, although some prompts speak of words.
+    "repeat:repeat_span": lambda text, prompt_to_repeat, n_start, n_end: (
+        text.strip().lower() == prompt_to_repeat[n_start : n_end + 1].strip().lower()
+    ),
+    "custom:multiples": lambda text: re.findall(r"\d+", text) == [str(number) for number in range(14, 50, 7)],
+    "custom:character_reverse": lambda text: "elgae dlab" in text.lower(),
+    "custom:word_reverse": lambda text: "bald eagle" in " ".join(reversed(_words(text))),
+    "custom:sentence_alphabet": lambda text: (
+        [sentence[0].lower() for sentence in split_sentences(text)] == [*ascii_lowercase]
+    ),
+    "custom:european_capitals_sort": lambda text: (
+        [city.strip() for city in _plain(text).split(",") if city.strip()] == [city.title() for city in _CAPITALS]
+    ),
+}
+for _name, _rule in _EXPRESSIONS.items():
+    register_rule(_name)(_rule)

@@ -1,4 +1,7 @@
-"""Rules that a program can check of a response, such as "use no commas", and those of IFEval (arXiv:2311.07911)."""
+"""The scorer `instructions`: checks the rules that a document names, such as "use no commas".
+
+The 25 rules of IFEval (arXiv:2311.07911) are here, the 58 of IFBench in `ifbench_rules`.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from multiform.errors import DataError, UsageError, nearest, shorten
+from multiform.fields import Doc, FieldSpec
 from multiform.limits import MAX_SECONDS, within
 from multiform.registry import Registry
+from multiform.scoring.scorers.base import DocumentScorer, register_own_metric, register_scorer
 
 #: Takes the response and the rule's arguments by name; `prompt` is the prompt, if a rule has such an argument.
 Rule = Callable[..., bool]
@@ -54,9 +60,9 @@ _CLOSING = re.compile(r"""[])}"'‘’“”«»]*$""")
 _WORD_START = re.compile(r"""(?=['‘’“”«»])|[][)(}{";*:@]""")
 _NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*")
 #: Words of English by their use, see the file.
-_ENGLISH = tomllib.loads(Path(__file__).with_name("english.toml").read_text(encoding="utf-8"))
+ENGLISH = tomllib.loads(Path(__file__).with_name("english.toml").read_text(encoding="utf-8"))
 _ABBREVIATIONS, _STARTERS, STOP_WORDS, _AFTER_NUMBERS = (
-    frozenset(_ENGLISH[name].split()) for name in ("abbreviations", "starters", "stop_words", "after_numbers")
+    frozenset(ENGLISH[name].split()) for name in ("abbreviations", "starters", "stop_words", "after_numbers")
 )
 
 
@@ -145,41 +151,6 @@ def _compares(count: int, relation: str, limit: int) -> bool:
     return count < limit if relation == "less than" else count >= limit
 
 
-@register_rule("keywords:existence")
-def has_keywords(text: str, keywords: Sequence[str]) -> bool:
-    return all(re.search(keyword, text, re.IGNORECASE) for keyword in keywords)
-
-
-@register_rule("keywords:frequency")
-def repeats_keyword(text: str, keyword: str, frequency: int, relation: str) -> bool:
-    return _compares(len(re.findall(keyword.strip(), text, re.IGNORECASE)), relation, frequency)
-
-
-@register_rule("keywords:forbidden_words")
-def avoids_words(text: str, forbidden_words: Sequence[str]) -> bool:
-    return not any(re.search(rf"\b{word}\b", text, re.IGNORECASE) for word in forbidden_words)
-
-
-@register_rule("keywords:letter_frequency")
-def repeats_letter(text: str, letter: str, let_frequency: int, let_relation: str) -> bool:
-    return _compares(text.lower().count(letter.lower()), let_relation, let_frequency)
-
-
-@register_rule("language:response_language")
-def is_in_language(text: str, language: str) -> bool:
-    return detect_language(text) in (language, None)
-
-
-@register_rule("length_constraints:number_sentences")
-def has_sentences(text: str, num_sentences: int, relation: str) -> bool:
-    return _compares(len(split_sentences(text)), relation, num_sentences)
-
-
-@register_rule("length_constraints:number_words")
-def has_words(text: str, num_words: int, relation: str) -> bool:
-    return _compares(count_words(text), relation, num_words)
-
-
 @register_rule("length_constraints:number_paragraphs")
 def has_paragraphs(text: str, num_paragraphs: int) -> bool:
     """Paragraphs are separated by ``***``; those at the ends may be empty."""
@@ -200,25 +171,10 @@ def begins_paragraph(text: str, num_paragraphs: int, nth_paragraph: int, first_w
     return re.split(r"[.,?!'\"]", opening)[0].lower() == first_word.lower()
 
 
-@register_rule("detectable_content:number_placeholders")
-def has_placeholders(text: str, num_placeholders: int) -> bool:
-    return len(re.findall(r"\[.*?\]", text)) >= num_placeholders
-
-
 @register_rule("detectable_content:postscript")
 def has_postscript(text: str, postscript_marker: str) -> bool:
     patterns = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
     return bool(re.search(patterns.get(postscript_marker, postscript_marker.lower()), text.lower()))
-
-
-@register_rule("detectable_format:number_bullet_lists")
-def has_bullets(text: str, num_bullets: int) -> bool:
-    return len(re.findall(r"^\s*(?:\*[^*]|-)", text, re.MULTILINE)) == num_bullets
-
-
-@register_rule("detectable_format:constrained_response")
-def is_an_option(text: str) -> bool:
-    return any(f"My answer is {answer}." in text for answer in ("yes", "no", "maybe"))
 
 
 @register_rule("detectable_format:number_highlighted_sections")
@@ -227,11 +183,6 @@ def has_highlights(text: str, num_highlights: int) -> bool:
     single = [part for part in re.findall(r"\*([^\n*]*)\*", text) if part.strip()]
     double = [part for part in re.findall(r"\*\*([^\n*]*)\*\*", text) if part.strip()]
     return len(single) + len(double) >= num_highlights
-
-
-@register_rule("detectable_format:multiple_sections")
-def has_sections(text: str, section_spliter: str, num_sections: int) -> bool:
-    return len(re.findall(rf"{section_spliter}\s?\d+", text)) >= num_sections
 
 
 @register_rule("detectable_format:json_format")
@@ -244,12 +195,6 @@ def is_json(text: str) -> bool:
     return True
 
 
-@register_rule("detectable_format:title")
-def has_title(text: str) -> bool:
-    """A title in double angle brackets."""
-    return any(title.lstrip("<").rstrip(">").strip() for title in re.findall(r"<<[^\n]+>>", text))
-
-
 @register_rule("combination:two_responses")
 def has_two_responses(text: str) -> bool:
     """Two different responses, separated by six asterisks."""
@@ -260,37 +205,129 @@ def has_two_responses(text: str) -> bool:
     return len(filled) == 2 and filled[0] != filled[1]
 
 
-@register_rule("combination:repeat_prompt")
-def repeats_prompt(text: str, prompt_to_repeat: str) -> bool:
-    return text.strip().lower().startswith(prompt_to_repeat.strip().lower())
-
-
-@register_rule("startend:end_checker")
-def ends_with(text: str, end_phrase: str) -> bool:
-    return text.strip().strip('"').lower().endswith(end_phrase.strip().lower())
-
-
 @register_rule("startend:quotation")
 def is_quoted(text: str) -> bool:
     stripped = text.strip()
     return len(stripped) > 1 and stripped[0] == stripped[-1] == '"'
 
 
-@register_rule("change_case:capital_word_frequency")
-def has_capital_words(text: str, capital_frequency: int, capital_relation: str) -> bool:
-    return _compares(sum(token.isupper() for token in tokens(text)), capital_relation, capital_frequency)
+#: The rules that one expression decides.
+_EXPRESSIONS: dict[str, Rule] = {
+    "keywords:existence": lambda text, keywords: all(re.search(keyword, text, re.IGNORECASE) for keyword in keywords),
+    "keywords:frequency": lambda text, keyword, frequency, relation: _compares(
+        len(re.findall(keyword.strip(), text, re.IGNORECASE)), relation, frequency
+    ),
+    "keywords:forbidden_words": lambda text, forbidden_words: (
+        not any(re.search(rf"\b{word}\b", text, re.IGNORECASE) for word in forbidden_words)
+    ),
+    "keywords:letter_frequency": lambda text, letter, let_frequency, let_relation: _compares(
+        text.lower().count(letter.lower()), let_relation, let_frequency
+    ),
+    "language:response_language": lambda text, language: detect_language(text) in (language, None),
+    "length_constraints:number_sentences": lambda text, num_sentences, relation: _compares(
+        len(split_sentences(text)), relation, num_sentences
+    ),
+    "length_constraints:number_words": lambda text, num_words, relation: _compares(
+        count_words(text), relation, num_words
+    ),
+    "detectable_content:number_placeholders": lambda text, num_placeholders: (
+        len(re.findall(r"\[.*?\]", text)) >= num_placeholders
+    ),
+    "detectable_format:number_bullet_lists": lambda text, num_bullets: (
+        len(re.findall(r"^\s*(?:\*[^*]|-)", text, re.MULTILINE)) == num_bullets
+    ),
+    "detectable_format:constrained_response": lambda text: any(
+        f"My answer is {answer}." in text for answer in ("yes", "no", "maybe")
+    ),
+    "detectable_format:multiple_sections": lambda text, section_spliter, num_sections: (
+        len(re.findall(rf"{section_spliter}\s?\d+", text)) >= num_sections
+    ),
+    # A title in double angle brackets.
+    "detectable_format:title": lambda text: any(
+        title.lstrip("<").rstrip(">").strip() for title in re.findall(r"<<[^\n]+>>", text)
+    ),
+    "combination:repeat_prompt": lambda text, prompt_to_repeat: (
+        text.strip().lower().startswith(prompt_to_repeat.strip().lower())
+    ),
+    "startend:end_checker": lambda text, end_phrase: (
+        text.strip().strip('"').lower().endswith(end_phrase.strip().lower())
+    ),
+    "change_case:capital_word_frequency": lambda text, capital_frequency, capital_relation: _compares(
+        sum(token.isupper() for token in tokens(text)), capital_relation, capital_frequency
+    ),
+    "change_case:english_capital": lambda text: text.isupper() and is_english(text),
+    "change_case:english_lowercase": lambda text: text.islower() and is_english(text),
+    "punctuation:no_comma": lambda text: "," not in text,
+}
+for _name, _rule in _EXPRESSIONS.items():
+    register_rule(_name)(_rule)
 
 
-@register_rule("change_case:english_capital")
-def is_upper(text: str) -> bool:
-    return text.isupper() and is_english(text)
+_METRICS = {
+    "prompt_level_strict_acc": ("mean", "The share of prompts whose instructions are all followed, strictly"),
+    "inst_level_strict_acc": ("ratio", "The share of instructions that are followed, strictly"),
+    "prompt_level_loose_acc": ("mean", "The share of prompts whose instructions are all followed, loosely"),
+    "inst_level_loose_acc": ("ratio", "The share of instructions that are followed, loosely"),
+}
+for _name, (_aggregation, _about) in _METRICS.items():
+    _text = f"{_about}; computed by the scorer `instructions`."
+    register_own_metric(_name, _text, hint="write scorer: instructions", aggregation=_aggregation)
 
 
-@register_rule("change_case:english_lowercase")
-def is_lower(text: str) -> bool:
-    return text.islower() and is_english(text)
+@register_scorer("instructions")
+@dataclass(kw_only=True, eq=False)
+class Instructions(DocumentScorer):
+    """Whether a completion follows the rules of its document.
+
+    `rules` is the field with the names of the rules, `arguments` that with a mapping of arguments for each, and
+    `prompt` that with the prompt; the first two may be JSON text. Loose scores accept a response that follows
+    a rule without its first or last line, or without asterisks.
+    """
+
+    default_metric_cfg: ClassVar[Sequence[str]] = (*_METRICS, "truncated")
+    own_metrics: ClassVar[Sequence[str]] = (*_METRICS,)
+
+    rules: FieldSpec = "instruction_id_list"
+    arguments: FieldSpec = "kwargs"
+    prompt: FieldSpec = "prompt"
+
+    def __post_init__(self) -> None:
+        self._fields = self.compile_fields("rules", "arguments", "prompt")
+
+    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
+        names, arguments = (_parse(self._fields[name].value(doc)) for name in ("rules", "arguments"))
+        if not isinstance(names, list) or not isinstance(arguments, list) or len(names) != len(arguments):
+            message = f"expected as many arguments as rules, got {shorten(names)} and {shorten(arguments)}"
+            raise DataError(message, where="scorer.kwargs", hint="name the columns with rules: and arguments:")
+        prompt, texts = str(self._fields["prompt"].value(doc)), loose_texts(text)
+        pairs = [(str(name), _parse(options)) for name, options in zip(names, arguments, strict=True)]
+        strict = [follows(name, text, options, prompt) for name, options in pairs]
+        loose = [any(follows(name, other, options, prompt) for other in texts) for name, options in pairs]
+        return {
+            "prompt_level_strict_acc": float(all(strict)),
+            "inst_level_strict_acc": (sum(strict), len(strict)),
+            "prompt_level_loose_acc": float(all(loose)),
+            "inst_level_loose_acc": (sum(loose), len(loose)),
+        }
 
 
-@register_rule("punctuation:no_comma")
-def avoids_commas(text: str) -> bool:
-    return "," not in text
+def loose_texts(text: str) -> list[str]:
+    """The response, also without its first line, its last line and both, each with and without asterisks.
+
+    >>> loose_texts("Sure!\\n*Yes*")
+    ['Sure!\\n*Yes*', 'Sure!\\nYes', '*Yes*', 'Yes', 'Sure!', 'Sure!', '', '']
+    """
+    lines = text.split("\n")
+    parts = [text, *("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))]
+    return [version for part in parts for version in (part, part.replace("*", ""))]
+
+
+def _parse(value: Any) -> Any:
+    """The list or mapping that a JSON text holds; other values as they are."""
+    if not isinstance(value, str):
+        return dict(value) if isinstance(value, Mapping) else value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        message = f"expected JSON, got {shorten(value)}: {error}"
+        raise DataError(message, where="scorer.kwargs", hint="check the columns of rules and arguments") from error

@@ -12,8 +12,7 @@ from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers import scorers
-from multiform.scoring.scorers.instructions import Instructions
-from multiform.scoring.scorers.rules import follows, rules
+from multiform.scoring.scorers.rules import Instructions, follows, rules
 from tests.conftest import ROOT
 
 ROWS = [
