@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
+from multiform.errors import ConfigError, shorten
 from multiform.prompts.media import Media
 from multiform.prompts.prompt import Messages, Prompt
+from multiform.schema import has_type
 
 T = TypeVar("T")
 
@@ -53,6 +57,57 @@ def resolved_names(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:
         known = [alias for alias in GENERATION_ALIASES.get(name, (key,)) if gen_kwargs.get(alias) is not None]
         resolved[name] = gen_kwargs[known[0] if known else key]
     return resolved
+
+
+@cache
+def _generation_types() -> dict[str, tuple[Any, str]]:
+    """The types of generation arguments, also in words."""
+    from pydantic import Field as Limits  # which --help does not need
+
+    stop = Annotated[str, Limits(min_length=1)]
+    stops = (stop | list[stop] | tuple[stop, ...], "a string or a list of strings, none of them empty")
+    return {
+        **dict.fromkeys(GENERATION_ALIASES["until"], stops),
+        **dict.fromkeys(
+            GENERATION_ALIASES["max_gen_toks"],
+            (Annotated[int, Limits(ge=1)] | Literal["context"], "a whole number of 1 or more"),
+        ),
+        "thinking_budget": (Annotated[int, Limits(ge=0)], "a number of tokens, 0 for no thinking"),
+        "temperature": (Annotated[float, Limits(ge=0, lt=math.inf)], "a number of 0 or more"),
+        "do_sample": (bool | Literal[0, 1], "true or false"),
+    }
+
+
+def generation_overrides(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the generation arguments with which a run overrides those of its tasks, and replace aliases.
+
+    >>> generation_overrides({"max_tokens": 8, "stop": "."})
+    {'max_gen_toks': 8, 'until': ['.']}
+    """
+    check_generation(kwargs)
+    for name, aliases in GENERATION_ALIASES.items():
+        twice = [alias for alias in aliases if alias in kwargs]
+        if len(twice) > 1:
+            message = f"{' and '.join(twice)} mean the same"
+            raise ConfigError(message, where=f"generation_kwargs.{name}", hint=f"give {name} alone")
+    overrides = resolved_names(kwargs)
+    if isinstance(overrides.get("until"), str):
+        overrides["until"] = [overrides["until"]]
+    return overrides
+
+
+def check_generation(kwargs: Mapping[str, Any]) -> None:
+    """Raise a ConfigError for a generation argument with a value that no model can use.
+
+    >>> check_generation({"max_gen_toks": 0})
+    Traceback (most recent call last):
+    multiform.errors.ConfigError: generation_kwargs.max_gen_toks: max_gen_toks is 0; give a whole number of 1 or more
+    """
+    for name, (hint, expected) in _generation_types().items():
+        value = kwargs.get(name)
+        if value is not None and not has_type(value, hint):
+            message = f"{name} is {shorten(value)}"
+            raise ConfigError(message, where=f"generation_kwargs.{name}", hint=f"give {expected}")
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from multiform import TaskConfig
+from multiform.tasks.keys import Source, StatedKeys
 from multiform.tasks.resolve import resolve
-from multiform.tasks.source import Source, StatedKeys
 from multiform.tasks.yaml import read_yaml
 
 FIELDS: dict[str, Any] = {"task": "t", "doc_to_text": "q", "doc_to_choice": "options", "doc_to_target": "key"}

@@ -11,7 +11,7 @@ import pytest
 
 from multiform.errors import ConfigError
 from multiform.tasks.functions import resolve_functions
-from multiform.tasks.source import FilePosition, Source, StatedKeys, display
+from multiform.tasks.keys import FilePosition, Source, StatedKeys, display
 from multiform.tasks.yaml import read_yaml
 
 

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from multiform.tasks.source import StatedKeys
+from multiform.tasks.keys import StatedKeys
 from multiform.tasks.yaml import read_yaml
 from tools.parity.compare import Built, Setting
 

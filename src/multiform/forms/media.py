@@ -23,7 +23,7 @@ from multiform.prompts.media import MARKS, Kind, Media, decode_wav, pixel_hash, 
 from multiform.prompts.prompt import Prompt, Turn, plain_text
 from multiform.prompts.template import has_markup
 from multiform.tasks.config import TaskConfig
-from multiform.tasks.source import display
+from multiform.tasks.keys import display
 
 #: The media of a document by kind, as the numbers in marks count them; None if a column is empty.
 Numbered: TypeAlias = Mapping[Kind, Sequence[Media | None]]

@@ -12,8 +12,8 @@ from multiform.formats.variation import RUN_AXES
 from multiform.forms.form import Form
 from multiform.forms.task import Task
 from multiform.tasks.config import TaskConfig
+from multiform.tasks.keys import StatedKeys
 from multiform.tasks.resolve import apply_overrides
-from multiform.tasks.source import StatedKeys
 
 #: Keys that say which form of a task is meant, in place of which the parts of a form have its format.
 _SELECTION = ("task", "formats", "variations", "_formats_selection", "_qualified_name", "protocol", "known_errors")

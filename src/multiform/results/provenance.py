@@ -23,8 +23,7 @@ from multiform.models.identity import package_version
 from multiform.models.model import Usage
 from multiform.paths import safe_name
 from multiform.results.values import ResultsData
-from multiform.tasks.keys import FewshotConfig, plain
-from multiform.tasks.source import display
+from multiform.tasks.keys import FewshotConfig, display, plain
 
 #: The version of lm-eval that prompts, scores and files agree with.
 LM_EVAL_VERSION = "0.4.13"

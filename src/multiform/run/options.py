@@ -19,6 +19,7 @@ from multiform.arguments import parse_arguments
 from multiform.errors import ConfigError, UsageError
 from multiform.forms import RunSettings, Task
 from multiform.models import Model, models
+from multiform.requests import generation_overrides
 from multiform.run import values
 from multiform.run.executors.cluster import EXECUTORS, ClusterOptions
 from multiform.run.progress import Progress
@@ -39,7 +40,6 @@ from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.judges import JudgeChoice
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.group import Group
-from multiform.tasks.keys import generation_overrides
 from multiform.tasks.manager import Design
 from multiform.tasks.python_tasks import PythonTask
 

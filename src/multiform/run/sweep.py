@@ -18,9 +18,9 @@ from multiform.results.export import to_json, write_json
 from multiform.run.checks import check_options
 from multiform.run.options import OPTION_DEFAULTS, RunOptions
 from multiform.tasks.functions import import_plugins
+from multiform.tasks.keys import FilePosition, KeyPath
 from multiform.tasks.manager import TaskManager
 from multiform.tasks.parse import parse_yaml
-from multiform.tasks.source import FilePosition, KeyPath
 from multiform.tasks.yaml import read_text
 
 #: The keys of the file that are not arguments of `evaluate`.

@@ -17,9 +17,8 @@ from multiform.formats.select import without_overrides
 from multiform.formats.variation import ChoiceOrder
 from multiform.schema import check_keys, check_values
 from multiform.tasks.functions import FunctionRef, resolve_filter_functions, resolve_task_functions
-from multiform.tasks.keys import TaskKeys, default_keys, plain
+from multiform.tasks.keys import Source, StatedKeys, TaskKeys, default_keys, plain, where
 from multiform.tasks.resolve import apply_overrides, format_key, resolve, selected_format
-from multiform.tasks.source import Source, StatedKeys, where
 from multiform.tasks.yaml import load_prompt
 
 #: The maximum number of repeats: each of them is a request in memory.

@@ -20,7 +20,7 @@ from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.paths import is_file, mirror_folders
 from multiform.schema import check_keys
 from multiform.tasks.datasets.hub import hub_file
-from multiform.tasks.source import FilePosition, KeyPath, Source, StatedKeys
+from multiform.tasks.keys import FilePosition, KeyPath, Source, StatedKeys
 from multiform.tasks.yaml import read_own
 
 PREFIX = "hf/"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from multiform.errors import ConfigError, UsageError, reason, shorten
 from multiform.paths import cache_root, replace_file
 from multiform.registry import entry_points_of, package_of
-from multiform.tasks.source import StatedKeys, display
+from multiform.tasks.keys import StatedKeys, display
 
 if TYPE_CHECKING:
     from multiform.tasks.python_tasks import TaskClass

@@ -26,7 +26,7 @@ from multiform.imports.finder import (
     with_sandboxed_code_eval,
 )
 from multiform.paths import read_file
-from multiform.tasks.source import FilePosition, Source
+from multiform.tasks.keys import FilePosition, Source
 
 _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULTILINE)
 

@@ -11,8 +11,7 @@ from multiform.errors import ConfigError, MultiformError, UsageError, shorten
 from multiform.schema import check_keys, check_values
 from multiform.tasks.config import TaskConfig, task_keys
 from multiform.tasks.functions import resolve_functions
-from multiform.tasks.keys import FewshotConfig, default_keys
-from multiform.tasks.source import Source, StatedKeys, display, where
+from multiform.tasks.keys import FewshotConfig, Source, StatedKeys, default_keys, display, where
 
 #: Keys of a group file that configure the group; all others override keys of its members.
 _KEYS = ("group", "group_alias", "task", "subsets", "aggregate_metric_list", "metadata", "tag")

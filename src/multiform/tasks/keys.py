@@ -1,23 +1,23 @@
-"""The keys that a task may state: their types, defaults and checks, and how they are written as plain data."""
+"""The keys that a task may state, with their types and defaults; StatedKeys: those that one states, and where."""
 
 from __future__ import annotations
 
 import logging
-import math
+import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache, partial
-from typing import Annotated, Any, Literal
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from typing_extensions import NotRequired, Required, TypedDict  # pydantic needs these before 3.12
 
-from multiform.errors import ConfigError, running, shorten
+from multiform.errors import ConfigError, running
 from multiform.fields import Field, FieldSpec
 from multiform.formats.base import FormatConfig, OutputType
 from multiform.formats.dialects.template import TemplateConfig
 from multiform.hashing import stable_name
-from multiform.requests import GENERATION_ALIASES, resolved_names
-from multiform.schema import check_keys, check_values, has_type, key_path
+from multiform.schema import check_keys, check_values, key_path
 
 logger = logging.getLogger("multiform")
 
@@ -268,85 +268,91 @@ def plain(value: Any, keep_callable: bool = False) -> Any:
     return value
 
 
-@cache
-def _generation_types() -> dict[str, tuple[Any, str]]:
-    """The types of generation arguments, also in words."""
-    from pydantic import Field as Limits  # which --help does not need
-
-    stop = Annotated[str, Limits(min_length=1)]
-    stops = (stop | list[stop] | tuple[stop, ...], "a string or a list of strings, none of them empty")
-    return {
-        **dict.fromkeys(GENERATION_ALIASES["until"], stops),
-        **dict.fromkeys(
-            GENERATION_ALIASES["max_gen_toks"],
-            (Annotated[int, Limits(ge=1)] | Literal["context"], "a whole number of 1 or more"),
-        ),
-        "thinking_budget": (Annotated[int, Limits(ge=0)], "a number of tokens, 0 for no thinking"),
-        "temperature": (Annotated[float, Limits(ge=0, lt=math.inf)], "a number of 0 or more"),
-        "do_sample": (bool | Literal[0, 1], "true or false"),
-    }
+KeyPath = tuple[str | int, ...]
 
 
-def generation_defaults(
-    kwargs: Mapping[str, Any], output_type: OutputType, fewshot_delimiter: str, format: FormatConfig | None
-) -> dict[str, Any]:
-    """The generation arguments of a task: the format's override the task's, and these override greedy defaults.
+@dataclass(frozen=True, slots=True)
+class FilePosition:
+    """A place in a file, lines counted from 1."""
 
-    >>> generation_defaults({}, "generate_until", "\\n\\n", None)
-    {'temperature': 0.0, 'do_sample': False, 'max_gen_toks': 256, 'until': ['\\n\\n']}
+    file: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{display(self.file)}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The positions of the keys of one configuration, which may come from several files."""
+
+    file: Path
+    positions: Mapping[KeyPath, FilePosition] = field(default_factory=dict)
+    #: Warnings about the files, such as a key that is given twice.
+    notes: tuple[ConfigError, ...] = ()
+
+    def at(self, *path: str | int) -> FilePosition:
+        """The position of a key, given as a path, or of the innermost key around it that is known."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.positions:
+                return self.positions[path[:length]]
+        return FilePosition(self.file, 1)
+
+    def under(self, *path: str | int) -> Source:
+        """The source of a part of the configuration, such as one item of a list."""
+        inner = {key[len(path) :]: position for key, position in self.positions.items() if key[: len(path)] == path}
+        return Source(self.file, inner, self.notes)
+
+    def over(self, sources: Iterable[Source]) -> Source:
+        """This source merged over others, the later ones first: a top-level key hides the same key below it."""
+        merged: dict[KeyPath, FilePosition] = {}
+        notes: dict[str, ConfigError] = {}
+        for source in [*sources, self]:
+            notes |= {str(note): note for note in source.notes}
+            names = {key[0] for key in source.positions if key}
+            merged = {key: p for key, p in merged.items() if key and key[0] not in names}
+            merged |= {key: p for key, p in source.positions.items() if key}
+        if () in self.positions:
+            merged[()] = self.positions[()]
+        return Source(self.file, merged, tuple(notes.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class StatedKeys:
+    """What the file, the class or the call that defines a task or group states: the keys that it sets, and where.
+
+    Loaders, groups and dialects pass it on, and `TaskConfig.from_stated` resolves it. A key that is not set is not
+    in `data`, even if a configuration has a default for it.
     """
-    if output_type != "generate_until" and not (format is not None and format.generates):
-        return dict(kwargs)
-    check_generation(kwargs)
-    if format is not None:
-        greedy = {"temperature": 0.0, "do_sample": False, "max_gen_toks": format.default_max_gen_toks}
-        format_kwargs = dict(format.generation_kwargs or {})
-        check_generation(format_kwargs)
-        kwargs, format_kwargs = resolved_names(kwargs), resolved_names(format_kwargs)
-        # The task's stop sequences were written for its own prompt, not for this format's.
-        task_kwargs = {key: value for key, value in kwargs.items() if key != "until"}
-        return _convert_types({**greedy, **task_kwargs, "until": format.until(), **format_kwargs})
-    if not kwargs:
-        return {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": [fewshot_delimiter]}
-    resolved = resolved_names(kwargs)
-    return _convert_types({**resolved, "until": resolved.get("until", [fewshot_delimiter])})
+
+    data: dict[str, Any]
+    source: Source | None = None
+    #: The class of the task, if it is not the one of its output type.
+    task_class: type | None = None
+    #: All keys of the file, for a task class that takes more keys than there are fields.
+    class_keys: Mapping[str, Any] = field(default_factory=dict)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or the default if it is not set."""
+        return self.data.get(key, default)
+
+    def with_keys(self, **changes: Any) -> StatedKeys:
+        """The same with other values of some keys."""
+        return replace(self, data={**self.data, **changes})
+
+    def where(self, *path: str | int) -> str | None:
+        """The file, line and path of a key, as messages show them."""
+        return where(self.source, self.data.get("task", self.data.get("group")), *path)
 
 
-def generation_overrides(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the generation arguments with which a run overrides those of its tasks, and replace aliases.
-
-    >>> generation_overrides({"max_tokens": 8, "stop": "."})
-    {'max_gen_toks': 8, 'until': ['.']}
-    """
-    check_generation(kwargs)
-    for name, aliases in GENERATION_ALIASES.items():
-        twice = [alias for alias in aliases if alias in kwargs]
-        if len(twice) > 1:
-            message = f"{' and '.join(twice)} mean the same"
-            raise ConfigError(message, where=f"generation_kwargs.{name}", hint=f"give {name} alone")
-    overrides = resolved_names(kwargs)
-    if isinstance(overrides.get("until"), str):
-        overrides["until"] = [overrides["until"]]
-    return overrides
+def display(path: Path) -> str:
+    """The path for a message: relative to the working directory if it is below that."""
+    text, working_folder = str(path), os.getcwd()
+    return "." if text == working_folder else text.removeprefix(os.path.join(working_folder, ""))
 
 
-def check_generation(kwargs: Mapping[str, Any]) -> None:
-    """Raise a ConfigError for a generation argument with a value that no model can use.
-
-    >>> check_generation({"max_gen_toks": 0})
-    Traceback (most recent call last):
-    multiform.errors.ConfigError: generation_kwargs.max_gen_toks: max_gen_toks is 0; give a whole number of 1 or more
-    """
-    for name, (hint, expected) in _generation_types().items():
-        value = kwargs.get(name)
-        if value is not None and not has_type(value, hint):
-            message = f"{name} is {shorten(value)}"
-            raise ConfigError(message, where=f"generation_kwargs.{name}", hint=f"give {expected}")
-
-
-def _convert_types(kwargs: dict[str, Any]) -> dict[str, Any]:
-    if "temperature" in kwargs:
-        kwargs["temperature"] = float(kwargs["temperature"])
-    if isinstance(kwargs["until"], str):
-        kwargs["until"] = [kwargs["until"]]
-    return kwargs
+def where(source: Source | None, task: str | None, *path: str | int) -> str | None:
+    """The place of a key as messages show it: ``file.yaml:12: key``, or ``task: key`` without a file."""
+    key = ".".join(map(str, path))
+    start = str(source.at(*path)) if source else task
+    return f"{start}: {key}" if start and key else start or key or None

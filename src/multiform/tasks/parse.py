@@ -14,7 +14,7 @@ from yaml.reader import ReaderError
 
 from multiform.errors import ConfigError, shorten
 from multiform.tasks.functions import FunctionRef
-from multiform.tasks.source import FilePosition, KeyPath, display
+from multiform.tasks.keys import FilePosition, KeyPath, display
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: The most values of a task file, with everything that aliases repeat.

@@ -15,7 +15,7 @@ from typing import Any
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.select import format_table
 from multiform.schema import check_keys
-from multiform.tasks.source import Source, StatedKeys
+from multiform.tasks.keys import Source, StatedKeys
 from multiform.tasks.yaml import read_own
 
 #: The folder of protocols in the library and in each folder of `--include_path`.

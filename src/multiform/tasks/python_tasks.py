@@ -22,8 +22,7 @@ from multiform.registry import Registry
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.functions import FunctionRef, resolve_functions
 from multiform.tasks.group import Node
-from multiform.tasks.keys import default_keys, plain
-from multiform.tasks.source import FilePosition, StatedKeys, display
+from multiform.tasks.keys import FilePosition, StatedKeys, default_keys, display, plain
 from multiform.tasks.yaml import read_text
 
 _MAX_BASES = 50  # no task is derived from more classes of its own file

@@ -23,9 +23,9 @@ from multiform.formats.perturbation import Perturbation, perturb_field
 from multiform.formats.select import UnknownFormatError, fewshot_draw, select_format, task_overrides
 from multiform.formats.variation import Grammar
 from multiform.prompts.template import compile_template
+from multiform.requests import check_generation, resolved_names
 from multiform.schema import Where, check_values
-from multiform.tasks.keys import FewshotConfig, TaskKeys, default_keys, generation_defaults
-from multiform.tasks.source import StatedKeys
+from multiform.tasks.keys import FewshotConfig, StatedKeys, TaskKeys, default_keys
 
 Values = dict[str, Any]
 
@@ -282,17 +282,30 @@ def _raw_mapping(prompt: FieldMapping, recovered: Recovered | None, values: Valu
 
 
 def _generation(values: Values, where: Where) -> Values:
+    """The generation arguments: the format's override the task's, and these override greedy defaults."""
     format: FormatConfig | None = values["format"]
+    kwargs, own = values["generation_kwargs"], {} if format is None else dict(format.generation_kwargs or {})
+    if values["output_type"] != "generate_until" and not (format is not None and format.generates):
+        return {"generation_kwargs": dict(kwargs)}
     try:
-        kwargs = generation_defaults(
-            values["generation_kwargs"], values["output_type"], values["fewshot_delimiter"], format
-        )
+        check_generation(kwargs)
+        check_generation(own)
     except ConfigError as error:
         if format is None or format.generation_kwargs is None:
             raise _at_key(error, "generation_kwargs", where) from error
-        raise error.relocate(
-            where(*format_key(values["formats"], values["format_label"], "generation_kwargs"))
-        ) from error
+        key = format_key(values["formats"], values["format_label"], "generation_kwargs")
+        raise error.relocate(where(*key)) from error
+    limit = FormatConfig.default_max_gen_toks if format is None else format.default_max_gen_toks
+    greedy, kwargs = {"temperature": 0.0, "do_sample": False, "max_gen_toks": limit}, resolved_names(kwargs)
+    if format is None:
+        kwargs = {**(kwargs or greedy), "until": kwargs.get("until", [values["fewshot_delimiter"]])}
+    else:  # the task's stop sequences were written for its own prompt, not for this format's
+        kwargs.pop("until", None)
+        kwargs = {**greedy, **kwargs, "until": format.until(), **resolved_names(own)}
+    if "temperature" in kwargs:
+        kwargs["temperature"] = float(kwargs["temperature"])
+    if isinstance(kwargs["until"], str):
+        kwargs["until"] = [kwargs["until"]]
     return {"generation_kwargs": kwargs}
 
 

@@ -21,8 +21,8 @@ from multiform.fields import ComputedField, Doc, Field
 from multiform.formats.compile import BoundTemplate
 from multiform.paths import open_file, resolve
 from multiform.tasks.functions import resolve_functions
+from multiform.tasks.keys import FilePosition, Source, StatedKeys, display
 from multiform.tasks.parse import Parsed, parse_yaml
-from multiform.tasks.source import FilePosition, Source, StatedKeys, display
 
 #: The most bytes of a task file, the most files that it includes one inside the other, and the most includes in all.
 _MAX_BYTES = 2_000_000

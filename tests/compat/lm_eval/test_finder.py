@@ -10,7 +10,7 @@ import pytest
 from multiform import ConfigError, TaskManager, compat
 from multiform.imports.finder import lm_eval_finder as finder
 from multiform.tasks.functions import FunctionRef, load_module
-from multiform.tasks.source import FilePosition
+from multiform.tasks.keys import FilePosition
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 
 from multiform.tasks import yaml as reader
 from multiform.tasks.index import Index, build_index
-from multiform.tasks.source import StatedKeys
+from multiform.tasks.keys import StatedKeys
 from multiform.tasks.yaml import SharedIncludes, read_yaml
 
 #: Enough files for their index to be kept.

@@ -29,8 +29,8 @@ from multiform.formats.variation import Variation
 from multiform.forms.scoring import build_scoring
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.group import Group, GroupConfig, Node
+from multiform.tasks.keys import StatedKeys
 from multiform.tasks.python_tasks import PythonTask, task_classes
-from multiform.tasks.source import StatedKeys
 
 SubjectType = TypeVar("SubjectType")
 

@@ -18,7 +18,7 @@ from multiform.formats.dialects.styler import ResponseType, TaskStyler
 from multiform.formats.localization import Language
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.documents import load_dataset
-from multiform.tasks.source import FilePosition, Source
+from multiform.tasks.keys import FilePosition, Source
 
 #: The subject of a dataset that has none.
 NO_SUBJECT = "no_subject"

@@ -18,8 +18,8 @@ from multiform.imports.finder import lm_eval_finder as finder
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.group import Group as OurGroup
 from multiform.tasks.group import GroupConfig, Node, distinct, node_name
+from multiform.tasks.keys import StatedKeys
 from multiform.tasks.manager import TaskManager as OurManager
-from multiform.tasks.source import StatedKeys
 
 
 class Group:

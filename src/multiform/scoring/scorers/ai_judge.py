@@ -11,13 +11,12 @@ from multiform.arguments import parse_arguments
 from multiform.errors import ConfigError, DataError, MultiformError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.prompts.template import compile_template, render
-from multiform.requests import GenerationRequest
+from multiform.requests import GenerationRequest, generation_overrides
 from multiform.scoring.judges import WHERE, JudgeSpec, current_judging, judge_names
 from multiform.scoring.metrics import Metric, metrics, value_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.scorers.base import Scorer, as_completion, register_own_metric, register_scorer
 from multiform.scoring.scorers.verdicts import Verdict, VerdictReader
-from multiform.tasks.keys import generation_overrides
 
 #: Common columns of the question, for a scorer whose `question` is not set.
 _QUESTIONS = ("question", "problem", "query", "prompt", "input", "instruction", "text")

@@ -17,7 +17,7 @@ from typing import Any, overload
 
 from multiform.errors import DataError, nearest, reason, shorten
 from multiform.paths import open_file, read_file
-from multiform.tasks.source import display
+from multiform.tasks.keys import display
 
 #: A list, or what reads rows of a large table when they are needed.
 Rows = Sequence[dict[str, Any]]
