@@ -8,29 +8,16 @@ from __future__ import annotations
 import ast
 import re
 import string
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from multiform.tasks.datasets.files import Rows
 
-_QUESTION = ("question", "query", "problem", "question_stem", "qtext", "goal", "prompt", "input", "instruction",
-             "startphrase", "ctx", "sent1", "hypothesis", "sentence", "premise", "text")  # fmt: skip
-_CONTEXT = ("context", "passage", "article", "paragraph", "narrative", "story", "contexts", "support", "background",
-            "document", "flores_passage", "premise")  # fmt: skip
-_BODY = ("body",)
-_CHOICES = ("choices", "options", "endings", "answer_choices", "candidates", "alternatives", "answers", "mc1_targets")
-_ANSWER = ("answerkey", "answer_key", "answer", "label", "answer_index", "answer_idx", "target", "gold", "correct",
-           "correct_answer", "correct_option", "correct_answer_num", "cop", "ra", "gold_label", "final_decision",
-           "correct_choice", "labels", "answers", "answer_number", "final_answer", "expected_answer")  # fmt: skip
-_RATIONALE = ("solution", "rationale", "explanation", "exp", "reasoning", "cot_content", "long_answer")
-_SUBJECT = ("subject", "subject_name", "category", "topic", "domain", "discipline")
-#: Columns that end in a number or letter and are not choices.
-_NO_CHOICES = ("sentence", "sent", "question", "text", "hypothesis", "span", "start", "end", "premise", "speaker",
-               "ctx")  # fmt: skip
-#: An answer in words or numbers.
-_OPEN = ("answer_number", "final_answer", "answer", "answers", "target", "expected_answer", "short_answer",
-         "ground_truth", "output")  # fmt: skip
+#: The names that datasets give their columns, by what is in them.
+_NAMES = tomllib.loads(Path(__file__).with_name("guess.toml").read_text(encoding="utf-8"))
 _WRONG = re.compile(r"(distractor|incorrect|wrong)[\W_]?(answers?|choice)?[\W_]?\d*", re.IGNORECASE)
 _SERIES = re.compile(r"(?P<stem>.*?)[ _-]?(?P<mark>[A-Ja-j]|\d)")
 _TRUTH = {"false": 0, "true": 1, "no": 0, "yes": 1}
@@ -72,9 +59,8 @@ class _Choices:
 def guess_mapping(rows: Rows) -> Guess:
     """The field mapping of rows, as far as names and values show it."""
     guess = Guess()
-    columns = {
-        column: [row.get(column) for row in rows] for column in dict.fromkeys(key for row in rows for key in row)
-    }
+    names = dict.fromkeys(key for row in rows for key in row)
+    columns = {name: [row.get(name) for row in rows] for name in names}
     choices = _one_column(columns, guess) or _several_columns(columns, guess) or _right_and_wrong(columns, guess)
     used: set[str] = set()
     if choices is not None:
@@ -85,7 +71,7 @@ def guess_mapping(rows: Rows) -> Guess:
         used |= _label_answer(columns, guess) or _open_answer(columns, guess)
     _texts({name: values for name, values in columns.items() if name not in used}, guess)
     _rationale(columns, used, guess)
-    for name in _matching(columns, _SUBJECT):
+    for name in _matching(columns, "subject"):
         if all(isinstance(value, str) for value in columns[name]) and 1 < len(set(columns[name])) <= len(rows) / 2:
             guess.add("metadata", {"cluster": name}, "documents of one value depend on each other")
             break
@@ -94,15 +80,16 @@ def guess_mapping(rows: Rows) -> Guess:
     return guess
 
 
-def _matching(columns: Iterable[str], names: Sequence[str]) -> list[str]:
-    """The columns of these names, in the order of the names."""
+def _matching(columns: Iterable[str], names: str | Sequence[str]) -> list[str]:
+    """The columns of these names, or of those for a kind of column, in the order of the names."""
+    names = _NAMES[names] if isinstance(names, str) else names
     plain = {re.sub(r"[\W_]+", "_", column).strip("_").lower(): column for column in columns}
     return [plain[name] for name in names if name in plain]
 
 
 def _one_column(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
     """Choices in one column: a list, the text of one, texts with labels, or a mapping of letters."""
-    for name in _matching(columns, _CHOICES):
+    for name in _matching(columns, "choices"):
         values, column = columns[name], guess.name(name)
         first = next((value for value in values if value), None)
         choices = None
@@ -155,9 +142,8 @@ def _choices_of_records(name: str, column: str, values: list[Any]) -> _Choices |
     """Choices in a list of mappings, of which one key has the text."""
     records = [item for value in values for item in value or ()]
     for key in records[0] if _are(records, dict) else ():
-        if re.search("text|choice|option|value", key, re.IGNORECASE) and all(
-            isinstance(r.get(key), str) for r in records
-        ):
+        are_texts = all(isinstance(record.get(key), str) for record in records)
+        if are_texts and re.search("text|choice|option|value", key, re.IGNORECASE):
             texts = [[item[key] for item in value or ()] for value in values]
             return _Choices("{{" + f"{column}|map(attribute='{key}')|list" + "}}", texts, (name,))
     return None
@@ -192,7 +178,8 @@ def _several_columns(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices
             names = [marked[mark] for mark in marks[: len(marked)] if mark in marked]
             if len(names) < 2 or len(names) < len(marked) or _WRONG.fullmatch(names[0]):
                 continue
-            if stem.lower().rstrip("_ ") in _NO_CHOICES or not any(isinstance(v, str) for v in columns[names[0]]):
+            is_text = any(isinstance(value, str) for value in columns[names[0]])
+            if not is_text or stem.lower().rstrip("_ ") in _NAMES["no_choices"]:
                 continue
             table = list(zip(*(columns[name] for name in names), strict=True))
             gaps = any(value in (None, "") for row in table for value in row)
@@ -224,7 +211,7 @@ def _choice_answer(columns: Mapping[str, list[Any]], choices: _Choices, guess: G
         guess.add("doc_to_target", choices.target)
         return set()
     best: tuple[float, str, str, dict[str, Any]] | None = None
-    for name in _matching(columns, _ANSWER):
+    for name in _matching(columns, "answer"):
         if name in choices.columns:
             continue
         how = _as_answer(columns[name], choices.values)
@@ -266,11 +253,10 @@ def _as_answer(answers: Sequence[Any], choices: Sequence[list[Any]]) -> tuple[fl
         fits = [all(base <= n < size + base for n, size in zip(numbers, sizes, strict=True)) for base in (0, 1)]
         if not any(fits):
             return None
-        stated = (
-            {} if fits[0] and 0 in numbers and not isinstance(pairs[0][0], str) else {"answer_base": int(not fits[0])}
-        )
-        about = f"numbers count from {int(not fits[0])}" + (", or from 1?" if all(fits) else "")
-        return 1.0, about, stated
+        base = int(not fits[0])
+        about = f"numbers count from {base}" + (", or from 1?" if all(fits) else "")
+        is_usual = fits[0] and 0 in numbers and not isinstance(pairs[0][0], str)
+        return 1.0, about, {} if is_usual else {"answer_base": base}
     by_letter = [re.fullmatch(r"\(?([A-Za-z])[).]?", text) for text in texts]
     if all(by_letter):
         indexes = [letters.index(match[1].upper()) for match in by_letter if match]
@@ -292,9 +278,8 @@ def _label_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
             guess.add("doc_to_choice", ["no", "yes"], "0 and false are no: is that so?")
             guess.add("doc_to_target", "{{" + f"{guess.name(name)}|int" + "}}")
         elif distinct == ["0", "1", "2"] and _matching(columns, ("premise",)) and _matching(columns, ("hypothesis",)):
-            guess.add(
-                "doc_to_choice", ["True", "Neither", "False"], "entailment, neutral, contradiction: in this order?"
-            )
+            about = "entailment, neutral, contradiction: in this order?"
+            guess.add("doc_to_choice", ["True", "Neither", "False"], about)
             guess.add("doc_to_target", guess.name(name))
         elif not distinct[0].isdigit():
             order = sorted(distinct, key=lambda text: -_TRUTH.get(text.lower(), 0.5))
@@ -309,7 +294,7 @@ def _label_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
 
 def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
     """Add an answer without choices: a text, a number, or several spellings; the columns that it reads."""
-    for name in _matching(columns, _OPEN):
+    for name in _matching(columns, "open"):
         values, column = columns[name], guess.name(name)
         known = [value for value in values if value not in (None, "")]
         if not known:
@@ -322,10 +307,8 @@ def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
             guess.add("doc_to_target", "{{" + f"{column}.{key}" + "}}", "any of them is right")
         elif isinstance(first, str) and all("####" in str(value) for value in known):
             guess.add("doc_to_target", "{{" + column + ".split('####')[-1].strip()}}", "what follows ####")
-            notes = "|regex_replace('<<.*?>>', '')"
-            guess.add(
-                "doc_to_rationale", "{{" + f"{column}.split('####')[0].strip(){notes}" + "}}", "what stands before"
-            )
+            before = f"{column}.split('####')[0].strip()|regex_replace('<<.*?>>', '')"
+            guess.add("doc_to_rationale", "{{" + before + "}}", "what stands before")
         elif _are(known, list):
             guess.add("doc_to_target", column, "any of them is right")
         elif _are(known, str):
@@ -336,7 +319,7 @@ def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
         else:
             continue
         return {name}
-    for name in _matching(columns, _RATIONALE):
+    for name in _matching(columns, "rationale"):
         if all(isinstance(value, str) and "\\boxed" in value for value in columns[name]):
             guess.add("doc_to_target", "{{" + guess.name(name) + "|boxed}}", "what the last box holds")
             return set()
@@ -349,13 +332,13 @@ def _texts(columns: Mapping[str, list[Any]], guess: Guess) -> None:
     varied = {
         name: values for name, values in texts.items() if len({*values}) > len(values) / 20 + 1 or len(values) < 5
     }
-    names = _matching(varied, _QUESTION) or sorted(varied, key=lambda name: -sum(map(len, varied[name])))
+    names = _matching(varied, "question") or sorted(varied, key=lambda name: -sum(map(len, varied[name])))
     if not names:
         return
     pairs = [pair for pair in (("sentence1", "sentence2"), ("question1", "question2")) if {*pair} <= texts.keys()]
     question = names[0]
-    context = [name for name in _matching(columns, _CONTEXT) if name != question and _is_text(columns[name])]
-    body = _matching(texts, _BODY)
+    context = [name for name in _matching(columns, "context") if name != question and _is_text(columns[name])]
+    body = _matching(texts, "body")
     choices = guess.keys.get("doc_to_choice")
     if pairs and isinstance(choices, list):
         first, second = pairs[0]
@@ -368,27 +351,21 @@ def _texts(columns: Mapping[str, list[Any]], guess: Guess) -> None:
     elif choices == ["True", "Neither", "False"]:
         guess.add("doc_to_text", "{{" + guess.name(question) + "|trim}} True, False or Neither?", "how it is asked")
     else:
-        guess.add(
-            "doc_to_text", guess.name(question), "" if question in _matching(varied, _QUESTION) else "the longest text"
-        )
+        about = "" if question in _matching(varied, "question") else "the longest text"
+        guess.add("doc_to_text", guess.name(question), about)
     if context:
         column, listed = guess.name(context[0]), not isinstance(columns[context[0]][0], str)
         guess.add("doc_to_context", "{{" + column + r"|join('\n')}}" if listed else column)
 
 
 def _is_text(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, str) or (isinstance(value, list) and _are(value, str)) for value in values) and any(
-        values
-    )
+    return any(values) and all(isinstance(v, str) or (isinstance(v, list) and _are(v, str)) for v in values)
 
 
 def _rationale(columns: Mapping[str, list[Any]], used: set[str], guess: Guess) -> None:
-    for name in _matching(columns, _RATIONALE):
-        if (
-            name not in used
-            and all(value is None or isinstance(value, str) for value in columns[name])
-            and any(columns[name])
-        ):
+    for name in _matching(columns, "rationale"):
+        are_texts = all(value is None or isinstance(value, str) for value in columns[name])
+        if name not in used and are_texts and any(columns[name]):
             guess.keys.setdefault("doc_to_rationale", guess.name(name))
             return
 

@@ -12,6 +12,7 @@ import logging
 import random
 import re
 import string
+import tomllib
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,34 +27,6 @@ from multiform.tasks.datasets.documents import load_dataset
 
 logger = logging.getLogger("multiform")
 
-_NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
-_ADJECTIVES = """
-    able acid agile alert amber ample angry aware basic bitter black blind blue blunt bold brave brief bright
-    broad brown calm cheap clean clear clever cold cosy crisp curly dark deep dense dry dull eager early easy
-    empty equal exact faint fair false fancy fast fierce final firm flat fond fresh full fuzzy gentle giant glad
-    gold grand gray great green grim happy hard harsh heavy hollow honest huge humble icy idle jolly keen kind
-    large late lazy lean light little lively lone long loose loud loyal lucky mellow merry mild misty modest
-    narrow neat noble odd old open orange pale plain polite proud pure quick quiet rapid rare ready red rich
-    ripe rough round royal rusty sharp shiny short shy silent silver simple slim slow small smart smooth soft
-    solid sour spare steep still stout strict strong sunny sweet swift tall tame tender thick thin tidy tiny
-    tough vast vivid warm weak wet white whole wide wild wise young
-""".split()  # noqa: SIM905 - a list of words is easier to read so
-_NOUNS = """
-    acorn anchor apple apron arrow badge bakery balloon banjo barn basket beach beaver bell bench berry bird
-    blanket boat book bottle branch bread brick bridge broom brush bucket butter button cabin cactus camel
-    candle canoe canyon carpet castle cave chair cherry circle clock cloud coat coffee comet copper cotton crane
-    crayon creek crown curtain desert desk dish dolphin donkey door dragon drum eagle engine falcon farm feather
-    fence fiddle field flag flame flower flute forest fountain fox garden gate glacier glove goat grape guitar
-    hammer harbor hat hawk hill honey horse hotel island jacket jar jungle kettle kite ladder lake lamp lantern
-    lemon library lion lobster magnet map marble market meadow melon mirror monkey moon mountain museum needle
-    nest notebook oak ocean olive onion otter owl paddle palace panda paper parrot peach pencil pepper piano
-    pillow pine planet pocket pond potato pumpkin puzzle quilt rabbit radio raft rainbow ribbon river road robin
-    rocket rope rose saddle sailor salmon sandal scarf school shadow sheep shell ship shovel spider spoon
-    squirrel stable star statue stone storm street sugar swan table teapot temple tiger ticket toast tower
-    tractor train tree trumpet tulip tunnel turtle umbrella valley velvet village violin wagon wall walnut whale
-    wheat wheel window winter wolf yarn zebra
-""".split()  # noqa: SIM905 - a list of words is easier to read so
-
 
 @dataclass(frozen=True, slots=True)
 class Needles:
@@ -67,16 +40,10 @@ class Needles:
     num_queries: int = 1
 
 
-NEEDLES = {
-    "niah_single_1": Needles("noise"),
-    "niah_single_2": Needles("essay"),
-    "niah_single_3": Needles("essay", values="uuids"),
-    "niah_multikey_1": Needles("essay", num_keys=4),
-    "niah_multikey_2": Needles("needles"),
-    "niah_multikey_3": Needles("needles", keys="uuids", values="uuids"),
-    "niah_multivalue": Needles("essay", num_values=4),
-    "niah_multiquery": Needles("essay", num_keys=4, num_queries=4),
-}
+#: A sentence of noise, lists of words, and the settings of tasks.
+_TEXTS = tomllib.loads(Path(__file__).with_name("ruler.toml").read_text(encoding="utf-8"))
+_NOISE, _ADJECTIVES, _NOUNS = _TEXTS["noise"], _TEXTS["adjectives"].split(), _TEXTS["nouns"].split()
+NEEDLES = {task: Needles(**settings) for task, settings in _TEXTS["needles"].items()}
 #: The tokens to generate for each task.
 TOKENS = {**dict.fromkeys(NEEDLES, 128), "vt": 30, "cwe": 120, "fwe": 50, "qa_1": 32, "qa_2": 32}
 Problem = tuple[str, str, list[str]]
@@ -137,9 +104,8 @@ def _writer(
         questions, passages = _squad(mirror) if task == "qa_1" else _hotpot(mirror)
         return lambda rng, size: _qa_sample(rng, size, questions, passages)
     if task == "cwe":
-        return lambda rng, size: _cwe_sample(
-            rng, size, often=30 if length >= 4096 else 6, seldom=3 if length >= 4096 else 1
-        )
+        often, seldom = (30, 3) if length >= 4096 else (6, 1)
+        return lambda rng, size: _cwe_sample(rng, size, often, seldom)
     return {"vt": _vt_sample, "fwe": _fwe_sample}[task]
 
 
@@ -259,10 +225,9 @@ def _cwe_sample(rng: random.Random, size: int, often: int, seldom: int) -> Probl
     """A numbered list in which ten words are far more frequent than the others, after an example of the same kind."""
     pool = _words()[: max(350, size + 60)]
     words = rng.sample(pool, size + 10 + 40)
-    example, _ = _word_list(
-        rng, words[:10], words[10 : 10 + (30 if often == 30 else 10)], *((10, 3) if often == 30 else (3, 1))
-    )
-    context, _ = _word_list(rng, words[40:50], words[50:], often, seldom)
+    rare, shown_often, shown_seldom = (30, 10, 3) if often == 30 else (10, 3, 1)
+    example = _word_list(rng, words[:10], words[10 : 10 + rare], shown_often, shown_seldom)
+    context = _word_list(rng, words[40:50], words[50:], often, seldom)
     question = "Question: What are the 10 most common words in the list?"
     opening = "Below is a numbered list of words, of which some are far more common than others. Remember those."
     shown = " ".join(f"{number}. {word}" for number, word in enumerate(words[:10], start=1))
@@ -270,12 +235,10 @@ def _cwe_sample(rng: random.Random, size: int, often: int, seldom: int) -> Probl
     return f"{opening}\n{example}\n{question} {answer} {shown}\n{opening}\n{context}\n{question}", answer, words[40:50]
 
 
-def _word_list(
-    rng: random.Random, common: Sequence[str], rare: Sequence[str], often: int, seldom: int
-) -> tuple[str, int]:
+def _word_list(rng: random.Random, common: Sequence[str], rare: Sequence[str], often: int, seldom: int) -> str:
     words = [*common] * often + [*rare] * seldom
     rng.shuffle(words)
-    return " ".join(f"{number}. {word}" for number, word in enumerate(words, start=1)), len(words)
+    return " ".join(f"{number}. {word}" for number, word in enumerate(words, start=1))
 
 
 def _fwe_sample(rng: random.Random, size: int) -> Problem:
