@@ -22,9 +22,8 @@ from multiform.lint.answers import (
 )
 from multiform.lint.documents import DocumentChecks, stated_fields
 from multiform.lint.findings import Finding, as_findings, drop_silenced, silenced_codes
+from multiform.lint.layout import pool_hits, shot_findings, space_hits
 from multiform.lint.prompts import render
-from multiform.lint.shots import pool_hits, shot_findings
-from multiform.lint.spaces import space_hits
 from multiform.lint.tokens import Tokenizer, token_findings, token_hits
 from multiform.models import Model
 
