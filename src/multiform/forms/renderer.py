@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from multiform.calls import accepted_arguments
+from multiform.arguments import accepted_arguments
 from multiform.errors import ConfigError, DataError, UsageError, locating, running, shorten
 from multiform.fields import Doc
 from multiform.formats.base import after_prefix, written_answer

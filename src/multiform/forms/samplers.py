@@ -15,7 +15,7 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any
 
-from multiform.calls import check_call, name_of
+from multiform.arguments import check_call, name_of
 from multiform.errors import ConfigError, DataError, locating, placing, running, shorten
 from multiform.fields import Doc
 from multiform.forms.spec import DEFAULT_SEED, FormSpec

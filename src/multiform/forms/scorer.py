@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from multiform.calls import check_call, name_of
+from multiform.arguments import check_call, name_of
 from multiform.errors import ConfigError, DataError, MultiformError, locating, placing, running, shorten
 from multiform.forms.conversations import merge_turns
 from multiform.forms.output_kinds import OutputKind

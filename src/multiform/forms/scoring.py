@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from multiform.calls import check_call, name_of
+from multiform.arguments import check_call, name_of
 from multiform.errors import ConfigError, MultiformError, running
 from multiform.scoring.aggregations import CORPUS
 from multiform.scoring.filters import Pipeline, build_pipeline

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
-from multiform.calls import accepted_arguments, overridden_methods
+from multiform.arguments import accepted_arguments, overridden_methods
 from multiform.errors import ConfigError, DataError, UsageError, nearest, placing, running
 from multiform.formats.base import FormatConfig, OutputType
 from multiform.forms.scoring import Scoring, build_scoring

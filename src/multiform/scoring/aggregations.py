@@ -14,7 +14,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
-from multiform.calls import check_call, name_of
+from multiform.arguments import check_call, name_of
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.registry import Registry
 from multiform.statistics.estimates import (

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from multiform.calls import check_call, name_of
+from multiform.arguments import check_call, name_of
 from multiform.errors import ConfigError, DataError, MultiformError, reason, shorten
 from multiform.fields import Doc
 from multiform.labels import label_list

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from multiform.calls import check_call, name_of
+from multiform.arguments import check_call, name_of
 from multiform.errors import ConfigError, DataError, nearest, running
 from multiform.registry import Registry
 

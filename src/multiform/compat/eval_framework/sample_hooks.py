@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import Self
 
-from multiform.calls import overridden_methods
+from multiform.arguments import overridden_methods
 from multiform.compat.eval_framework.samples import BaseMetricContext, Message, Role, Sample
 from multiform.errors import ConfigError, UsageError, nearest
 from multiform.formats.dialects.styler import ResponseType, TaskStyler

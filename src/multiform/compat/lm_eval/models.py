@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from multiform.arguments import parse_arguments
-from multiform.calls import overridden_methods
+from multiform.arguments import overridden_methods, parse_arguments
 from multiform.errors import ModelError
 from multiform.models import Model, models
 from multiform.models.foreign import LMEvalInstance as Instance

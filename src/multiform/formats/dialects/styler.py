@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import Self
 
-from multiform.calls import overridden_methods
+from multiform.arguments import overridden_methods
 from multiform.errors import UsageError
 from multiform.formats.base import FormatConfig, dialect_names, written_answer
 from multiform.formats.compile import FieldMapping, bind_field, compile_format

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-from multiform.calls import overridden_methods
+from multiform.arguments import overridden_methods
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc, FieldSpec, process_field
 from multiform.formats.base import FormatConfig

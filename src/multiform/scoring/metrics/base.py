@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from multiform.calls import accepted_arguments, mismatch, name_of
+from multiform.arguments import accepted_arguments, mismatch, name_of
 from multiform.errors import ConfigError, UsageError, nearest, reason, running, shorten
 from multiform.formats.base import OutputType
 from multiform.registry import Registry
