@@ -88,10 +88,8 @@ def label_list(number: int, spec: str | Sequence[str] = "letters") -> list[str]:
     if spec == "roman":
         return [roman(n) for n in range(1, number + 1)]
     if number > len(spec):
-        raise DataError(
-            f"{number} choices but only {len(spec)} labels ({', '.join(spec)})",
-            hint="add labels to choice_labels, or use 'letters' or 'numbers'",
-        )
+        hint = "add labels to choice_labels, or use 'letters' or 'numbers'"
+        raise DataError(f"{number} choices but only {len(spec)} labels ({', '.join(spec)})", hint=hint)
     return [str(label) for label in spec[:number]]
 
 

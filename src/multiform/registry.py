@@ -111,10 +111,8 @@ class Registry(Generic[T]):
         try:
             point.load()
         except (Exception, SystemExit) as error:  # whatever the package raises while it is imported
-            raise UsageError(
-                f"plug-in '{name}' ({self.group}) of {package_of(point)} cannot be imported: {reason(error)}",
-                hint=f"update or uninstall the package, or fix {point.module}",
-            ) from error
+            message = f"plug-in '{name}' ({self.group}) of {package_of(point)} cannot be imported: {reason(error)}"
+            raise UsageError(message, hint=f"update or uninstall the package, or fix {point.module}") from error
         if name not in self._entries:
             message = f"plug-in '{name}' of {package_of(point)}: {point.module} registers no {self.noun} of that name"
             raise UsageError(message, hint="see multiform docs contributing, 'Add it to a package'")

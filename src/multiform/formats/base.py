@@ -180,9 +180,8 @@ class FormatConfig:
         if isinstance(labels, tuple):
             self._check(bool(labels) and len(set(labels)) == len(labels), "choice_labels", "distinct labels")
         if self.scored == "labels" and labels is None:
-            raise ConfigError(
-                "labels are scored but there are none", where="scored", hint="set choice_labels, or score texts"
-            )
+            hint = "set choice_labels, or score texts"
+            raise ConfigError("labels are scored but there are none", where="scored", hint=hint)
 
     def _check_fewshot_answer(self) -> None:
         if self.fewshot_answer is None:
@@ -190,9 +189,8 @@ class FormatConfig:
         self._check("{answer}" in self.fewshot_answer, "fewshot_answer", "text with {answer} in it, or null")
         if not self.generates:
             message = f"scored is {self.scored}: an example then shows what is scored and nothing else"
-            raise ConfigError(
-                message, where="fewshot_answer", hint="leave fewshot_answer out, or set scored: generation"
-            )
+            hint = "leave fewshot_answer out, or set scored: generation"
+            raise ConfigError(message, where="fewshot_answer", hint=hint)
 
     def _check(self, right: bool, name: str, expected: str) -> None:
         if not right:
@@ -248,9 +246,8 @@ class FormatConfig:
         if name not in formats and name in dialect_names:
             return dialect_names.get(name)().format_with(overrides)
         if name not in formats:
-            raise ConfigError(
-                f"unknown format '{name}'", hint=nearest(name, [*formats, *dialect_names], listed="formats")
-            )
+            message = f"unknown format '{name}'"
+            raise ConfigError(message, hint=nearest(name, [*formats, *dialect_names], listed="formats"))
         entry: Any = formats.get(name)
         if isinstance(entry, type) and not _is_complete(entry):
             message = f"format '{name}' cannot be used: {entry.__name__} is not a complete dataclass"

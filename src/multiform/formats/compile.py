@@ -334,10 +334,8 @@ def check_raw(format: FormatConfig, mapping: FieldMapping) -> None:
     # A question may begin with "Question:" if the format puts nothing before it.
     reason = prompt_in_question(mapping.question, any_opening=not format.question_prefix.strip())
     if reason is not None:
-        raise ConfigError(
-            f"doc_to_text is a prompt already ({reason}); a format would wrap it twice",
-            hint='give the bare question, e.g. doc_to_text: question or "{{question}}", and let the format do the rest',
-        )
+        hint = 'give the bare question, e.g. doc_to_text: question or "{{question}}", and let the format do the rest'
+        raise ConfigError(f"doc_to_text is a prompt already ({reason}); a format would wrap it twice", hint=hint)
     if format.needs_choices and isinstance(mapping.choices, list) and bare_labels(mapping.choices):
         raise ConfigError(
             "doc_to_choice holds the labels of the choices, not the choices",

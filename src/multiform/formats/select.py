@@ -188,9 +188,8 @@ def format_table(spec: FormatSpec) -> dict[str, Any]:
     if isinstance(spec, FormatConfig):
         return {spec.format_name or type(spec).__name__: spec}
     if not isinstance(spec, Mapping):
-        raise ConfigError(
-            f"expected a format's name or a mapping, got {shorten(spec)}", hint="write e.g. 'formats: mcqa'"
-        )
+        hint = "write e.g. 'formats: mcqa'"
+        raise ConfigError(f"expected a format's name or a mapping, got {shorten(spec)}", hint=hint)
     if "type" in spec:
         if not isinstance(spec["type"], str):
             raise ConfigError(f"expected a format's name, got {shorten(spec['type'])}", where="type")
@@ -218,10 +217,8 @@ def _entry(label: str, value: Any) -> FormatConfig:
     if isinstance(value, str):
         return FormatConfig.by_name(value)
     if not isinstance(value, Mapping):
-        raise ConfigError(
-            f"expected a mapping of format fields, got {shorten(value)}",
-            hint="write e.g. '{type: mcqa, question_prefix: \"Q: \"}'",
-        )
+        hint = "write e.g. '{type: mcqa, question_prefix: \"Q: \"}'"
+        raise ConfigError(f"expected a mapping of format fields, got {shorten(value)}", hint=hint)
     overrides = {key: field for key, field in value.items() if key not in TASK_KEYS}
     name = overrides.pop("type", label)
     if not isinstance(name, str) or (name not in formats and name not in dialect_names):

@@ -118,9 +118,8 @@ class ChoiceOrder:
             return tuple(indexes)
         if number > len(self.name):
             message = f"a document has {number} choices, and the order {self.name} is of {len(self.name)}"
-            raise ConfigError(
-                message, where="order", hint="name all positions, or use reverse, rotate:N or shuffle:SEED"
-            )
+            hint = "name all positions, or use reverse, rotate:N or shuffle:SEED"
+            raise ConfigError(message, where="order", hint=hint)
         indexes = [ord(letter) - ord("a") for letter in self.name]
         return tuple(index for index in indexes if index < number)
 
@@ -316,9 +315,8 @@ def _with_budget(format: FormatConfig, variation: Variation) -> FormatConfig:
 def _checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name.isidentifier() or name in RUN_AXES:
         message = f"an axis cannot be called {shorten(name)}"
-        raise ConfigError(
-            message, where=str(name), hint=f"use letters, digits and _, and none of {', '.join(RUN_AXES)}"
-        )
+        hint = f"use letters, digits and _, and none of {', '.join(RUN_AXES)}"
+        raise ConfigError(message, where=str(name), hint=hint)
     return name
 
 
@@ -362,9 +360,8 @@ def _declared_orders(values: Any) -> tuple[str, ...]:
         return ()
     if not isinstance(values, list | tuple) or not values:
         message = f"expected a list of orders, got {shorten(values)}"
-        raise ConfigError(
-            message, where="order", hint="write e.g. order: [original, reverse], or null for no other order"
-        )
+        hint = "write e.g. order: [original, reverse], or null for no other order"
+        raise ConfigError(message, where="order", hint=hint)
     for value in values:
         ChoiceOrder.parse(str(value))
     return tuple(map(str, values))

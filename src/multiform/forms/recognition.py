@@ -230,9 +230,8 @@ def logged_prompts(path: Path) -> list[str]:
     try:
         records = list(islice(_logged_records(text), _MOST_PROMPTS))
     except ValueError as error:
-        raise UsageError(
-            f"not valid JSON: {error}", where=str(path), hint="paste one prompt into a .txt file"
-        ) from error
+        hint = "paste one prompt into a .txt file"
+        raise UsageError(f"not valid JSON: {error}", where=str(path), hint=hint) from error
     prompts = [prompt for record in records if (prompt := _logged_prompt(record)) is not None]
     if not prompts:
         places = ", ".join(".".join(map(str, place)) for place in _PROMPT_PLACES)

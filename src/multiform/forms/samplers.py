@@ -62,10 +62,8 @@ class Sampler(ABC):
 
     def _require(self, n: int, available: int) -> None:
         if n > available:
-            raise DataError(
-                f"{n} few-shot examples requested but only {available} documents to draw from",
-                hint="lower num_fewshot, or name a larger fewshot_split",
-            )
+            hint = "lower num_fewshot, or name a larger fewshot_split"
+            raise DataError(f"{n} few-shot examples requested but only {available} documents to draw from", hint=hint)
 
 
 @register_sampler("default")

@@ -38,9 +38,8 @@ def _boxed_answer(text: str) -> str:
     start = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
     opening = text.find("{", start)
     if start < 0 or opening < 0:
-        raise DataError(
-            f"no \\boxed{{...}} in {shorten(text)}", hint="use the filter on solutions that box their answer"
-        )
+        hint = "use the filter on solutions that box their answer"
+        raise DataError(f"no \\boxed{{...}} in {shorten(text)}", hint=hint)
     depth = 0
     for position in range(opening, len(text)):
         depth += {"{": 1, "}": -1}.get(text[position], 0)

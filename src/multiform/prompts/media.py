@@ -261,8 +261,7 @@ def _decode_image(media: Media) -> Image:
         image.load()
     except (OSError, SyntaxError, ValueError) as error:
         message = f"the image is damaged: {error}"
-        raise DataError(
-            message, where=media.origin or None, hint="replace the file, or leave the document out"
-        ) from error
+        hint = "replace the file, or leave the document out"
+        raise DataError(message, where=media.origin or None, hint=hint) from error
     # Cameras store the orientation beside the pixels; `datasets` rotates images in the same way.
     return ImageOps.exif_transpose(image)

@@ -229,9 +229,8 @@ def _check_output(value: Any) -> Any:
     ):
         return _charge_text(value)
     message = f"a template cannot write a {type(value).__name__}, which is not a text, number or list"
-    raise DataError(
-        message, hint="name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"
-    )
+    hint = "name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"
+    raise DataError(message, hint=hint)
 
 
 def _has_plain(obj: Any, attribute: str) -> bool:
@@ -296,10 +295,8 @@ def render(compiled: Compiled, doc: Doc) -> Any:
         message = f"the template asks for too much: {error or 'memory'}"
         raise ConfigError(message, hint=f"make it shorter; {_source_hint(compiled)}") from error
     except SecurityError as error:
-        raise ConfigError(
-            f"the template reaches outside its sandbox: {error}",
-            hint="templates may read the document's columns only; use !function for code",
-        ) from error
+        hint = "templates may read the document's columns only; use !function for code"
+        raise ConfigError(f"the template reaches outside its sandbox: {error}", hint=hint) from error
     except MultiformError:
         raise
     except TemplateError as error:

@@ -223,9 +223,8 @@ class _Translation:
         reduction = f"pass@{pass_at[1]}" if pass_at else _REDUCTIONS.get(str(reducer))
         if reduction is None:
             known = f"{', '.join(_REDUCTIONS)} or pass_at_4"
-            raise ConfigError(
-                f"no reduction '{reducer}' of epochs", where=self.where("epoch_reducer"), hint=f"use {known}"
-            )
+            hint = f"use {known}"
+            raise ConfigError(f"no reduction '{reducer}' of epochs", where=self.where("epoch_reducer"), hint=hint)
         graded = any(name.startswith("model_graded") for name in self._entries_by_name("scorers"))
         metric = {"metric": "judge"} if graded else dict(_EXACT)
         return {"repeats": epochs, "metric_list": [{**metric, "reduction": reduction}]}

@@ -96,9 +96,8 @@ def subset_tasks(stated: StatedKeys) -> dict[str, StatedKeys]:
     subsets, name = data["subsets"], data.get("task")
     if not isinstance(name, str) or "<subset>" not in name:
         message = f"expected a name with <subset> in it, got {shorten(name)}"
-        raise ConfigError(
-            message, where=where(source, data.get("group"), "task"), hint="write e.g. task: mmlu_<subset>"
-        )
+        hint = "write e.g. task: mmlu_<subset>"
+        raise ConfigError(message, where=where(source, data.get("group"), "task"), hint=hint)
     table = subsets if isinstance(subsets, dict) else dict.fromkeys(subsets)
     keys = {key: value for key, value in data.items() if key not in _KEYS or key in ("task", "metadata", "tag")}
     first = next(iter(table.values()), None) or {}
@@ -340,6 +339,5 @@ def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
     files = [source.file for member in (first, config) if (source := member.stated.source) is not None]
     if len(set(files)) > 1:
         message = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
-        raise ConfigError(
-            message, where=config.where("task"), hint="rename one of the two tasks, or run them one by one"
-        )
+        hint = "rename one of the two tasks, or run them one by one"
+        raise ConfigError(message, where=config.where("task"), hint=hint)

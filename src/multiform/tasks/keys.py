@@ -72,10 +72,8 @@ class FewshotConfig:
             with running("fewshot_config.samples", raises=ConfigError, hint="call it to debug it"):
                 samples = self.samples()
             if not isinstance(samples, list) or not all(isinstance(doc, dict) for doc in samples):
-                raise SamplesError(
-                    f"fewshot_config.samples returned {type(samples).__name__}, not a list of documents",
-                    hint="return a list of dicts",
-                )
+                message = f"fewshot_config.samples returned {type(samples).__name__}, not a list of documents"
+                raise SamplesError(message, hint="return a list of dicts")
             return samples
         return self.samples
 

@@ -278,9 +278,8 @@ class TaskManager:
         self._groups = self._groups + 1 if chain else 1
         if self._groups > _MAX_GROUPS:
             message = f"more than {_MAX_GROUPS:,} groups inside of '{chain[0]}'"
-            raise ConfigError(
-                message, where=str(group.source and group.source.at("group")), hint="name each group once"
-            )
+            hint = "name each group once"
+            raise ConfigError(message, where=str(group.source and group.source.at("group")), hint=hint)
 
     def described_group(self, data: Mapping[str, Any]) -> Group:
         """The group of a mapping with the keys of a group file."""

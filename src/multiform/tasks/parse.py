@@ -117,11 +117,8 @@ def _function(loader: Any, node: Any) -> FunctionRef:
     name = loader.construct_scalar(node) if isinstance(node, yaml.ScalarNode) else _items(node)
     position = FilePosition(loader.path, node.start_mark.line + 1)
     if not re.fullmatch(r"\w+(\.\w+)+", str(name)):
-        raise ConfigError(
-            f"!function expects module.name, got {shorten(name)}",
-            where=str(position),
-            hint="write e.g. !function utils.process_docs, with utils.py beside this file",
-        )
+        hint = "write e.g. !function utils.process_docs, with utils.py beside this file"
+        raise ConfigError(f"!function expects module.name, got {shorten(name)}", where=str(position), hint=hint)
     return FunctionRef(str(name), loader.path.parent, position)
 
 

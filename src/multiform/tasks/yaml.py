@@ -180,10 +180,8 @@ def load_prompt(stated: StatedKeys) -> dict[str, Any]:
     spec = str(stated.get("use_prompt"))
     library, _, name = spec.rpartition(":")
     if not library or not name:
-        raise ConfigError(
-            f"expected library:prompt, got '{spec}'",
-            hint="write e.g. 'prompts.yaml:short' or 'promptsource:GPT-3 Style'",
-        )
+        hint = "write e.g. 'prompts.yaml:short' or 'promptsource:GPT-3 Style'"
+        raise ConfigError(f"expected library:prompt, got '{spec}'", hint=hint)
     if library == "promptsource":
         return _from_promptsource(name, stated.get("dataset_path"), stated.get("dataset_name"))
     folder = stated.source.file.parent if stated.source else Path()
@@ -239,10 +237,8 @@ def _templates_folder() -> Path:
         return Path(folder)
     spec = find_spec("promptsource")
     if spec is None or spec.origin is None:
-        raise ConfigError(
-            "promptsource's templates are not on disk",
-            hint="install promptsource, or set PROMPTSOURCE_TEMPLATES to its folder of templates",
-        )
+        hint = "install promptsource, or set PROMPTSOURCE_TEMPLATES to its folder of templates"
+        raise ConfigError("promptsource's templates are not on disk", hint=hint)
     return Path(spec.origin).parent / "templates"
 
 

@@ -103,9 +103,8 @@ def metric_specs(metrics: Sequence[Any], *, where: str) -> list[dict[str, Any]]:
             specs += [dict(spec) for spec in metric.specs]
         elif isinstance(metric, type) and issubclass(metric, BaseMetric) and metric.has_calculate():
             message = f"{metric.__name__} calculates its values itself, which a format has no place for"
-            raise ConfigError(
-                message, where=where, hint="give METRICS to a class that overrides a hook, or name a metric"
-            )
+            hint = "give METRICS to a class that overrides a hook, or name a metric"
+            raise ConfigError(message, where=where, hint=hint)
         else:
             message = f"expected a metric's name or class, got {shorten(metric)}"
             raise ConfigError(message, where=where, hint="see multiform ls metrics")

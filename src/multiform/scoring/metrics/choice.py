@@ -184,9 +184,8 @@ def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
             if isinstance(idk, str) and text.strip().casefold() == normalized:
                 return index
     shown = list(outcome.texts or outcome.choices)
-    raise DataError(
-        f"no choice {shorten(idk)} that means 'I don't know'", hint=f"the choices are {shorten(shown, 120)}"
-    )
+    hint = f"the choices are {shorten(shown, 120)}"
+    raise DataError(f"no choice {shorten(idk)} that means 'I don't know'", hint=hint)
 
 
 def _check(name: str, right: bool, correct: float, wrong: float, expected: str) -> None:

@@ -25,9 +25,8 @@ def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapp
     if config.custom_dataset is not None:
         return _custom(config, mirror, arguments or {})
     if not config.dataset_path:
-        raise DataError(
-            "the task names no dataset", where=config.where(), hint="set dataset_path, e.g. to a .jsonl file"
-        )
+        hint = "set dataset_path, e.g. to a .jsonl file"
+        raise DataError("the task names no dataset", where=config.where(), hint=hint)
     try:
         mirrored = mirrored_dataset(config, mirror) if mirror is not None else None
         return mirrored or local_dataset(config) or hub_dataset(config, mirror)

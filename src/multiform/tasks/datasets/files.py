@@ -60,9 +60,8 @@ def read_rows(path: Path, *, field: str | None = None, delimiter: str | None = N
         raise _not_utf8(path) from error
     except OSError as error:
         reason = error.strerror or _flat(error, path)
-        raise DataError(
-            f"cannot be read: {reason}", where=display(path), hint="check the file and its rights"
-        ) from error
+        hint = "check the file and its rights"
+        raise DataError(f"cannot be read: {reason}", where=display(path), hint=hint) from error
 
 
 def _check_size(path: Path, most: int) -> None:

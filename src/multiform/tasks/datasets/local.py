@@ -103,9 +103,8 @@ class DatasetKwargs:
             pattern = self.options.get(key)
             if isinstance(pattern, str) and len(pattern) > 1 and not _SEPARATOR.fullmatch(pattern):
                 message = f"the separator {shorten(pattern)} repeats parts, which may take for ever on a line"
-                raise DataError(
-                    message, where=self.where(key), hint=r"write a plain text, or one part and +, as in \s+"
-                )
+                hint = r"write a plain text, or one part and +, as in \s+"
+                raise DataError(message, where=self.where(key), hint=hint)
 
     def _matching(self, names: Any, bases: Sequence[Path]) -> list[str]:
         paths: list[str] = []
