@@ -80,9 +80,8 @@ def replace_output(path: Path) -> Iterator[Path]:
         with replace_file(path) as partial:
             yield partial
     except OSError as error:
-        message = f"could not be written: {error.strerror or error}"
         hint = "free some space, or choose a folder that can be written"
-        raise MultiformError(message, where=str(path), hint=hint) from error
+        raise MultiformError(f"could not be written: {error.strerror or error}", where=str(path), hint=hint) from error
 
 
 def open_file(path: Path) -> BinaryIO:

@@ -106,8 +106,7 @@ def check_generation(kwargs: Mapping[str, Any]) -> None:
     for name, (hint, expected) in _generation_types().items():
         value = kwargs.get(name)
         if value is not None and not has_type(value, hint):
-            message = f"{name} is {shorten(value)}"
-            raise ConfigError(message, where=f"generation_kwargs.{name}", hint=f"give {expected}")
+            raise ConfigError(f"{name} is {shorten(value)}", where=f"generation_kwargs.{name}", hint=f"give {expected}")
 
 
 @dataclass(frozen=True, slots=True, init=False)

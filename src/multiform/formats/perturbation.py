@@ -45,8 +45,7 @@ class Perturbation:
         if self.probability is None:
             object.__setattr__(self, "probability", 1.0 if self.type == "uppercase" else 0.1)
         elif not 0 <= self.probability <= 1:
-            message = f"expected a number from 0 to 1, got {self.probability}"
-            raise ConfigError(message, where="probability", hint=_HINT)
+            raise ConfigError(f"expected a number from 0 to 1, got {self.probability}", where="probability", hint=_HINT)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], protected: Sequence[str] = ()) -> Perturbation:

@@ -314,9 +314,8 @@ def _with_budget(format: FormatConfig, variation: Variation) -> FormatConfig:
 
 def _checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name.isidentifier() or name in RUN_AXES:
-        message = f"an axis cannot be called {shorten(name)}"
         hint = f"use letters, digits and _, and none of {', '.join(RUN_AXES)}"
-        raise ConfigError(message, where=str(name), hint=hint)
+        raise ConfigError(f"an axis cannot be called {shorten(name)}", where=str(name), hint=hint)
     return name
 
 
@@ -359,9 +358,8 @@ def _declared_orders(values: Any) -> tuple[str, ...]:
     if values is None or values is False:
         return ()
     if not isinstance(values, list | tuple) or not values:
-        message = f"expected a list of orders, got {shorten(values)}"
         hint = "write e.g. order: [original, reverse], or null for no other order"
-        raise ConfigError(message, where="order", hint=hint)
+        raise ConfigError(f"expected a list of orders, got {shorten(values)}", where="order", hint=hint)
     for value in values:
         ChoiceOrder.parse(str(value))
     return tuple(map(str, values))

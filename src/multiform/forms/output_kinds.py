@@ -311,8 +311,7 @@ class GenerationKind(OutputKind):
         return tuple(str(target) for target in targets if target is not None)
 
     def _no_answer(self) -> DataError:
-        place = self.form.where("doc_to_target")
-        return DataError("there is no answer", where=place, hint="check doc_to_target")
+        return DataError("there is no answer", where=self.form.where("doc_to_target"), hint="check doc_to_target")
 
     def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
@@ -372,8 +371,7 @@ class LoglikelihoodKind(OutputKind):
         if not fields.has_target:
             raise self._missing("doc_to_target")
         if target is None or target == "":
-            place = self.form.where("doc_to_target")
-            raise DataError("there is no answer to score", where=place, hint="check it")
+            raise DataError("there is no answer to score", where=self.form.where("doc_to_target"), hint="check it")
         return str(target)
 
     def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:

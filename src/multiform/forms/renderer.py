@@ -66,9 +66,8 @@ class HookPrompts:
             return self._prompt(contents, fields.doc, options)
         listed = contents if isinstance(contents, Sequence) else ()
         if not listed or not all(isinstance(each, str | Prompt) or is_messages(each) for each in listed):
-            message = f"a prompt is {shorten(contents)}, not text or messages"
             hint = "give a text, a list of messages, or one for each input"
-            raise DataError(message, where=self._form.name, hint=hint)
+            raise DataError(f"a prompt is {shorten(contents)}, not text or messages", where=self._form.name, hint=hint)
         prompts = [self._prompt(content, fields.doc, options) for content in contents]
         if fields.several_inputs:
             return prompts

@@ -364,9 +364,8 @@ class FormSpec:
             raise UsageError("the task names no clusters to stratify by", where=f"--sample: {self.name}", hint=hint)
         missing = next((number for number, doc in enumerate(docs) if column not in doc), None)
         if missing is not None:
-            message = f"document {missing} has no column '{column}'"
             hint = nearest(column, list(docs[missing]), listed="columns")
-            raise UsageError(message, where=f"--sample: {self.name}", hint=hint)
+            raise UsageError(f"document {missing} has no column '{column}'", where=f"--sample: {self.name}", hint=hint)
         return [str(doc[column]) for doc in docs]
 
     def select_docs(

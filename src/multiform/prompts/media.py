@@ -260,8 +260,7 @@ def _decode_image(media: Media) -> Image:
         image: Image.Image = Image.open(io.BytesIO(media._bytes()))
         image.load()
     except (OSError, SyntaxError, ValueError) as error:
-        message = f"the image is damaged: {error}"
         hint = "replace the file, or leave the document out"
-        raise DataError(message, where=media.origin or None, hint=hint) from error
+        raise DataError(f"the image is damaged: {error}", where=media.origin or None, hint=hint) from error
     # Cameras store the orientation beside the pixels; `datasets` rotates images in the same way.
     return ImageOps.exif_transpose(image)

@@ -228,9 +228,8 @@ def _check_output(value: Any) -> Any:
         or _is_array(value)
     ):
         return _charge_text(value)
-    message = f"a template cannot write a {type(value).__name__}, which is not a text, number or list"
     hint = "name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"
-    raise DataError(message, hint=hint)
+    raise DataError(f"a template cannot write a {type(value).__name__}, which is not a text, number or list", hint=hint)
 
 
 def _has_plain(obj: Any, attribute: str) -> bool:
@@ -302,8 +301,7 @@ def render(compiled: Compiled, doc: Doc) -> Any:
     except TemplateError as error:
         raise DataError(f"the template failed: {error}", hint=_source_hint(compiled)) from error
     except Exception as error:  # any error that user data causes inside a template
-        message = f"the template failed: {reason(error)}"
-        raise DataError(message, hint=_source_hint(compiled)) from error
+        raise DataError(f"the template failed: {reason(error)}", hint=_source_hint(compiled)) from error
 
 
 def render_bounded(rendering: Callable[[], T]) -> T:
@@ -405,8 +403,7 @@ def _value_of(expression: str) -> Callable[[Doc], Any]:
 def _missing_name(compiled: Compiled, doc: Doc, error: UndefinedError) -> DataError:
     missing = sorted(compiled.names - set(doc) - set(_ENV.globals))
     if missing:
-        hint = nearest(missing[0], doc, listed="the columns are")
-        return MissingColumnError(f"no column '{missing[0]}'", hint=hint)
+        return MissingColumnError(f"no column '{missing[0]}'", hint=nearest(missing[0], doc, listed="the columns are"))
     return DataError(f"the template failed: {error.message}", hint=_source_hint(compiled))
 
 

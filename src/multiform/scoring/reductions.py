@@ -122,8 +122,7 @@ _AT_K = re.compile(r"(pass|avg|maj|cons)@([1-9]\d*)")
 
 def _at_k(kind: str, values: Sequence[float], answers: Sequence[Any], k: int) -> float:
     if k > len(values):
-        message = f"{kind}@{k} needs {k} repeats, there are {len(values)}"
-        raise ConfigError(message, hint=f"set repeats: {k} or more")
+        raise ConfigError(f"{kind}@{k} needs {k} repeats, there are {len(values)}", hint=f"set repeats: {k} or more")
     if kind == "pass":
         return pass_at(values, k)
     return math.fsum(values[:k]) / k if kind == "avg" else majority(values[:k], answers[:k])

@@ -76,8 +76,7 @@ def declared_tasks(spec: str, mirror: Path | None = None) -> list[DeclaredTask]:
         name = f"{PREFIX}{repo}/{entry['id']}" if len(entries) > 1 and "id" in entry else f"{PREFIX}{repo}"
         at = ("tasks", index) if "tasks" in data else ()
         if len(entries) > 1 and "id" not in entry:
-            place = str(source.at(*at))
-            raise ConfigError("one of several tasks has no id", where=place, hint="give each task an id")
+            raise ConfigError("one of several tasks has no id", where=str(source.at(*at)), hint="give each task an id")
         if identifier in (None, str(entry.get("id"))):
             tasks.append(_Translation(entry, at, source, name).task(repo, revision))
     if not tasks:

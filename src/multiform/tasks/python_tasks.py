@@ -114,8 +114,7 @@ def python_tasks_of(path: Path) -> list[TaskClass]:
         raise UsageError("no such file", where=display(path), hint="check the path")
     classes = task_classes_in(path, named=True)
     if not classes:
-        hint = "subclass BaseTask and give the class a NAME"
-        raise UsageError("it defines no task", where=display(path), hint=hint)
+        raise UsageError("it defines no task", where=display(path), hint="subclass BaseTask and give the class a NAME")
     return classes
 
 

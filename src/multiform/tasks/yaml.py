@@ -157,8 +157,7 @@ def _read_include(
         raise ConfigError(message, where=place, hint="include fewer")
     if file not in known:
         if len(known) >= _MAX_INCLUDES:
-            message = f"more than {_MAX_INCLUDES:,} files are included"
-            raise ConfigError(message, where=place, hint="include fewer")
+            raise ConfigError(f"more than {_MAX_INCLUDES:,} files are included", where=place, hint="include fewer")
         known[file] = _read_file(target, chain, known)
     return known[file]
 

@@ -72,8 +72,7 @@ def _spread(doc: Doc, question: Any, choices: Any, *, index: int, part: int) -> 
     """The choices in an order that depends on the question, or the index that the gold choice has in it."""
     texts = [str(choice) for choice in choice_list(choices)]
     if not 0 <= index < len(texts):
-        message = f"doc_to_target is {index}, and there are {len(texts)} choices"
-        raise DataError(message, hint="check doc_to_target")
+        raise DataError(f"doc_to_target is {index}, and there are {len(texts)} choices", hint="check doc_to_target")
     others = [text for place, text in enumerate(texts) if place != index]
     return shuffle_correct_with_distractors(texts[index], others, str(question))[part]
 

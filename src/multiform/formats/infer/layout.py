@@ -259,8 +259,7 @@ def _split_cue(text: str) -> tuple[str, str]:
         return body, cue.strip()
     plain = MARK.sub("…", text)
     if last and (ending is not None or words.OPEN_SENTENCE.search(plain.rstrip().rpartition("\n")[2])):
-        message = f"it is not clear whether {last.strip()!r} at its end belongs to the question"
-        raise _unclear(message, _UNCLEAR_END)
+        raise _unclear(f"it is not clear whether {last.strip()!r} at its end belongs to the question", _UNCLEAR_END)
     return text, ""
 
 

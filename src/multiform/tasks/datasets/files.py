@@ -131,9 +131,8 @@ def _read_csv(path: Path, delimiter: str | None = None) -> Rows:
     if delimiter is None:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     if len(delimiter) != 1:
-        message = f"a delimiter is one character, got {shorten(delimiter)}"
         hint = "write dataset_path: csv with data_files for patterns of several"
-        raise DataError(message, where=display(path), hint=hint)
+        raise DataError(f"a delimiter is one character, got {shorten(delimiter)}", where=display(path), hint=hint)
     csv.field_size_limit(sys.maxsize)  # a passage may well be longer than the 128 KB that csv allows
     with io.TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)

@@ -92,8 +92,7 @@ class DatasetKwargs:
                 message = f"unknown argument '{key}' of a local file"
                 raise DataError(message, where=self.where(key), hint=f"{nearest(key, known)} ({more})")
             if value is not None and not isinstance(value, str):
-                message = f"expected text, got {shorten(value)}"
-                raise DataError(message, where=self.where(key), hint="put it in quotes")
+                raise DataError(f"expected text, got {shorten(value)}", where=self.where(key), hint="put it in quotes")
             options[_READ_OPTIONS[key]] = value
         return options
 
