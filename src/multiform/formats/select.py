@@ -188,8 +188,9 @@ def format_table(spec: FormatSpec) -> dict[str, Any]:
     if isinstance(spec, FormatConfig):
         return {spec.format_name or type(spec).__name__: spec}
     if not isinstance(spec, Mapping):
-        hint = "write e.g. 'formats: mcqa'"
-        raise ConfigError(f"expected a format's name or a mapping, got {shorten(spec)}", hint=hint)
+        raise ConfigError(
+            f"expected a format's name or a mapping, got {shorten(spec)}", hint="write e.g. 'formats: mcqa'"
+        )
     if "type" in spec:
         if not isinstance(spec["type"], str):
             raise ConfigError(f"expected a format's name, got {shorten(spec['type'])}", where="type")
