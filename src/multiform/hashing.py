@@ -23,9 +23,12 @@ def full_hash(value: Any) -> str:
     return sha256(json.dumps(value, sort_keys=True, ensure_ascii=False, default=stable_name))
 
 
-def sha256(text: str) -> str:
-    """The SHA-256 hash of a text, as lm-eval computes it for results files."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def sha256(*parts: str | bytes) -> str:
+    """The SHA-256 hash of texts or bytes, one after the other; that of a text is lm-eval's in results files."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part)
+    return digest.hexdigest()
 
 
 @lru_cache(maxsize=4)

@@ -17,9 +17,10 @@ from multiform.errors import ConfigError, DataError, MultiformError, UsageError,
 from multiform.fields import Doc
 from multiform.forms.doc_fields import FieldReader
 from multiform.forms.spec import FormSpec
+from multiform.hashing import sha256
 from multiform.labels import parse_literal_list
 from multiform.paths import mirror_folders, read_file
-from multiform.prompts.media import MARKS, Kind, Media, decode_wav, pixel_hash, sha256, waveform_from_array
+from multiform.prompts.media import MARKS, Kind, Media, decode_wav, pixel_hash, waveform_from_array
 from multiform.prompts.prompt import Prompt, Turn, plain_text
 from multiform.prompts.template import has_markup
 from multiform.tasks.config import TaskConfig
@@ -246,7 +247,7 @@ def _from_array(value: Any) -> Media:
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(f"the audio has no {error}", hint=_AUDIO_HINT) from error
         sound = waveform_from_array(array, rate)
-        digest = sha256(f"{sound.rate} ".encode(), sound.samples.tobytes())
+        digest = sha256(f"{sound.rate} ", sound.samples.tobytes())
         return Media("audio", digest, sound.size, sound)
     hint = f"an array needs its sampling rate; {_AUDIO_HINT}" if hasattr(value, "shape") else _AUDIO_HINT
     raise DataError(f"expected audio, got {type(value).__name__} {shorten(value, 40)}", hint=hint)

@@ -8,7 +8,6 @@ a model needs them.
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import re
 import wave
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from multiform.errors import DataError
+from multiform.hashing import sha256
 
 if TYPE_CHECKING:
     import numpy as np
@@ -206,7 +206,7 @@ def binary_summary(value: Any) -> Any:
         return value.summary()
     if isinstance(value, str) and value.startswith("data:"):
         kind = value[5:].partition("/")[0]
-        return {"kind": kind, "size": f"{len(value)} characters", "sha256": sha256(value.encode())}
+        return {"kind": kind, "size": f"{len(value)} characters", "sha256": sha256(value)}
     if isinstance(value, bytes | bytearray | memoryview):
         return {"kind": "bytes", "size": str(len(value)), "sha256": sha256(bytes(value))}
     if _is_image(value):
@@ -217,19 +217,11 @@ def binary_summary(value: Any) -> Any:
     return str(value)
 
 
-def sha256(*chunks: bytes) -> str:
-    """The hash of the parts, one after the other."""
-    digest = hashlib.sha256()
-    for part in chunks:
-        digest.update(part)
-    return digest.hexdigest()
-
-
 def pixel_hash(image: Image) -> str:
     """A hash of an image's pixels."""
     if image.mode == "P":  # its pixels are indices into a palette
         image = image.convert("RGBA")
-    return sha256(f"{image.mode} {image.size} ".encode(), image.tobytes())
+    return sha256(f"{image.mode} {image.size} ", image.tobytes())
 
 
 def encode_image(image: Image) -> tuple[str, bytes]:
