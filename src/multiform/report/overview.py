@@ -197,8 +197,8 @@ def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels
         words = "worse than" if change.gain < 0 else "better than"
         if change.p_simultaneous is not None and change.p_simultaneous >= ALPHA:
             words = "not shown to differ from"
-        interval = "" if math.isnan(low) else f" ({_signed(low)} to {_signed(high)}{p})"
-        numbers = f"{_signed(change.difference.value)}{interval}"
+        interval = "" if math.isnan(low) else f" ({_difference_text(low)} to {_difference_text(high)}{p})"
+        numbers = f"{_difference_text(change.difference.value)}{interval}"
         return f"{labels[second]} is {words} {labels[first]} on {change.name}: {numbers}"
     shown = [entry[3] for entry in changes if entry[3].p_simultaneous is not None and entry[3].p_simultaneous < ALPHA]
     worse = sum(change.gain < 0 for change in shown)
@@ -216,8 +216,8 @@ def _change_facts(changes: Sequence[tuple[int, int, str, FormChange]]) -> Iterat
         change = min((entry[3] for entry in changes), key=lambda change: change.gain, default=None)
         if change is not None and change.paired:
             low, high = change.simultaneous
-            interval = f"{_signed(low)} to {_signed(high)}"
-            yield _fact("worst change", _signed(change.difference.value), f"{interval} on {change.name}")
+            interval = f"{_difference_text(low)} to {_difference_text(high)}"
+            yield _fact("worst change", _difference_text(change.difference.value), f"{interval} on {change.name}")
     else:
         change = clearest[3]
     if change is None or not change.paired:
@@ -230,7 +230,7 @@ def _change_facts(changes: Sequence[tuple[int, int, str, FormChange]]) -> Iterat
         yield _noise_fact(p, f" after correction for {change.comparisons}" if change.comparisons > 1 else "")
 
 
-def _signed(difference: float) -> str:
+def _difference_text(difference: float) -> str:
     return f"{difference:+.3f}".replace("-", "−")
 
 

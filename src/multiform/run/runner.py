@@ -28,8 +28,7 @@ from multiform.run.executors.ranges import RangedDocs
 from multiform.run.options import ErrorPolicy
 from multiform.run.pending import Batch, PendingSample, PendingSamples
 from multiform.run.progress import Progress, WatchingProgress
-from multiform.run.scored_samples import SampleBlock, ScoredSamples
-from multiform.run.spool import load_block
+from multiform.run.spool import SampleBlock, ScoredSamples, load_block
 from multiform.run.status import EvaluationStatus, RunningScore, RunStatus
 from multiform.run.store import Store
 from multiform.stopping import request_stop, stoppable

@@ -155,7 +155,7 @@ class RemoteStore:
 
     reader: Any
 
-    def read(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
+    def read_responses(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
         from ray import get
 
         return read_lines(get(self.reader.lines.remote(identity, list(requests))), requests)

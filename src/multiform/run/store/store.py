@@ -144,9 +144,9 @@ class Store:
 
     def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
-        return self.read(identity, {request_key(request): request for request in requests})
+        return self.read_responses(identity, {request_key(request): request for request in requests})
 
-    def read(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
+    def read_responses(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
         """The same for requests by their keys."""
         cached = read_lines(self.lines(identity, list(requests)), requests)
         self._warn_of_damage(identity, cached.damaged)
