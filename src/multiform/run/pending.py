@@ -18,7 +18,7 @@ from multiform.models.model import Usage
 from multiform.requests import FailedRequest, Instance, Output, Request, Response, request_key, request_size
 from multiform.results.values import FailedDoc
 from multiform.run.executors import Executor, units
-from multiform.run.store.store import CachedResponses, Row, response_row
+from multiform.run.store import CachedResponses, Row, response_row
 from multiform.stopping import request_stop, stop_requested
 
 

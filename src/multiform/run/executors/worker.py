@@ -26,8 +26,7 @@ from multiform.run.executors.ranges import RangeWorker
 from multiform.run.executors.work_units import DocRef, Unit
 from multiform.run.loading import Facts, FactsModel
 from multiform.run.pending import Batch
-from multiform.run.store import CachedResponses, Store
-from multiform.run.store.store import read_lines
+from multiform.run.store import CachedResponses, Store, read_lines
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
