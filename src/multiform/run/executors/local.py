@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason, shorten
 from multiform.models import Model, models
@@ -32,10 +32,13 @@ from multiform.requests import (
     Request,
     RollingRequest,
 )
-from multiform.run.executors.work_units import Unit
 from multiform.run.progress import Progress
 from multiform.run.store import Store
 from multiform.stopping import stop_requested
+
+#: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
+#: node of the prefix tree.
+Unit: TypeAlias = Sequence[Request]
 
 #: Requests with their outputs.
 Responses: TypeAlias = Generator[tuple[Request, Output | FailedRequest], None, None]
@@ -69,7 +72,7 @@ class Executor(ABC):
         self._model = self._load_lazily(model, arguments, progress, open_store) if named else as_model(model)
         return self._model
 
-    def _prepare(self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress) -> None:
+    def _prepare(self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress) -> None:  # noqa: B027
         """Refuse a model that cannot be run here."""
 
     def _load_lazily(
@@ -167,6 +170,17 @@ class LocalExecutor(Executor):
         if isinstance(unit[0], RollingRequest):
             return self.model.loglikelihood_rolling
         return self.model.generate
+
+
+def units(requests: Iterable[Request]) -> list[Unit]:
+    """The distinct requests as units of work: one for each kind, so that requests that share a prefix stay together.
+
+    >>> [len(unit) for unit in units([RollingRequest("a"), LoglikelihoodRequest("a", "b"), RollingRequest("a")])]
+    [1, 1]
+    """
+    distinct = dict.fromkeys(requests)
+    by_kind = ([request for request in distinct if isinstance(request, kind)] for kind in get_args(Request))
+    return [unit for unit in by_kind if unit]
 
 
 def validate_output(request: Request, output: Any) -> Output | FailedRequest:

@@ -1,4 +1,4 @@
-"""Units of work: requests of one kind, sub-trees of them, and ranges of documents over all forms.
+"""Units of work for several workers: sub-trees of requests of one kind, and ranges of documents over all forms.
 
 Requests in the order of their texts are a walk through the prefix tree, as in `models.torch.plan`, and a section of
 that walk is a sub-tree. A cut costs the prefix that the requests on both of its sides share, which is then computed
@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple
 
 from multiform.requests import (
     GenerationRequest,
@@ -20,10 +20,7 @@ from multiform.requests import (
     RollingRequest,
     resolved_names,
 )
-
-#: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
-#: node of the prefix tree.
-Unit: TypeAlias = Sequence[Request]
+from multiform.run.executors.local import Unit
 
 #: Bytes of text in a token, about.
 _BYTES_PER_TOKEN = 4
@@ -76,18 +73,6 @@ def doc_ranges(tasks: Sequence[TaskDocs], workers: Callable[[], int]) -> Iterato
             yield [DocRef(name, place) for name, n in task.forms.items() for place in range(first, min(last, n))]
             left -= task.requests * (last - first)
             first = last
-
-
-def units(requests: Iterable[Request]) -> list[Unit]:
-    """The distinct requests as units of work: one for each kind, so that requests that share a prefix stay together.
-
-    >>> from multiform.requests import LoglikelihoodRequest, RollingRequest
-    >>> [len(unit) for unit in units([RollingRequest("a"), LoglikelihoodRequest("a", "b"), RollingRequest("a")])]
-    [1, 1]
-    """
-    distinct = dict.fromkeys(requests)
-    by_kind = ([request for request in distinct if isinstance(request, kind)] for kind in get_args(Request))
-    return [unit for unit in by_kind if unit]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from multiform.models.registry import ModelEntry
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
-from multiform.run.executors.local import Facts, FactsModel, LocalExecutor, create_model
+from multiform.run.executors.local import Facts, FactsModel, LocalExecutor, Unit, create_model
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ranges import RangeWorker
-from multiform.run.executors.work_units import DocRef, Unit
+from multiform.run.executors.work_units import DocRef
 from multiform.run.pending import Batch
 from multiform.run.store import CachedResponses, Store, read_lines
 from multiform.stopping import request_stop, stoppable
