@@ -8,7 +8,7 @@ twice. Lengths are estimated from the texts, so that the driver needs neither th
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
