@@ -64,8 +64,8 @@ mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
 def run(options: argparse.Namespace) -> None:
     """Run the evaluation: progress goes to standard error, the table or JSON to standard output."""
     from multiform.results.export import prepare_output
+    from multiform.run.displays import make_progress
     from multiform.run.evaluate import run as run_forms
-    from multiform.run.progress import make_progress
 
     options = flags.with_config(options)
     logger.setLevel(options.verbosity)
@@ -322,9 +322,9 @@ def _run_models(
     sweep: Sweep, options: argparse.Namespace
 ) -> tuple[dict[str, Results], list[tuple[str, MultiformError]]]:
     """The results of all runs by their titles, and the runs that failed; one that fails does not stop the others."""
+    from multiform.run.displays import make_progress
     from multiform.run.evaluate import open_executor
     from multiform.run.evaluate import run as run_model
-    from multiform.run.progress import make_progress
 
     overrides: dict[str, Any] = {"use_cache": options.cache_path} if options.cache_path else {}
     if options.cached:

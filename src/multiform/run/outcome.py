@@ -22,11 +22,10 @@ from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import CALIBRATED, HumanLabels, judge_calibration, judging_entry
 from multiform.results.provenance import described_config, model_name, provenance, usage_entry
 from multiform.results.values import FailedDoc
-from multiform.run.costs import Spending, dollars
 from multiform.run.journal import Journal
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
 from multiform.run.pending import Batch
-from multiform.run.runner import RunOutcome
+from multiform.run.runner import RunOutcome, Spending, dollars
 from multiform.run.store import Store
 from multiform.scoring.judges import Judging
 from multiform.tasks.group import Group

@@ -51,7 +51,7 @@ class EarlyStopping:
         most = sum(evaluation.max_evaluations for evaluation in evaluations)
         stops: list[TaskStops] = []
         remaining = budget or 0
-        runner.begin_rounds(most if budget is None else min(most, budget))
+        runner.reporter.begin_rounds(most if budget is None else min(most, budget))
         try:
             for number, evaluation in enumerate(evaluations):
                 if half_width is not None:
@@ -62,7 +62,7 @@ class EarlyStopping:
         except RunEndedError:
             pass
         finally:
-            runner.end_rounds()
+            runner.reporter.end()
         return stops
 
 

@@ -16,8 +16,8 @@ from multiform.forms import Form, ScoredSample
 from multiform.results.groups import FormStop, TaskStops
 from multiform.run.documents import RenderedSamples
 from multiform.run.pending import PendingSample
+from multiform.run.progress import RunningScore
 from multiform.run.runner import Round, Runner
-from multiform.run.status import RunningScore
 from multiform.statistics.estimates import STOPPED_LEVEL, mean_estimate
 from multiform.statistics.means import Array, dataset_estimates, document_scores, form_means
 from multiform.statistics.sampling import document_order
@@ -240,9 +240,10 @@ class SequentialEvaluation:
 
     def _show(self) -> None:
         """The intervals so far, for the display of the run."""
-        assert self._runner.status is not None
-        before = [score for score in self._runner.status.scores if score.form not in self._means]
-        self._runner.status.scores = [
+        status = self._runner.reporter.status
+        assert status is not None
+        before = [score for score in status.scores if score.form not in self._means]
+        status.scores = [
             *before,
             *(
                 RunningScore(

@@ -68,8 +68,10 @@ class Executor(ABC):
     ) -> Model:
         """The model, or the registered one of that name; loaded when it is needed if the store has its facts."""
         self._prepare(model, arguments, progress)
-        named = isinstance(model, str)
-        self._model = self._load_lazily(model, arguments, progress, open_store) if named else as_model(model)
+        if isinstance(model, str):
+            self._model = self._load_lazily(model, arguments, progress, open_store)
+        else:
+            self._model = as_model(model)
         return self._model
 
     def _prepare(self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress) -> None:  # noqa: B027
