@@ -16,9 +16,15 @@ from multiform.lint.forms import model_findings
 from multiform.models import Model
 from multiform.models.model import Usage
 from multiform.results import Results
-from multiform.run.checks import check_forms, check_model_fits, check_options, judged_forms
+from multiform.run.checks import (
+    check_forms,
+    check_model_fits,
+    check_options,
+    contaminated_docs,
+    judged_forms,
+    log_findings,
+)
 from multiform.run.displays import chosen_progress
-from multiform.run.document_checks import contaminated_docs, log_findings
 from multiform.run.documents import Documents
 from multiform.run.executors import CachedExecutor, Executor, LocalExecutor
 from multiform.run.executors.cluster import ClusterOptions
@@ -26,7 +32,7 @@ from multiform.run.options import RunOptions
 from multiform.run.outcome import RunResults, interrupts_say
 from multiform.run.progress import workload_words
 from multiform.run.runner import Runner, Spending, dollars
-from multiform.run.schedule import early_stopping
+from multiform.run.schedule import detectable_differences, early_stopping
 from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
@@ -170,7 +176,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
         store = open_store() if options.use_cache or model.stored else None
         if options.plan_only:
             return Results(forms=[], run={"plan": plan_text(documents, options, model, store)}, provenance={})
-        if stopping is None and (detectable := documents.detectable_differences()):
+        if stopping is None and (detectable := detectable_differences(forms, documents.counts)):
             progress.message(detectable)
 
         spending = Spending.of(model, options.prices, options.max_cost)
@@ -248,7 +254,7 @@ def plan_text(documents: Documents, options: RunOptions, model: Model, store: St
     if asked:
         cost = cost or cost_words(model, tokens, options.prices)
         lines.append(cost or f"model '{model.name}' does not say what the others cost")
-    return "\n".join(filter(None, (*lines, documents.detectable_differences())))
+    return "\n".join(filter(None, (*lines, detectable_differences(documents.forms, documents.counts))))
 
 
 def cost_words(model: Model, tokens: Mapping[str, int], prices: str | Path | None) -> str | None:

@@ -84,7 +84,7 @@ class Spending:
     limit: float | None = None
 
     @classmethod
-    def of(cls, model: Model, prices: str | Path | None, limit: float | None) -> Spending:
+    def of(cls, model: Model, prices: str | Path | None = None, limit: float | None = None) -> Spending:
         """The spending of a run that begins; a limit that cannot be kept is refused."""
         price = model.price(None if prices is None else Path(prices))
         if limit is not None and price is None:
@@ -166,7 +166,7 @@ class Runner:
         self._model: Model = executor.model
         self._executor, self._store, self._fresh = executor, store, fresh
         self._forms = {form.name: form for form in forms}
-        self._logs, self._spending = logs, spending
+        self._logs, self._spending = logs, spending or Spending.of(self._model)
         self.reporter = ProgressReporter(progress, self._model, self._forms, documents, self._scored)
         self._total = sum(documents.values())
         self._finished = self._failures = 0
@@ -187,7 +187,7 @@ class Runner:
         """Run all documents: those that workers can render, and then the others, chunk by chunk."""
         batches = self._pending(documents.chunks())
         workers = self._executor
-        cannot_stop = self._model.batch and self._spending is not None and self._spending.limit is not None
+        cannot_stop = self._model.batch and self._spending.limit is not None
         if isinstance(workers, PoolExecutor) and not cannot_stop:
             ranged = documents.give_to_workers(lambda: workers.worker_count)
             if ranged is not None:
@@ -221,7 +221,7 @@ class Runner:
             self._executor,
             None if self._fresh else self._store,
             stores=self._store is not None,
-            check=None if self._spending is None or self._spending.limit is None else self._spending.check,
+            check=self._spending.check,
         )
         return pending.run(chunks)
 
@@ -250,7 +250,7 @@ class Runner:
                         then(batch)
                     except MultiformError as error:
                         self._end(error)
-                    if self._has_too_many_failures or self._is_too_expensive:
+                    if self._has_too_many_failures or self._spending.is_exceeded:
                         request_stop()
         except ModelError as error:
             self._error = error
@@ -259,7 +259,7 @@ class Runner:
         if self._mistake is not None:
             raise self._mistake
         is_unfinished = self._finished < expected
-        if self._error is None and is_unfinished and (stop.number is not None or self._is_too_expensive):
+        if self._error is None and is_unfinished and (stop.number is not None or self._spending.is_exceeded):
             self._state, self._signal = "stopped", stop.number
         elif self._error or self._has_too_many_failures or (self._failures and self.policy.on_error == "stop"):
             self._state = "failed"
@@ -268,10 +268,6 @@ class Runner:
         """End the run because of a mistake in a task."""
         self._mistake = self._mistake or mistake
         request_stop()
-
-    @property
-    def _is_too_expensive(self) -> bool:
-        return self._spending is not None and self._spending.is_exceeded
 
     @property
     def _has_too_many_failures(self) -> bool:

@@ -25,7 +25,7 @@ from multiform.models import Model
 from multiform.prompts.media import binary_summary
 from multiform.prompts.prompt import ChatTemplate
 from multiform.registry import Registry
-from multiform.run.document_checks import AnswerChecks
+from multiform.run.checks import AnswerChecks
 from multiform.run.executors.local import LocalExecutor
 from multiform.run.executors.work_units import RANGE_REQUESTS, DocRef, TaskDocs, doc_ranges
 from multiform.run.pending import Batch, PendingSample, PendingSamples, ResponseReader
