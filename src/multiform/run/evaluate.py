@@ -176,7 +176,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
         store = open_store() if options.use_cache or model.stored else None
         if options.plan_only:
             return Results(forms=[], run={"plan": plan_text(documents, options, model, store)}, provenance={})
-        if stopping is None and (detectable := detectable_differences(forms, documents.counts)):
+        if len(forms) > 1 and stopping is None and (detectable := detectable_differences(forms, documents.counts)):
             progress.message(detectable)
 
         spending = Spending.of(model, options.prices, options.max_cost)
