@@ -197,7 +197,7 @@ def _advice(results: Results, half_width: float) -> Iterator[dict[str, Any]]:
 
 def _repeats(results: Results, names: Sequence[str]) -> tuple[float, int] | None:
     """The variance between repeats under the forms of a task, and their number; None where they are not known."""
-    from multiform.results.compare import document_values
+    from multiform.results.compare import ScoredForm
     from multiform.statistics.design import repeat_variance
 
     members = {name for group in results.groups if group.name in names for name in group.forms}
@@ -206,7 +206,7 @@ def _repeats(results: Results, names: Sequence[str]) -> tuple[float, int] | None
     if len(numbers) != 1:
         return None
     (repeats,) = numbers
-    variance = repeat_variance([value for form in forms for value in document_values(form).values()], repeats)
+    variance = repeat_variance([value for form in forms for value in ScoredForm.of(form).values.values()], repeats)
     return (variance, repeats) if variance else None  # without any variance, a metric may take the first repeat alone
 
 

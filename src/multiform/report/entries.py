@@ -25,9 +25,9 @@ from multiform.results.charts import (
     position_panel,
 )
 from multiform.results.compare import (
+    ScoredForm,
     calibration_of_form,
     chance_level,
-    metric_family,
     position_bias_of_form,
 )
 from multiform.results.form_comparison import FormatPopulation, FormComparison
@@ -269,7 +269,7 @@ def form_entry(
     scores = [sample_score(sample, name) for sample in samples]
     higher = form.higher_is_better.get(name, True)
     flags = [flags_of(sample, wrong=higher and score == 0) for sample, score in zip(samples, scores, strict=True)]
-    family = metric_family(form)
+    family = ScoredForm.of(form).family
     return {
         **_scores(metric, estimates),
         "run": run,
