@@ -259,10 +259,7 @@ def _json(text: str, flag: str) -> Any:
     flag("file", "the YAML file of the sweep", metavar="FILE"),
     flag("--only", "the runs of the N-th model, from 0", count()),
     flags.CACHE_PATH,
-    flag(
-        "--cached",
-        "run no model, and print the leaderboard of what is stored; runs that lack responses are named",
-    ),
+    flag("--cached", "run no model, and print the leaderboard of what is stored; runs that lack responses are named"),
     flag(
         "--slurm",
         "run nothing, and write scripts for SLURM to DIR: an array with a job for each model, and one that merges "

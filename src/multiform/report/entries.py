@@ -24,12 +24,7 @@ from multiform.results.charts import (
     metric_axis,
     position_panel,
 )
-from multiform.results.compare import (
-    ScoredForm,
-    calibration_of_form,
-    chance_level,
-    position_bias_of_form,
-)
+from multiform.results.compare import ScoredForm, calibration_of_form, chance_level, position_bias_of_form
 from multiform.results.form_comparison import FormatPopulation, FormComparison
 from multiform.results.pivot import named_comparisons, p_words
 from multiform.results.results import Results

@@ -13,13 +13,7 @@ from itertools import permutations
 from typing import Any, Literal
 
 from multiform.errors import DataError
-from multiform.results.compare import (
-    ScoredForm,
-    calibration_of_form,
-    chance_level,
-    position_bias_of_form,
-    scoring_of,
-)
+from multiform.results.compare import ScoredForm, calibration_of_form, chance_level, position_bias_of_form, scoring_of
 from multiform.results.extraction import extraction_of
 from multiform.results.form_comparison import FormComparison
 from multiform.results.pivot import best_forms, named_comparisons, shown_comparisons

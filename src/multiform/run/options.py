@@ -130,9 +130,7 @@ class RunOptions(BaseModel):
     apply_chat_template: Annotated[
         bool | str,
         _prompt(
-            "use the model's chat template, or the named one if it has several",
-            values.CHAT_TEMPLATE,
-            recorded=True,
+            "use the model's chat template, or the named one if it has several", values.CHAT_TEMPLATE, recorded=True
         ),
     ] = False
     fewshot_as_multiturn: Annotated[
@@ -399,8 +397,7 @@ class RunOptions(BaseModel):
     write_out: Annotated[bool, _output("log the first prompt of each form", short="-w")] = False
     bootstrap_iters: Annotated[int, _output("resamples of bootstrapped standard errors", COUNT)] = DEFAULT_ITERATIONS
     wandb_args: Annotated[
-        Arguments | None,
-        _output("track the run with Weights & Biases: arguments of its init", ARGUMENTS, several=True),
+        Arguments | None, _output("track the run with Weights & Biases: arguments of its init", ARGUMENTS, several=True)
     ] = None
     wandb_config_args: Annotated[
         Arguments | None, _output("further configuration to log with it", ARGUMENTS, several=True)

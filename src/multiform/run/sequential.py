@@ -66,13 +66,7 @@ class SequentialEvaluation:
     """
 
     def __init__(
-        self,
-        form_set: FormSet,
-        rendered: RenderedSamples,
-        *,
-        runner: Runner,
-        seed: int | None,
-        counts_failed: bool,
+        self, form_set: FormSet, rendered: RenderedSamples, *, runner: Runner, seed: int | None, counts_failed: bool
     ) -> None:
         self.form_set, self._runner, self._counts_failed = form_set, runner, counts_failed
         self.names = list(form_set.forms)

@@ -13,13 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from multiform.requests import (
-    GenerationRequest,
-    LoglikelihoodRequest,
-    Request,
-    RollingRequest,
-    resolved_names,
-)
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest, resolved_names
 from multiform.run.executors.local import Unit
 
 #: Bytes of text in a token, about.
