@@ -12,7 +12,8 @@ from multiform.errors import ConfigError
 from multiform.formats.axes import AXIS_WORDS
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
-from multiform.report.sample import Question, flags_of, margin, pick, sample_score, shared_length
+from multiform.prompts.prompt import shared_length
+from multiform.report.sample import Question, flags_of, margin, pick, sample_score
 from multiform.results.charts import (
     ChartAxis,
     ChartPanel,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from multiform.prompts.prompt import shared_length
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest, resolved_names
 from multiform.run.executors.local import Unit
 
@@ -213,27 +214,11 @@ def _tokens(request: Request) -> int:
 
 def _shared_tokens(first: tuple[str, str], second: tuple[str, str]) -> int:
     if first[0] != second[0]:
-        return _length(first[0][: _common(first[0], second[0])])
-    return _length(first[0]) + _length(first[1][: _common(first[1], second[1])])
+        return _length(first[0][: shared_length(first[0], second[0])])
+    return _length(first[0]) + _length(first[1][: shared_length(first[1], second[1])])
 
 
 def _length(text: str) -> int:
     """About how many tokens a text has."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return -(-size // _BYTES_PER_TOKEN)
-
-
-def _common(first: str, second: str) -> int:
-    """The number of characters that two texts have in common at their beginning.
-
-    >>> _common("the cat", "the car")
-    6
-    """
-    low, high = 0, min(len(first), len(second))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[low:middle] == second[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
