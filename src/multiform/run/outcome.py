@@ -20,7 +20,7 @@ from multiform.results import FormResult, Results
 from multiform.results.export import output_folder, write_results
 from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import CALIBRATED, HumanLabels, judge_calibration, judging_entry
-from multiform.results.provenance import described_config, model_name, provenance, usage_entry
+from multiform.results.provenance import described_config, model_name, provenance
 from multiform.results.values import FailedDoc
 from multiform.run.journal import Journal
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
@@ -210,13 +210,7 @@ class RunResults:
                 system_instruction=options.system_instruction,
                 fewshot_as_multiturn=True if options.settings.multiturn else options.fewshot_as_multiturn,
                 chat=bool(options.apply_chat_template),
-                usage=usage_entry(
-                    outcome.usage,
-                    requests=outcome.requests,
-                    cached=outcome.cached,
-                    retried=outcome.retried,
-                    loading_seconds=model.loading_seconds,
-                ),
+                usage=outcome.usage,
             ),
         )
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +18,7 @@ from multiform.models.model import Usage
 from multiform.models.prices import Price
 from multiform.requests import Output, Request
 from multiform.results.groups import TaskStops
+from multiform.results.provenance import usage_entry
 from multiform.results.values import FailedDoc
 from multiform.run.displays import ProgressReporter
 from multiform.run.documents import Documents
@@ -51,24 +51,12 @@ class RunOutcome:
     scored: Mapping[str, Sequence[ScoredSample]]
     failed: Mapping[str, Sequence[FailedDoc]]
     documents: int
+    #: The key `usage` of the results: requests and tokens.
+    usage: Mapping[str, Any]
     signal: int | None = None
     error: ModelError | None = None
-    #: Distinct requests, how many of them were cached, how many were run again because a worker failed, and the tokens
-    #: that the model computed, where it counts them.
-    requests: int = 0
-    cached: int = 0
-    retried: int = 0
-    usage: Usage | None = None
     #: Where a schedule stopped early.
     stops: Sequence[TaskStops] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What has come of the samples of a round, by form."""
-
-    scored: dict[str, list[ScoredSample]] = field(default_factory=lambda: defaultdict(list))
-    failed: dict[str, list[FailedDoc]] = field(default_factory=lambda: defaultdict(list))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,21 +185,19 @@ class Runner:
         finally:
             self.reporter.end()
 
-    def run_round(self, samples: Sequence[PendingSample]) -> Round | None:
-        """Run some samples; returns what has come of them, or None where the run cannot go on after that."""
-        done = Round()
+    def run_round(self, samples: Sequence[PendingSample]) -> Batch | None:
+        """Run some samples; returns what was done with them, or None where the run cannot go on after that."""
+        done = Batch()
 
         def collect(batch: Batch) -> None:
+            done.failed += batch.failed
             for form, scored in batch.scored.items():
-                done.scored[form] += scored
-            for form, failed in batch.failed:
-                done.failed[form].append(failed)
+                done.scored.setdefault(form, []).extend(scored)
 
         self._run(self._pending([samples]), self._finished + len(samples), collect)
         if self._state != "complete":
             return None
-        for form, scored in self._score_together().items():
-            done.scored[form] += scored
+        collect(Batch(scored=self._score_together()))
         return done
 
     def _pending(self, chunks: Iterable[Sequence[PendingSample]]) -> Iterator[Batch]:
@@ -312,10 +298,13 @@ class Runner:
             documents=self._total,
             signal=self._signal,
             error=self._error,
-            requests=requests,
-            cached=cached,
-            retried=self._executor.retry_count - self._retries_before,
-            usage=None if usage is None else usage.since(self._usage_before),
+            usage=usage_entry(
+                None if usage is None else usage.since(self._usage_before),
+                requests=requests,
+                cached=cached,
+                retried=self._executor.retry_count - self._retries_before,
+                loading_seconds=self._model.loading_seconds,
+            ),
             stops=stops,
         )
 
