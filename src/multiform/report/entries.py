@@ -30,7 +30,7 @@ from multiform.results.form_comparison import FormatPopulation, FormComparison
 from multiform.results.pivot import named_comparisons, p_words
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_wordings
-from multiform.results.values import FormResult, metric_kind
+from multiform.results.values import FormResult, metric_kind, metric_label
 from multiform.statistics.estimates import ALPHA, Estimate
 from multiform.statistics.paired import holm
 from multiform.statistics.wordings import WordingPopulation
@@ -297,14 +297,11 @@ def form_entry(
 def _scores(primary: str, estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     first = estimates.get(primary, Estimate(value=math.nan, n=0))
     others = [
-        {"metric": _metric(key), **estimate.numbers("stderr")} for key, estimate in estimates.items() if key != primary
+        {"metric": metric_label(key), **estimate.numbers("stderr")}
+        for key, estimate in estimates.items()
+        if key != primary
     ]
-    return {"metric": _metric(primary), **first.numbers("stderr"), "others": others}
-
-
-def _metric(key: str) -> str:
-    metric, _, scorer = key.partition(",")
-    return metric if scorer in ("none", "") else f"{metric} ({scorer})"
+    return {"metric": metric_label(primary), **first.numbers("stderr"), "others": others}
 
 
 def _position(form: FormResult) -> dict[str, Any] | None:

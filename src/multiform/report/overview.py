@@ -13,7 +13,7 @@ from multiform.report.entries import change_entry, changes_chart
 from multiform.results.charts import ChartSpec, flips_chart, overview_chart
 from multiform.results.compare import chance_level
 from multiform.results.languages import language_spreads
-from multiform.results.notes import form_notes, result_notes
+from multiform.results.notes import form_notes, result_notes, status_words
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_all_runs, compare_groups
@@ -87,8 +87,9 @@ def _partial_words(results: Results) -> str:
     missing = [*(form.name for form in results.forms if not form.estimates or not form.n), *without]
     forms = len({*missing, *(form.name for form in results.forms)})
     lacking = f"; {len(missing)} of {forms} forms are missing: {list_first(missing, 3)}" if missing else ""
-    state = "was stopped" if results.status == "stopped" else "failed"
-    return f"Partial: the run {state}, {scored:,} of {sum(sizes):,} documents are scored{lacking}"
+    return (
+        f"Partial: the run {status_words(results.status)}, {scored:,} of {sum(sizes):,} documents are scored{lacking}"
+    )
 
 
 def _headlines(results: Results) -> dict[str, list[FormResult | GroupResult]]:

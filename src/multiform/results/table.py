@@ -15,7 +15,7 @@ from multiform.errors import UsageError, shorten
 from multiform.results.export import SCORE_COLUMNS, frame_rows
 from multiform.results.notes import form_notes, result_notes
 from multiform.results.pivot import Pivot, has_several_forms, latex, pivot
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.values import FormResult, GroupResult, ResultsData, metric_label
 from multiform.terminal import csv_cell, markdown_text, visible
 
 if TYPE_CHECKING:  # not all styles need it
@@ -255,17 +255,12 @@ def long_rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[
             name,
             "" if str(estimate.n) == n else str(estimate.n),
             shots,
-            f"{_name(key)} {arrow}".rstrip(),
+            f"{metric_label(visible(key))} {arrow}".rstrip(),
             f"{estimate.value:.4f}",
             "" if estimate.stderr is None else f"{estimate.stderr:.4f}",
             estimate.interval_text(4),
         )
         name, shots, n = "", "", n or str(estimate.n)
-
-
-def _name(key: str) -> str:
-    metric, _, scorer = visible(key).partition(",")
-    return metric if scorer == "none" else f"{metric} ({scorer})"
 
 
 def html_text(results: ResultsData) -> str:
