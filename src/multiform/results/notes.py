@@ -237,6 +237,7 @@ def _version_notes(results: ResultsData) -> Iterator[str]:
 
 
 def status_words(status: str) -> str:
+    """How a run ended that is not complete."""
     return "was stopped" if status == "stopped" else "failed"
 
 
