@@ -307,8 +307,8 @@ def difference_panel(
 
 def flips_chart(results: ResultsData) -> ChartSpec:
     """How many documents one form gets right and another wrong, for each pair of forms, over all tasks together."""
-    right: dict[str, set[tuple[str, int]]] = {}
-    wrong: dict[str, set[tuple[str, int]]] = {}
+    right: dict[str, set[tuple[str, Any]]] = {}
+    wrong: dict[str, set[tuple[str, Any]]] = {}
     for form in results.forms:
         scored = ScoredForm.of(form)
         if scored.family == "accuracy" and form.higher and not form.control:
