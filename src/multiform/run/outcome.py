@@ -234,7 +234,7 @@ def collect_results(forms: list[FormResult], groups: Sequence[Group], stops: Seq
     of_groups = [result for group in groups for result in group_results(group, by_name)]
     if of_groups or stops or any(form.cluster for form in forms):  # other scores have their intervals already
         forms, of_groups = with_intervals(forms, of_groups, stops)
-    comparisons: Sequence[FormComparison] = ()
+    comparisons: list[FormComparison] = []
     # numpy is not needed where there is nothing to compare.
     if len({form.task for form in forms}) < len(forms) or any(form.cluster for form in forms):
         from multiform.results.compare import compare_forms
