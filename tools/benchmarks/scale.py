@@ -82,7 +82,7 @@ def _tiny_model(folder: Path) -> str:
 
 def _run(folder: Path, model: str, requests: int) -> dict[str, float]:
     from multiform import evaluate
-    from multiform.run.progress import Silent
+    from multiform.run.displays import Silent
 
     class FirstResponse(Silent):
         """Notes when the first response comes."""
