@@ -178,7 +178,8 @@ def _file_hint(path: Path, pattern: str) -> str:
     if not path.parent.is_dir():
         return f"there is no folder {display(path.parent)}"
     siblings = [p.name for p in path.parent.glob(pattern) if p.is_file()]
-    return nearest(path.name, siblings, listed=f"the files in {display(path.parent)} are")
+    files = "files" if pattern == "*" else "YAML files"
+    return nearest(path.name, siblings, listed=f"the {files} in {display(path.parent)} are")
 
 
 #: The keys that an entry of a library may have.
