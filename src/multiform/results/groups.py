@@ -213,6 +213,8 @@ def _with_group_intervals(group: GroupResult, forms: Mapping[str, FormResult], l
 
 def _without_documents(score: Estimate, members: Sequence[Estimate]) -> Estimate:
     """A group's score that is not a mean over documents: the interval of its only form, or one within its range."""
+    if score.stderr is None and score.low is not None:
+        return score
     if len(members) == 1:
         return replace(score, low=members[0].low, high=members[0].high)
     bounded = recorded_estimate(score.value, score.stderr, score.n)
