@@ -1,6 +1,15 @@
 """The registered scorers."""
 
-from multiform.scoring.scorers import ai_judge, answers, choice_match, code, function_calls, instructions
+from multiform.scoring.scorers import (
+    ai_judge,
+    answers,
+    choice_match,
+    code,
+    contrast,
+    function_calls,
+    instructions,
+    ratings,
+)
 from multiform.scoring.scorers.base import ReadingScorer, Scorer, register_scorer, scorers
 
 __all__ = [
@@ -10,8 +19,10 @@ __all__ = [
     "answers",
     "choice_match",
     "code",
+    "contrast",
     "function_calls",
     "instructions",
+    "ratings",
     "register_scorer",
     "scorers",
 ]
