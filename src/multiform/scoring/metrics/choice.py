@@ -110,14 +110,14 @@ def _gold_and_pick(outcome: ChoiceOutcome) -> tuple[int, int]:
 
 @register_metric("macro_f1", output_type="multiple_choice", aggregation="macro_f1")
 def macro_f1(outcome: ChoiceOutcome) -> tuple[int, int]:
-    """Gold and prediction, for the mean F1 of all classes over all documents."""
-    return gold_and_pick(outcome)
+    """The mean F1 of all classes over all documents, from the gold choice and the prediction of each."""
+    return _gold_and_pick(outcome)
 
 
 @register_metric("balanced_accuracy", output_type="multiple_choice", aggregation="balanced_accuracy")
 def balanced_accuracy(outcome: ChoiceOutcome) -> tuple[int, int]:
-    """Gold and prediction, for the mean recall of all classes over all documents."""
-    return gold_and_pick(outcome)
+    """The mean recall of all classes over all documents, from the gold choice and the prediction of each."""
+    return _gold_and_pick(outcome)
 
 
 def _scores(outcome: ChoiceOutcome, normalize: bool) -> list[float]:
