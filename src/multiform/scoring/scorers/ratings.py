@@ -57,6 +57,8 @@ def reference_ratings(value: Any) -> dict[str, float]:
     """
     try:
         names = [key for key in value if f"{key}_score" in value]
+        if not names:
+            raise ValueError("nothing is rated")
         return {str(value[name]): float(value[f"{name}_score"]) for name in names}
     except (TypeError, ValueError) as error:
         message = f"expected a mapping with emotion1, emotion1_score and so on, got {shorten(value)}"
