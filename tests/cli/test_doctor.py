@@ -6,7 +6,7 @@ import json
 import tomllib
 from pathlib import Path
 
-from multiform.cli import doctor
+from multiform.cli import installation
 from multiform.cli.main import main
 
 
@@ -16,7 +16,7 @@ def checks(capsys, *flags: str) -> tuple[int, dict[str, dict[str, str]]]:
 
 
 def test_a_missing_extra_comes_with_the_command_that_installs_it(capsys, monkeypatch):
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    monkeypatch.setattr(installation, "find_spec", lambda name: None)
     code, found = checks(capsys, "--no_run")
     assert code == 0
     assert found["hf"]["state"] == "missing"
@@ -25,7 +25,7 @@ def test_a_missing_extra_comes_with_the_command_that_installs_it(capsys, monkeyp
 
 def test_every_extra_for_users_is_looked_for():
     extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert set(doctor._EXTRAS) == {*extras["optional-dependencies"]} - {"all", "serving", "dev", "docs", "parity"}
+    assert set(installation._EXTRAS) == {*extras["optional-dependencies"]} - {"all", "serving", "dev", "docs", "parity"}
 
 
 def test_tokens_are_named_and_never_shown(capsys, monkeypatch):
@@ -44,7 +44,7 @@ def test_a_mirror_that_is_gone_is_a_failure(capsys, monkeypatch):
 
 
 def test_the_trial_run_works_and_a_broken_one_is_reported(capsys, monkeypatch):
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None)  # the bundled model takes long
+    monkeypatch.setattr(installation, "find_spec", lambda name: None)  # the bundled model takes long
     code, found = checks(capsys)
     assert (code, found["run dummy"]["state"]) == (0, "ok")
     monkeypatch.setattr("multiform.run.evaluate.evaluate", lambda **_: 1 / 0)

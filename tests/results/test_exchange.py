@@ -20,9 +20,9 @@ from multiform.models.dummy import DummyModel
 from multiform.report.server import Viewer
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Response
 from multiform.results.exchange.every_eval import write_every_eval
+from multiform.results.exchange.exporters import write_telemetry
 from multiform.results.exchange.hub import write_eval_results
 from multiform.results.exchange.inspect_log import write_inspect_logs
-from multiform.results.exchange.telemetry import write_telemetry
 
 SECRET = "sk-verysecret"
 

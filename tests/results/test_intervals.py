@@ -9,6 +9,8 @@ from multiform import evaluate
 from multiform.results.export import to_json
 from multiform.results.read import read_results
 from multiform.run.rescoring import rescore
+from multiform.scoring.aggregations import group_scores
+from multiform.statistics.estimates import mean_estimate
 from tests.run.scripted import ScriptedModel, documents, write_task
 
 
@@ -52,6 +54,32 @@ def test_a_group_in_which_all_is_right_has_an_interval_within_0_and_1(tmp_path):
     low, high = group.estimates["acc,none"].interval
     assert (group.estimates["acc,none"].value, high) == (1.0, 1.0)
     assert 0.7 < low < 0.95
+
+
+def test_a_harmonic_mean_of_tasks_is_as_uncertain_as_its_worst_task(tmp_path):
+    for name in ("one", "two"):
+        write_task(tmp_path, name, documents(12, 1))
+    (tmp_path / "all.yaml").write_text(
+        "group: all\ntask: [one, two]\naggregate_metric_list: [{metric: acc, aggregation: adjusted_harmonic_mean}]\n",
+        encoding="utf-8",
+    )
+    results = evaluate(model=ScriptedModel(lambda *_: -1.0), tasks="all", include_path=tmp_path, progress=False)
+    estimate = results.groups[0].estimates["acc,none"]
+    assert estimate.value == pytest.approx(0.01)
+    low, high = estimate.interval
+    assert low == pytest.approx(0.01)
+    assert 0.1 < high < 0.3
+    assert to_json(results)["intervals"]["all"]["acc,none"] == pytest.approx([low, high])
+
+
+def test_the_interval_of_a_harmonic_mean_covers_that_of_the_true_accuracies():
+    random, right = np.random.default_rng(0), [*[0.01] * 4, *np.linspace(0.05, 0.5, 19)]
+    true = len(right) / sum(1 / (p + 0.01) for p in right)
+    entry, covered = [{"metric": "acc", "aggregation": "adjusted_harmonic_mean"}], 0
+    for _ in range(200):
+        tasks = [{"acc,none": mean_estimate([1.0] * k + [0.0] * (200 - k))} for k in random.binomial(200, right)]
+        covered += group_scores(entry, tasks)["acc,none"].covers(true)
+    assert covered >= 180
 
 
 def test_a_metric_that_only_some_tasks_of_a_group_have_stays_within_its_range(tmp_path):

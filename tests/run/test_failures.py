@@ -16,7 +16,7 @@ from multiform.models.dummy import DummyModel
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Response
 from multiform.results.export import to_json
 from multiform.results.notes import result_notes
-from multiform.run.store.maintenance import export_lines
+from multiform.run.database import export_lines
 
 
 class Failing(DummyModel):

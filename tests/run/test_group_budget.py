@@ -8,7 +8,7 @@ import pytest
 
 from multiform import evaluate
 from multiform.results.export import to_json
-from multiform.run.status import EvaluationStatus
+from multiform.run.progress import EvaluationStatus
 from multiform.statistics.estimates import STOPPED_LEVEL, wilson_interval
 from tests.run.scripted import ScriptedModel
 

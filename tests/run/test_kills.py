@@ -83,7 +83,7 @@ def check_finished(runs: Runs, alone: Alone, asked: set[str]) -> None:
 #: Code that ends the process while it writes: half of a commit is done, or a file is written and not yet renamed.
 WRITING = {
     "a commit": """
-from multiform.run.store import store
+from multiform.run import store
 insert, commits = store._insert, []
 def die(connection, identity, rows):
     commits.append(rows)

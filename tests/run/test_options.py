@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 
@@ -12,8 +12,8 @@ from multiform import evaluate
 from multiform.cli.main import parser
 from multiform.errors import UsageError
 from multiform.run import options as options_module
-from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
-from multiform.run.values import Option, count
+from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions, described_options, option
+from multiform.run.values import count
 
 
 def flags_of(command: str) -> dict[str, argparse.Action]:
@@ -61,10 +61,9 @@ def test_a_setting_of_forms_is_one(name: str):
 
 def test_a_new_field_is_a_flag_that_is_read_and_checked(monkeypatch: pytest.MonkeyPatch):
     class MoreOptions(RunOptions):
-        colours: Annotated[int | None, Option("how many colours", count(1), group="output", short="-k")] = None
+        colours: int | None = option("how many colours", count(1), group="output", short="-k")
 
-    fields = {name: field.metadata[0] for name, field in MoreOptions.model_fields.items()}
-    monkeypatch.setattr(options_module, "OPTIONS", fields)
+    monkeypatch.setattr(options_module, "OPTIONS", described_options(MoreOptions))
     flag: Any = flags_of("run")["colours"]
     assert (flag.option_strings, flag.metavar, flag.help) == (["--colours", "-k"], "N", "how many colours")
     assert flag.type("3") == 3

@@ -16,8 +16,8 @@ from multiform import evaluate
 from multiform.models.dummy import DummyModel
 from multiform.models.model import Usage
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Response, request_size
-from multiform.run.progress import PlainProgress, Silent, TerminalProgress, chosen_progress
-from multiform.run.status import RunningScore, RunStatus, score_lines
+from multiform.run.displays import PlainProgress, Silent, TerminalProgress, chosen_progress
+from multiform.run.progress import RunningScore, RunStatus, score_lines
 from multiform.statistics.estimates import Estimate
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from multiform import evaluate
-from multiform.run.scored_samples import SpooledSamples
-from multiform.run.spool import Spool
+from multiform.run.spool import Spool, SpooledSamples
 
 
 def test_what_a_full_disk_does_not_take_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

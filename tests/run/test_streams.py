@@ -18,7 +18,7 @@ from multiform.fields import Doc
 from multiform.models.dummy import DummyModel
 from multiform.models.model import Usage
 from multiform.requests import Request, Response
-from multiform.run import documents, scored_samples, spool
+from multiform.run import documents, spool
 from multiform.run.store import Store
 
 #: Keys of results files that differ between any two runs.
@@ -143,10 +143,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of about 40 requests, and hardly any sample in memory."""
     monkeypatch.setattr(documents, "CHUNK_REQUESTS", 40)
     monkeypatch.setattr(documents, "FEW_DOCUMENTS", 0)
-    monkeypatch.setattr(scored_samples, "IN_MEMORY", 20_000)
+    monkeypatch.setattr(spool, "IN_MEMORY", 20_000)
     monkeypatch.setattr(documents, "IN_MEMORY", 20_000)
-    for module in (spool, scored_samples):
-        monkeypatch.setattr(module, "BLOCK", 8)
+    monkeypatch.setattr(spool, "BLOCK", 8)
 
 
 @pytest.fixture(scope="module")
@@ -161,9 +160,7 @@ def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
 def test_a_run_in_chunks_writes_the_bytes_of_a_run_in_one(folder: Path, whole: dict[str, Any], tmp_path: Path) -> None:
     results = run(folder, tmp_path)
     assert contents(tmp_path) == whole
-    assert isinstance(
-        next(form for form in results.forms if form.task == "shots").samples, scored_samples.SpooledSamples
-    )
+    assert isinstance(next(form for form in results.forms if form.task == "shots").samples, spool.SpooledSamples)
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -7,7 +7,7 @@ import json
 from multiform import Completion, Model, evaluate
 from multiform.requests import GenerationRequest, split_thought
 from multiform.results.read import read_results
-from multiform.run.store.store import output_line, read_output
+from multiform.run.store import output_line, read_output
 
 
 class Thinker(Model):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from multiform import Task, TaskConfig, TaskManager
-from multiform.cli.new import task_text
+from multiform.cli.validate import task_text
 from multiform.errors import MultiformError
 from multiform.paths import mirror_path
 from multiform.tasks.guess import guess_mapping

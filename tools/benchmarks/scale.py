@@ -82,7 +82,7 @@ def _tiny_model(folder: Path) -> str:
 
 def _run(folder: Path, model: str, requests: int) -> dict[str, float]:
     from multiform import evaluate
-    from multiform.run.progress import Silent
+    from multiform.run.displays import Silent
 
     class FirstResponse(Silent):
         """Notes when the first response comes."""
@@ -137,12 +137,12 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
     """
     from multiform.models.dummy import DummyModel
     from multiform.run import documents as of_documents
+    from multiform.run.displays import Silent
     from multiform.run.documents import Documents
     from multiform.run.executors import work_units
     from multiform.run.executors.pool import PoolExecutor
     from multiform.run.executors.ranges import RangeWorker
     from multiform.run.options import RunOptions
-    from multiform.run.progress import Silent
     from multiform.run.runner import Runner
     from multiform.run.setup import load_forms
     from multiform.run.store import Store
@@ -185,11 +185,11 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
 def _message_seconds() -> float:
     """The processor time of the driver for a message with one response."""
     from multiform.requests import LoglikelihoodRequest
+    from multiform.run.displays import Silent
     from multiform.run.executors import units
     from multiform.run.executors.cluster import ClusterOptions
     from multiform.run.executors.pool import PoolExecutor
     from multiform.run.executors.ray import RayPool
-    from multiform.run.progress import Silent
 
     class Eager(RayPool):
         """Whose workers send each response at once."""

@@ -105,12 +105,12 @@ def _measure_pace(setting: Setting, options: dict[str, Any]) -> Iterator[Row]:
 def _measured(model: str, arguments: dict[str, Any], workers: int, **options: Any) -> Measured:
     """A run of ranges of documents, once all workers have loaded the model and have tried it out."""
     from multiform.requests import LoglikelihoodRequest
+    from multiform.run.displays import Silent
     from multiform.run.evaluate import run
     from multiform.run.executors.cluster import ClusterOptions
     from multiform.run.executors.ray import RayExecutor
     from multiform.run.executors.work_units import DocRef
     from multiform.run.options import RunOptions
-    from multiform.run.progress import Silent
 
     with TemporaryDirectory() as folder:
         arguments = {**arguments, "folder": folder}

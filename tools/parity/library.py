@@ -8,12 +8,15 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from multiform import Task, TaskConfig, TaskManager
+from multiform.errors import MultiformError
 from multiform.imports.finder import with_removed_modules
 from multiform.paths import mirror_folders
 from multiform.tasks.group import Group
@@ -49,7 +52,7 @@ def pairs(globs: Sequence[str] = ("*",), *, every: bool = False) -> Iterator[Pai
         configs = list(node.tasks()) if isinstance(node, Group) else [node]
         configs = [config for config in configs if has_rows(config)] or configs
         named = [(config, config.metadata.get("lm_eval", config.base_name)) for config in configs]
-        shared = [Pair(config, name) for config, name in named if name is not None]
+        shared = [Pair(config, name) for config, name in named if name in lm_eval_tasks()]
         yield from shared if every or len(shared) < 3 else (shared[0], shared[-1])
 
 
@@ -64,13 +67,19 @@ def has_rows(config: TaskConfig, mirror: Path = MIRROR) -> bool:
     folders = [
         folder / str(config.dataset_path) / (config.dataset_name or "default") for folder in mirror_folders(mirror)
     ]
-    return any((folder / f"{split}.jsonl").is_file() for folder in folders)
+    if not any((folder / f"{split}.jsonl").is_file() for folder in folders):
+        return False
+    if config.drop_docs is None:
+        return True
+    with suppress(MultiformError):
+        return len(Task.from_config(config, dataset_mirror=mirror).eval_docs) > 0
+    return False
 
 
 def compare_pair(pair: Pair, docs: int, mirror: Path = MIRROR) -> Compared:
     """The comparison without examples and with three; a setting whose examples are in no mirror is left out."""
     with standins.installed(), with_removed_modules():
-        folder, subset = _folder(pair.lm_eval), pair.config.dataset_name
+        folder, subset = lm_eval_tasks()[pair.lm_eval].path.parent, pair.config.dataset_name
         reference = theirs.load_tasks([pair.lm_eval], mirror, [folder], subset)[pair.lm_eval]
     parts = []
     for setting in SETTINGS:
@@ -83,9 +92,9 @@ def compare_pair(pair: Pair, docs: int, mirror: Path = MIRROR) -> Compared:
 
 
 @cache
-def _folder(name: str) -> Path:
-    """The folder of lm-eval's file of a task."""
-    return TaskManager("lm_eval", library=False).index.entries[name].path.parent
+def lm_eval_tasks() -> Mapping[str, Any]:
+    """The definitions of lm-eval's tasks, by name."""
+    return TaskManager("lm_eval", library=False).index.entries
 
 
 def main() -> int:

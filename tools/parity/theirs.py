@@ -25,6 +25,8 @@ COPIES = {"Rakuten/JGLUE": "shunk031/JGLUE"}
 RENAMED = {"Xnhyacinth/LongBench": {"input": "question"}}
 #: The configurations that the hub opens where lm-eval names none of several.
 DEFAULTS = {"nilc-nlp/assin": "full"}
+#: The splits whose rows lm-eval reads as "train".
+SPLITS = {"EleutherAI/pile": "test"}
 
 
 #: lm-eval reads a copy of it that has the questions without a defect.
@@ -56,6 +58,8 @@ def reading_from(mirror: Path, subset: str | None = None) -> Iterator[None]:
         if not found:
             return real(path, name, **kwargs)
         splits = _splits(found).rename_columns(RENAMED.get(path, {}))
+        if path in SPLITS:
+            splits["train"] = splits[SPLITS[path]]
         return splits.filter(_is_ok) if path == _REDUX else splits
 
     with mock.patch("datasets.load_dataset", load), mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1"}):
@@ -74,7 +78,7 @@ def _splits(folders: tuple[Path, ...]) -> Any:
     files = {file.stem: file for folder in reversed(folders) for file in sorted(folder.glob("*.jsonl"))}
     made = {split: datasets.Dataset.from_list(_rows(file)) for split, file in files.items()}
     first = next(iter(made.values()))
-    return datasets.DatasetDict({"train": first, "validation": first, **made})
+    return datasets.DatasetDict({**dict.fromkeys(("train", "validation", "dev"), first), **made})
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

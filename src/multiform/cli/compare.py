@@ -1,4 +1,4 @@
-"""`multiform compare`: paired differences between two runs, with an exit code for continuous integration."""
+"""`multiform compare` and `gate`: paired differences between two runs, and a verdict on them under a policy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError, list_first
@@ -18,8 +20,9 @@ from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
-    from multiform.results.gate import Verdict
+    from multiform.results.gate import GateCondition, GateReport, Verdict
     from multiform.results.run_comparison import FormChange, WordingChange
+    from multiform.results.values import ResultsData
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
 #: How many numbers of changed documents are listed.
@@ -58,7 +61,7 @@ examples:
 )
 def compare(options: argparse.Namespace) -> int:
     """Print the differences; the exit code is 1 if one is below the limit."""
-    from multiform.results.gate import gate
+    from multiform.results.gate import gate as judge_changes
     from multiform.results.read import read_results
     from multiform.results.run_comparison import compare_groups, compare_runs, compare_wordings, only_in
 
@@ -70,7 +73,7 @@ def compare(options: argparse.Namespace) -> int:
     groups = compare_groups(first, second, metric=options.metric)
     wordings = compare_wordings(first, second, metric=options.metric)
     alone = {"only_in_first": only_in(first, second), "only_in_second": only_in(second, first)}
-    verdicts = None if options.fail_below is None else gate([*groups, *compared], options.fail_below)
+    verdicts = None if options.fail_below is None else judge_changes([*groups, *compared], options.fail_below)
     partial = [entry.name for entry in compared if entry.left_out[0]]
     missing = [] if options.allow_missing else [*alone["only_in_first"], *partial]
     failed = () if verdicts is None else verdicts["FAIL"]
@@ -92,7 +95,7 @@ def compare(options: argparse.Namespace) -> int:
     for run, names in zip(runs, alone.values(), strict=True):
         if names:
             print(f"not compared, as only {run} has it: {_name_list(names)}", file=sys.stderr)
-    return 0 if verdicts is None else _report_gate(verdicts, missing, options)
+    return 0 if verdicts is None else _report_limit(verdicts, missing, options)
 
 
 def _entry(entry: FormChange) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def _wording_line(entry: WordingChange) -> str:
     )
 
 
-def _report_gate(
+def _report_limit(
     verdicts: Mapping[Verdict, Sequence[FormChange]], missing: Sequence[str], options: argparse.Namespace
 ) -> int:
     """Say which forms fail the limit, which are missing and which are open; the exit code."""
@@ -224,3 +227,144 @@ def _row(entry: FormChange) -> tuple[str, ...]:
         str(len(entry.raised)) if entry.paired else "",
         str(len(entry.lowered)) if entry.paired else "",
     )
+
+
+_SIGNS = {"max_loss": "loses at most", "min_gain": "gains at least", "min_score": "at least", "max_score": "at most"}
+_MARKS = {"PASS": "✅", "FAIL": "❌", "INCONCLUSIVE": "❔"}
+
+
+@command(
+    "check a run against a baseline and a policy: PASS, FAIL or INCONCLUSIVE",
+    flag("policy", "a YAML file of limits", metavar="POLICY"),
+    flag("base", "the baseline: an --output_path, or an accuracy file of vLLM", metavar="BASE"),
+    flag("candidate", "the run to check", metavar="CANDIDATE"),
+    flag("--markdown", "also write a table for a pull request; - prints it alone", metavar="FILE"),
+    flag("--junit", "also write JUnit XML", metavar="FILE"),
+    JSON,
+    description="Check a run against a baseline under a policy of limits. The exit code is 0 (PASS), 1 (FAIL) or 3 "
+    "(INCONCLUSIVE: the intervals decide neither; it then says how many more documents would decide).",
+    examples="""\
+examples:
+  multiform gate policy.yaml results/base results/tuned
+  multiform gate policy.yaml base tuned --markdown comment.md --junit gate.xml
+  multiform gate policy.yaml Meta-Llama-3-8B.yaml tuned     against an accuracy file of vLLM
+
+policy.yaml:
+  confidence: 0.95
+  default: {max_loss: 0.02, min_n: 100}
+  tasks:
+    gsm8k: {max_loss: 0.01}
+    mmlu*: {min_score: 0.6}
+""",
+)
+def gate(options: argparse.Namespace) -> int:
+    """Print the verdict of each condition; the exit code is that of the whole."""
+    from multiform.results.gate import EXIT_CODES, check_policy, read_policy
+    from multiform.results.read import read_results
+
+    policy = read_policy(Path(options.policy))
+    report = check_policy(policy, _baseline(options.base), read_results(options.candidate))
+    lines = [markdown(report).rstrip("\n")] if options.markdown == "-" else map(visible, _verdict_lines(report))
+    print_result(options, asdict(report) | {"verdict": report.verdict}, lines)
+    if options.markdown not in (None, "-"):
+        _write(options.markdown, markdown(report))
+    if options.junit:
+        _write(options.junit, junit(report))
+    for caution in report.cautions:
+        print(visible(caution), file=sys.stderr)
+    return EXIT_CODES[report.verdict]
+
+
+def _baseline(path: str) -> ResultsData:
+    from multiform.results.gate import is_accuracy_file, read_accuracy_file
+    from multiform.results.read import read_results
+
+    return read_accuracy_file(Path(path)) if is_accuracy_file(Path(path)) else read_results(path)
+
+
+def _write(path: str, text: str) -> None:
+    from multiform.paths import replace_output
+
+    with replace_output(Path(path)) as partial:
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def _verdict_lines(report: GateReport) -> list[str]:
+    lines = [f"{c.verdict:<12}  {c.name}: {_statement(c)}" for c in report.conditions]
+    lines += [f"{'FAIL':<12}  {name}: the candidate lacks it, or documents of it" for name in report.missing]
+    return [*lines, f"{report.verdict}: {_summary(report)}"]
+
+
+def _statement(condition: GateCondition) -> str:
+    """The condition, what was measured, and what would decide it."""
+    signed = condition.kind in ("max_loss", "min_gain")
+    number = "{:+.4f}" if signed else "{:.4f}"
+    text = f"{condition.metric} {_SIGNS[condition.kind]} {condition.limit:g}; it {'gains' if signed else 'is'} "
+    text += number.format(condition.value)
+    if not math.isnan(condition.high):
+        text += f" ({number.format(condition.low)} to {number.format(condition.high)})"
+    text += f" over {condition.n:,} documents"
+    return "; ".join(part for part in (text, condition.note, _missing_documents(condition)) if part)
+
+
+def _missing_documents(condition: GateCondition) -> str:
+    if condition.verdict != "INCONCLUSIVE":
+        return ""
+    if condition.more is None:
+        return "" if condition.note else "the value is at the limit: no number of documents can be given"
+    text = f"about {condition.more:,} more documents would decide, if the value stays"
+    left = condition.total - condition.n
+    return f"{text}; the dataset has {max(0, left):,} more" if condition.total and left < condition.more else text
+
+
+def _summary(report: GateReport) -> str:
+    counts = {word: sum(c.verdict == word for c in report.conditions) for word in ("PASS", "FAIL", "INCONCLUSIVE")}
+    listed = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+    missing = f", {len(report.missing)} missing" if report.missing else ""
+    return f"{listed}{missing}; with {report.confidence * 100:g} % confidence for all conditions together"
+
+
+def markdown(report: GateReport) -> str:
+    """The report as Markdown for the comment of a pull request."""
+    rows = ["| | form | score | condition | measured | n |", "|---|---|---|---|---:|---:|"]
+    for c in report.conditions:
+        interval = "" if math.isnan(c.high) else f" ({c.low:+.4f} to {c.high:+.4f})"
+        remark = "; ".join(part for part in (c.note, _missing_documents(c)) if part)
+        condition = f"{_SIGNS[c.kind]} {c.limit:g}{f'<br>{remark}' if remark else ''}"
+        cells = (_MARKS[c.verdict], _cell(c.name), _cell(c.metric), condition, f"{c.value:+.4f}{interval}", f"{c.n:,}")
+        rows.append(f"| {' | '.join(cells)} |")
+    rows += [f"| {_MARKS['FAIL']} | {_cell(name)} | | missing in the candidate | | |" for name in report.missing]
+    cautions = [f"* {_cell(caution)}" for caution in report.cautions]
+    parts = [f"### {_MARKS[report.verdict]} {report.verdict}: {_summary(report)}", "\n".join(rows), "\n".join(cautions)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _cell(text: str) -> str:
+    escaped = visible(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
+    return escaped.replace("@", "@\u200b").replace("\n", " ")  # a form's name must not mention a user
+
+
+def junit(report: GateReport) -> str:
+    """The report as JUnit XML: a test case for each condition; an open one is skipped."""
+    verdicts = [condition.verdict for condition in report.conditions]
+    counts = {
+        "tests": len(verdicts) + len(report.missing),
+        "failures": verdicts.count("FAIL") + len(report.missing),
+        "skipped": verdicts.count("INCONCLUSIVE"),
+        "errors": 0,
+    }
+    suite = ElementTree.Element("testsuite", {"name": "multiform gate", **{key: str(n) for key, n in counts.items()}})
+    for condition in report.conditions:
+        case = _case(suite, condition.name, f"{condition.metric} {condition.kind} {condition.limit:g}")
+        word = {"FAIL": "failure", "INCONCLUSIVE": "skipped"}.get(condition.verdict)
+        if word is not None:
+            ElementTree.SubElement(case, word, message=visible(_statement(condition)))
+    for name in report.missing:
+        case = _case(suite, name, "present")
+        ElementTree.SubElement(case, "failure", message="the candidate lacks it, or documents of it")
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ElementTree.Element, form: str, name: str) -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=visible(form), name=visible(name))

@@ -62,8 +62,8 @@ def diff(options: argparse.Namespace) -> None:
     """Print two prompts side by side, what each change does to the score, and a sentence for each difference."""
     from multiform.forms.difference import compare_forms
     from multiform.forms.steps import steps_between
+    from multiform.run.displays import Silent
     from multiform.run.executors import LocalExecutor
-    from multiform.run.progress import Silent
 
     names_model = options.model is not None or bool(options.model_args)
     _choose_model(options)

@@ -12,23 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import (
-    advise,
-    compare,
-    diff,
-    doctor,
-    formats,
-    gate,
-    help,
-    ls,
-    new,
-    report,
-    run,
-    show,
-    store,
-    sweep,
-    validate,
-)
+from multiform.cli import compare, diff, formats, installation, ls, report, run, show, store, validate
 from multiform.cli import options as flags
 from multiform.cli.parser import Parser, quiet_libraries, value_text
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
@@ -46,12 +30,12 @@ examples:
 """
 #: The commands, under the headings of `--help`.
 _GROUPS = {
-    "run models": (run.run, sweep.sweep, run.score),
+    "run models": (run.run, run.sweep, run.score),
     "look at results": (report.report, report.view, report.plot, report.export),
-    "compare and decide": (compare.compare, gate.gate, diff.diff, advise.advise),
+    "compare and decide": (compare.compare, compare.gate, diff.diff, report.advise),
     "find tasks and formats": (ls.ls, show.show, formats.formats),
-    "write tasks": (new.new, validate.validate, validate.lint, formats.convert),
-    "this installation": (doctor.doctor, help.docs, store.store, help.completion),
+    "write tasks": (validate.new, validate.validate, validate.lint, formats.convert),
+    "this installation": (installation.doctor, installation.docs, store.store, installation.completion),
 }
 _COMMANDS = {command.name: command for group in _GROUPS.values() for command in group}
 
@@ -91,7 +75,7 @@ def parser(only: str | None = None) -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input), 130 (interrupted) or 143 (terminated)."""
     _open_closed_streams()
-    help.complete(parser)
+    installation.complete(parser)
     if argv is None:
         _leave_working_folder()
         gc.set_threshold(YOUNG_OBJECTS)

@@ -225,16 +225,10 @@ def with_config(options: argparse.Namespace) -> argparse.Namespace:
     """The options, with values of the `--config` file where the command line does not set them."""
     if not options.config:
         return options
-    from multiform.tasks.parse import parse_yaml
-    from multiform.tasks.yaml import read_text
+    from multiform.tasks.yaml import read_mapping
 
     path = Path(options.config)
-    parsed = parse_yaml(read_text(path), path)
-    if parsed.notes:
-        raise parsed.notes[0]
-    data, positions = parsed.data, parsed.positions
-    if not isinstance(data, dict):
-        raise ConfigError("expected a mapping of flags", where=f"{path}:1", hint="write e.g. 'tasks: quiz@all'")
+    data, positions = read_mapping(path, "a mapping of flags", "write e.g. 'tasks: quiz@all'")
     actions = {
         name.removeprefix("--"): action
         for action in options.parser._actions

@@ -156,28 +156,16 @@ class Parser(argparse.ArgumentParser):
 class _Help(argparse.Action):
     """``--help`` prints the common flags, ``--help all`` every flag."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         is_short = values != "all" and isinstance(parser, Parser)
-        print(parser.format_common_help() if is_short else parser.format_help(), end="")  # type: ignore[attr-defined]
+        print(parser.format_common_help() if is_short else parser.format_help(), end="")
         parser.exit()
 
 
 class Gather(argparse.Action):
     """Collects all values of a flag on the command line in a list."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         seen: set[str] = vars(namespace).setdefault("given", set())
         before = getattr(namespace, self.dest) if self.dest in seen else None
         seen.add(self.dest)

@@ -1,16 +1,22 @@
-"""`multiform report`, `view`, `plot` and `export`: the results of runs as a page, in the browser, as a chart, and for
-other tools.
-"""
+"""`multiform report`, `view`, `plot`, `export` and `advise`: results as a page, in the browser, as a chart, for other
+tools, and as a plan of the next run."""
 
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from multiform.cli.parser import RUN, command, flag
+from multiform.cli.parser import JSON, RUN, command, flag, print_result
 from multiform.errors import UsageError
-from multiform.run.values import count
+from multiform.run.values import count, number_type
+
+if TYPE_CHECKING:
+    from multiform.results import Results
 
 
 @command(
@@ -123,3 +129,104 @@ def export(options: argparse.Namespace) -> None:
     results = shareable(read_results(options.run))
     for path in write(results, folder):
         print(f"wrote {path}")
+
+
+_HALF_WIDTH = number_type(lambda value: 0 < value < math.inf, expected="a number above 0", example="0.02 for ± 0.02")
+
+
+@command(
+    "how many documents and wordings a wanted interval needs",
+    RUN,
+    flag("--half_width", "the wanted interval: ± X (default: 0.02)", _HALF_WIDTH, default=0.02, metavar="X"),
+    JSON,
+    description="Say how many documents, wordings and repeats give the interval that you want, at the lowest cost. The "
+    "variance of each comes from a pilot run: any task under three or more wordings of a format, such as quiz@mcqa~8. "
+    "Repeats are advised only if a metric averages them.",
+    examples="""\
+examples:
+  multiform run --tasks arc_easy@mcqa~8 --limit 200 --output_path pilot --log_samples
+  multiform advise pilot --half_width 0.02
+  multiform advise pilot --half_width 0.01 --json
+""",
+)
+def advise(options: argparse.Namespace) -> None:
+    """Print the advice for each format that was run under several wordings."""
+    from multiform.results.read import read_results
+
+    advice = list(_advice(read_results(options.run), options.half_width))
+    if not advice:
+        message = "no task was run under three or more wordings of one format, with its samples"
+        hint = "run e.g. quiz@mcqa~8 with --output_path and --log_samples first"
+        raise UsageError(message, where=options.run, hint=hint)
+    print_result(options, advice, (line for entry in advice for line in _lines(entry, options.half_width)))
+
+
+def _advice(results: Results, half_width: float) -> Iterator[dict[str, Any]]:
+    from multiform.statistics.design import RunDesign, cheapest_design
+
+    totals = {form.task: form.total_docs for form in results.forms}
+    for group in results.groups:
+        totals[group.path] = sum(form.total_docs for form in results.forms if form.name in group.forms)
+    for comparison in results.comparisons:
+        for entry in comparison.populations if comparison.scoring != "any" else ():
+            components, repeats = entry.population.components, 1
+            known = _repeats(results, [comparison.forms[index] for index in entry.forms])
+            if known is not None:
+                variance, repeats = known
+                components = components.split_repeats(variance, repeats)
+            available = totals.get(comparison.name, comparison.n)
+            design = cheapest_design(components, half_width, documents=available)
+            now = RunDesign(documents=comparison.n, wordings=entry.population.wordings, repeats=repeats)
+            best = RunDesign(documents=available, wordings=128, repeats=16 if components.repeat else 1)
+            yield {
+                "task": comparison.name,
+                "format": entry.label,
+                "metric": comparison.metric,
+                "variance": {
+                    "document": components.document,
+                    "wording": components.wording,
+                    **({} if known is None else {"repeat": components.repeat}),
+                    "rest": components.rest,
+                },
+                "now": {**asdict(now), "half_width": components.half_width(now)},
+                "available": available,
+                "advice": None if design is None else {**asdict(design), "evaluations": design.evaluations},
+                "best_possible": components.half_width(best),
+            }
+
+
+def _repeats(results: Results, names: Sequence[str]) -> tuple[float, int] | None:
+    """The variance between repeats under the forms of a task, and their number; None where they are not known."""
+    from multiform.results.compare import ScoredForm
+    from multiform.statistics.design import repeat_variance
+
+    members = {name for group in results.groups if group.name in names for name in group.forms}
+    forms = [form for form in results.forms if form.name in {*names, *members}]
+    numbers = {int(form.config.get("repeats") or 1) for form in forms}
+    if len(numbers) != 1:
+        return None
+    (repeats,) = numbers
+    variance = repeat_variance([value for form in forms for value in ScoredForm.of(form).values.values()], repeats)
+    return (variance, repeats) if variance else None  # without any variance, a metric may take the first repeat alone
+
+
+def _lines(entry: dict[str, Any], half_width: float) -> Iterator[str]:
+    variance = entry["variance"]
+    total = sum(variance.values()) or 1.0
+    shares = ", ".join(f"{name}s {value / total:.0%}" for name, value in variance.items() if name != "rest")
+    now, advice = entry["now"], entry["advice"]
+    name, rest = f"{entry['task']}@{entry['format']}", f"{variance['rest'] / total:.0%}"
+    yield f"{name}, {entry['metric']}: a single score varies by {shares}, the rest {rest}"
+    yield f"  now: {now['documents']:,} documents × {_times(now)}, ± {now['half_width']:.4f}"
+    if advice is None:
+        most = _times({"wordings": 128, "repeats": 16 if "repeat" in variance else 1})
+        reachable = f"{entry['available']:,} documents × {most} would give ± {entry['best_possible']:.4f}"
+        yield f"  ± {half_width:g} cannot be reached with this dataset: {reachable}"
+    else:
+        needed = f"{advice['documents']:,} of {entry['available']:,} documents × {_times(advice)}"
+        yield f"  for ± {half_width:g}: {needed}, {advice['evaluations']:,} evaluations"
+
+
+def _times(design: dict[str, Any]) -> str:
+    repeats = f" × {design['repeats']} repeats" if design["repeats"] > 1 else ""
+    return f"{design['wordings']} wordings{repeats}"

@@ -42,8 +42,8 @@ examples:
 def show(options: argparse.Namespace) -> None:
     """Print prompts, templates or JSON lines."""
     from multiform.run.checks import check_output_types
+    from multiform.run.displays import Silent
     from multiform.run.executors import LocalExecutor
-    from multiform.run.progress import Silent
     from multiform.run.setup import load_forms
     from multiform.tasks.functions import unusable_scoring_kept
 

@@ -27,7 +27,7 @@ def _path(options: argparse.Namespace) -> Path:
 
 
 def _ls(options: argparse.Namespace) -> tuple[str, Any]:
-    from multiform.run.store.maintenance import usage
+    from multiform.run.database import usage
 
     models = usage(_path(options))
     lines = []
@@ -38,7 +38,7 @@ def _ls(options: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _stats(options: argparse.Namespace) -> tuple[str, Any]:
-    from multiform.run.store.maintenance import usage
+    from multiform.run.database import usage
 
     path = _path(options)
     models = usage(path)
@@ -53,7 +53,7 @@ def _stats(options: argparse.Namespace) -> tuple[str, Any]:
 def _gc(options: argparse.Namespace) -> tuple[str, Any]:
     from multiform.forms.request_cache import requests_folder
     from multiform.paths import cache_root
-    from multiform.run.store.maintenance import prune, prune_files
+    from multiform.run.database import prune, prune_files
 
     if options.max_age is None and options.max_size is None and options.model is None:
         message = "nothing says what to remove"
@@ -73,7 +73,7 @@ def _gc(options: argparse.Namespace) -> tuple[str, Any]:
 
 def _export(options: argparse.Namespace) -> tuple[str, Any]:
     from multiform.paths import replace_output
-    from multiform.run.store.maintenance import export_lines
+    from multiform.run.database import export_lines
 
     lines = (json.dumps(line) + "\n" for line in export_lines(_path(options)))
     if options.output is None:
@@ -89,7 +89,7 @@ def _export(options: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _merge(options: argparse.Namespace) -> tuple[str, Any]:
-    from multiform.run.store.maintenance import merge
+    from multiform.run.database import merge
 
     if len(options.files) < 2:
         message = "expected the file to add to and at least one other"

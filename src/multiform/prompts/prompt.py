@@ -207,3 +207,16 @@ def join_delimited(before: str, after: str, delimiter: str) -> str:
     if before and after and needs_delimiter(before, after):
         return before + delimiter + after
     return before + after
+
+
+def shared_length(text: str, other: str) -> int:
+    """How many characters two texts begin with alike.
+
+    >>> shared_length("abcd", "abxd"), shared_length("ab", "abc"), shared_length("", "a")
+    (2, 2, 0)
+    """
+    low, high = 0, min(len(text), len(other))
+    while low < high:  # halved, as comparing slices is much faster than comparing characters
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if text[low:middle] == other[low:middle] else (low, middle - 1)
+    return low

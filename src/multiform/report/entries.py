@@ -12,7 +12,8 @@ from multiform.errors import ConfigError
 from multiform.formats.axes import AXIS_WORDS
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
-from multiform.report.sample import Question, flags_of, margin, pick, sample_score, shared_length
+from multiform.prompts.prompt import shared_length
+from multiform.report.sample import Question, flags_of, margin, pick, sample_score
 from multiform.results.charts import (
     ChartAxis,
     ChartPanel,
@@ -24,17 +25,12 @@ from multiform.results.charts import (
     metric_axis,
     position_panel,
 )
-from multiform.results.compare import (
-    calibration_of_form,
-    chance_level,
-    metric_family,
-    position_bias_of_form,
-)
+from multiform.results.compare import ScoredForm, calibration_of_form, chance_level, position_bias_of_form
 from multiform.results.form_comparison import FormatPopulation, FormComparison
 from multiform.results.pivot import named_comparisons, p_words
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_wordings
-from multiform.results.values import FormResult, metric_kind
+from multiform.results.values import FormResult, metric_kind, metric_label
 from multiform.statistics.differences import holm
 from multiform.statistics.estimates import ALPHA, Estimate
 from multiform.statistics.wordings import WordingPopulation
@@ -269,7 +265,7 @@ def form_entry(
     scores = [sample_score(sample, name) for sample in samples]
     higher = form.higher_is_better.get(name, True)
     flags = [flags_of(sample, wrong=higher and score == 0) for sample, score in zip(samples, scores, strict=True)]
-    family = metric_family(form)
+    family = ScoredForm.of(form).family
     return {
         **_scores(metric, estimates),
         "run": run,
@@ -301,14 +297,11 @@ def form_entry(
 def _scores(primary: str, estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     first = estimates.get(primary, Estimate(value=math.nan, n=0))
     others = [
-        {"metric": _metric(key), **estimate.numbers("stderr")} for key, estimate in estimates.items() if key != primary
+        {"metric": metric_label(key), **estimate.numbers("stderr")}
+        for key, estimate in estimates.items()
+        if key != primary
     ]
-    return {"metric": _metric(primary), **first.numbers("stderr"), "others": others}
-
-
-def _metric(key: str) -> str:
-    metric, _, scorer = key.partition(",")
-    return metric if scorer in ("none", "") else f"{metric} ({scorer})"
+    return {"metric": metric_label(primary), **first.numbers("stderr"), "others": others}
 
 
 def _position(form: FormResult) -> dict[str, Any] | None:

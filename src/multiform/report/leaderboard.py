@@ -18,7 +18,6 @@ from multiform.results.provenance import arguments_text
 from multiform.results.results import Results
 from multiform.results.run_comparison import compare_form
 from multiform.results.values import FormResult, GroupResult, metric_kind
-from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.differences import kendall_tau
 from multiform.statistics.estimates import ALPHA, Estimate, normal_estimate
 
@@ -319,10 +318,9 @@ def _charts(family: str, points: list[tuple[Any, str, str, Results]]) -> Iterato
     by_metric: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for _, key, at, results in points:
         for entry in headlines(results):
-            kind = "accuracy" if entry.metric in RIGHT_OR_WRONG else entry.metric
             label, score = form_label(entry, results), entry.score
             row = {"at": at, "series": label, "score": score.value, "low": score.low, "high": score.high}
-            by_metric.setdefault(kind, {}).setdefault(label, []).append({**row, "run": key})
+            by_metric.setdefault(metric_kind(entry.metric), {}).setdefault(label, []).append({**row, "run": key})
     panels = []
     for metric, series in by_metric.items():
         recurring = [rows for rows in series.values() if len(rows) > 1]

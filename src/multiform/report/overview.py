@@ -13,7 +13,7 @@ from multiform.report.entries import change_entry, changes_chart
 from multiform.results.charts import ChartSpec, flips_chart, overview_chart
 from multiform.results.compare import chance_level
 from multiform.results.languages import language_spreads
-from multiform.results.notes import form_notes, result_notes
+from multiform.results.notes import form_notes, result_notes, status_words
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_all_runs, compare_groups
@@ -87,8 +87,9 @@ def _partial_words(results: Results) -> str:
     missing = [*(form.name for form in results.forms if not form.estimates or not form.n), *without]
     forms = len({*missing, *(form.name for form in results.forms)})
     lacking = f"; {len(missing)} of {forms} forms are missing: {list_first(missing, 3)}" if missing else ""
-    state = "was stopped" if results.status == "stopped" else "failed"
-    return f"Partial: the run {state}, {scored:,} of {sum(sizes):,} documents are scored{lacking}"
+    return (
+        f"Partial: the run {status_words(results.status)}, {scored:,} of {sum(sizes):,} documents are scored{lacking}"
+    )
 
 
 def _headlines(results: Results) -> dict[str, list[FormResult | GroupResult]]:
@@ -197,8 +198,8 @@ def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels
         words = "worse than" if change.gain < 0 else "better than"
         if change.p_simultaneous is not None and change.p_simultaneous >= ALPHA:
             words = "not shown to differ from"
-        interval = "" if math.isnan(low) else f" ({_signed(low)} to {_signed(high)}{p})"
-        numbers = f"{_signed(change.difference.value)}{interval}"
+        interval = "" if math.isnan(low) else f" ({_difference_text(low)} to {_difference_text(high)}{p})"
+        numbers = f"{_difference_text(change.difference.value)}{interval}"
         return f"{labels[second]} is {words} {labels[first]} on {change.name}: {numbers}"
     shown = [entry[3] for entry in changes if entry[3].p_simultaneous is not None and entry[3].p_simultaneous < ALPHA]
     worse = sum(change.gain < 0 for change in shown)
@@ -216,8 +217,8 @@ def _change_facts(changes: Sequence[tuple[int, int, str, FormChange]]) -> Iterat
         change = min((entry[3] for entry in changes), key=lambda change: change.gain, default=None)
         if change is not None and change.paired:
             low, high = change.simultaneous
-            interval = f"{_signed(low)} to {_signed(high)}"
-            yield _fact("worst change", _signed(change.difference.value), f"{interval} on {change.name}")
+            interval = f"{_difference_text(low)} to {_difference_text(high)}"
+            yield _fact("worst change", _difference_text(change.difference.value), f"{interval} on {change.name}")
     else:
         change = clearest[3]
     if change is None or not change.paired:
@@ -230,7 +231,7 @@ def _change_facts(changes: Sequence[tuple[int, int, str, FormChange]]) -> Iterat
         yield _noise_fact(p, f" after correction for {change.comparisons}" if change.comparisons > 1 else "")
 
 
-def _signed(difference: float) -> str:
+def _difference_text(difference: float) -> str:
     return f"{difference:+.3f}".replace("-", "−")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiform.forms import ScoredSample
+from multiform.prompts.prompt import shared_length
 from multiform.requests import Completion, GenerationRequest, LLOutput
 from multiform.results.export import sample_row
 from multiform.results.extraction import is_unread
@@ -305,16 +306,3 @@ def _question_start(
         line = text.rfind("\n", 0, place) + 1
         return line if place - line <= _LABEL else place
     return text.rfind("\n", 0, max((shared_length(text, neighbour) for neighbour in neighbours), default=0)) + 1
-
-
-def shared_length(text: str, other: str) -> int:
-    """How many characters two texts begin with alike.
-
-    >>> shared_length("abcd", "abxd"), shared_length("ab", "abc"), shared_length("", "a")
-    (2, 2, 0)
-    """
-    low, high = 0, min(len(text), len(other))
-    while low < high:  # halved, as comparing slices is much faster than comparing characters
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if text[low:middle] == other[low:middle] else (low, middle - 1)
-    return low

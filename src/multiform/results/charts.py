@@ -13,14 +13,7 @@ from itertools import permutations
 from typing import Any, Literal
 
 from multiform.errors import DataError
-from multiform.results.compare import (
-    calibration_of_form,
-    chance_level,
-    document_values,
-    metric_family,
-    position_bias_of_form,
-    scoring_of,
-)
+from multiform.results.compare import ScoredForm, calibration_of_form, chance_level, position_bias_of_form, scoring_of
 from multiform.results.extraction import extraction_of
 from multiform.results.form_comparison import FormComparison
 from multiform.results.pivot import best_forms, named_comparisons, shown_comparisons
@@ -190,7 +183,7 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
     }
     parents |= {inner: paths[group.name] for group in groups for inner in group.members if inner not in by_name}
     best = {name for comparison in shown_comparisons(results) for name in best_forms(comparison)}
-    chances = {form.name: chance_level(form.samples) for form in forms if metric_family(form) == "accuracy"}
+    chances = {form.name: chance_level(form.samples) for form in forms if ScoredForm.of(form).family == "accuracy"}
     read = {form.name: extraction for form in forms if (extraction := extraction_of(form)) is not None}
     families: dict[str, list[dict[str, Any]]] = {}
     entries: list[FormResult | GroupResult] = [*groups, *forms]
@@ -200,7 +193,7 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
         if not math.isfinite(estimate.value):
             continue
         missing = [read[form.name].missing.value * form.n for form in members if form.name in read]
-        family = metric_family(members[0]) if members[0].metric == entry.metric else None
+        family = ScoredForm.of(members[0]).family if members[0].metric == entry.metric else None
         families.setdefault(family or entry.metric, []).append(
             {
                 "row": label if entry.base in single else entry.base,
@@ -314,12 +307,13 @@ def difference_panel(
 
 def flips_chart(results: ResultsData) -> ChartSpec:
     """How many documents one form gets right and another wrong, for each pair of forms, over all tasks together."""
-    right: dict[str, set[tuple[str, int]]] = {}
-    wrong: dict[str, set[tuple[str, int]]] = {}
+    right: dict[str, set[tuple[str, Any]]] = {}
+    wrong: dict[str, set[tuple[str, Any]]] = {}
     for form in results.forms:
-        if metric_family(form) == "accuracy" and form.higher and not form.control:
+        scored = ScoredForm.of(form)
+        if scored.family == "accuracy" and form.higher and not form.control:
             label = _format_name(form)
-            values = document_values(form).items()
+            values = scored.values.items()
             right.setdefault(label, set()).update((form.task, doc) for doc, value in values if value == 1)
             wrong.setdefault(label, set()).update((form.task, doc) for doc, value in values if value == 0)
     rows = []

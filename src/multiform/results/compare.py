@@ -32,7 +32,7 @@ from multiform.statistics.wordings import MIN_WORDINGS, axis_effects, wording_po
 
 @dataclass(frozen=True, slots=True)
 class ScoredForm:
-    """The samples of a form that have a value of one of its metrics, by document, or by what `row` gives for each."""
+    """The samples of a form that have a value of a metric, by document, or by what `row` gives for each."""
 
     form: FormResult
     #: The metric and its scorer, such as ``acc,none``.
@@ -41,8 +41,13 @@ class ScoredForm:
 
     @classmethod
     def of(
-        cls, form: FormResult, key: str, row: Callable[[ScoredSample], Hashable] = lambda sample: sample.doc_id
+        cls,
+        form: FormResult,
+        key: str | None = None,
+        row: Callable[[ScoredSample], Hashable] = lambda sample: sample.doc_id,
     ) -> ScoredForm:
+        """The form by this metric and scorer, or by its first."""
+        key = next(iter(form.estimates), "") if key is None else key
         metric, _, scorer = key.partition(",")
         return cls(form, key, {row(s): s for s in form.samples if s.scorer == scorer and metric in s.values})
 
@@ -105,14 +110,9 @@ def compare_forms(forms: Sequence[FormResult], groups: Sequence[GroupResult] = (
             parts = {form.task: ScoredForm.of(form, group.primary) for form in inside}
             columns.setdefault((group.path, True), []).append(_Column(group.name, parts, group))
     for form in compared.values():
-        parts = {form.task: ScoredForm.of(form, form.primary)} if form.estimates else {}
+        parts = {form.task: ScoredForm.of(form)} if form.estimates else {}
         columns.setdefault((form.task, False), []).append(_Column(form.name, parts))
     return [comparison for (name, _), alike in columns.items() for comparison in _comparisons(name, alike)]
-
-
-def metric_family(form: FormResult, key: str | None = None) -> str | None:
-    """The family of comparable metrics of a form's first metric, or of `key`; None for no mean over documents."""
-    return ScoredForm.of(form, form.primary if key is None else key).family if form.estimates else None
 
 
 def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = None) -> bool:
@@ -121,17 +121,17 @@ def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = N
     A group may define another aggregation, and the scores of forms need not be means.
     """
     key = group.primary if key is None else key
-    if any(key not in form.estimates or metric_family(form, key) is None for form in forms):
+    if any(ScoredForm.of(form, key).family is None for form in forms):
         return False
     weights = [form.estimates[key].n if group.weight_by_size else 1 for form in forms]
     mean = np.average([form.estimates[key].value for form in forms], weights=weights)
     return bool(np.isclose(mean, group.estimates[key].value))
 
 
-def form_table(forms: Sequence[FormResult], key: str) -> DocumentScores | None:
-    """The scores of documents that all forms have, a column for each form; None where a score is not their mean."""
-    columns = [ScoredForm.of(form, key) for form in forms]
-    return None if any(scored.family is None for scored in columns) else shared_scores(columns)
+def form_table(form: FormResult, key: str) -> DocumentScores | None:
+    """The scores of the documents of a form; None where its score is not their mean."""
+    scored = ScoredForm.of(form, key)
+    return None if scored.family is None else shared_scores([scored])
 
 
 def group_table(group: GroupResult, forms: Sequence[FormResult], key: str) -> DocumentScores | None:
@@ -139,11 +139,6 @@ def group_table(group: GroupResult, forms: Sequence[FormResult], key: str) -> Do
     if not forms or not is_mean(group, forms, key):
         return None
     return _pooled_table([[ScoredForm.of(form, key)] for form in forms], weight_by_size=group.weight_by_size)
-
-
-def document_values(form: FormResult, key: str | None = None) -> dict[Any, Any]:
-    """The value of a form's first metric, or of `key`, for each document."""
-    return ScoredForm.of(form, form.primary if key is None else key).values
 
 
 def scoring_of(form: FormResult) -> Scoring:
@@ -234,7 +229,7 @@ def _comparison(
     means = form_means(table)
     metrics = {column.first.metric for column in columns}
     several = len(names) > 1
-    codes = np.array([[_choice_code(sample) for sample in column] for column in samples]).T
+    codes = np.array([list(map(_choice_code, column)) for column in samples]).T
     readable = [column for column in range(len(names)) if (codes[:, column] != MISSING).any()]
     known = len(readable) > 1
     # What is counted over documents means nothing of a group whose documents have different weights.

@@ -163,10 +163,7 @@ def _cells(alt: Any, panel: ChartPanel) -> Any:
     cells = base.mark_rect().encode(color=alt.Color(f"{value.field}:Q", title=value.title, scale=scale))
     dark = f"datum[{value.field!r}] > {(low + high) / 2}"
     text = alt.Text(f"{value.field}:Q", format=".3f") if panel.label is None else alt.Text(f"{panel.label}:N")
-    texts = base.mark_text().encode(
-        text=text,
-        color=alt.condition(dark, alt.value("white"), alt.value("black")),
-    )
+    texts = base.mark_text().encode(text=text, color=alt.condition(dark, alt.value("white"), alt.value("black")))
     return (cells + texts).properties(width=alt.Step(64), height=alt.Step(30))
 
 

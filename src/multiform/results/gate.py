@@ -24,8 +24,7 @@ from multiform.schema import has_type
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.differences import simultaneous_bounds
 from multiform.statistics.estimates import LEVEL, Estimate, exact_bounds, wilson_interval
-from multiform.tasks.parse import parse_yaml
-from multiform.tasks.yaml import read_text
+from multiform.tasks.yaml import read_mapping
 
 Verdict: TypeAlias = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 #: The exit codes of the verdicts.
@@ -138,16 +137,12 @@ def _check_value(key: Any, value: Any, keys: Mapping[str, tuple[Any, str, str]],
 
 def _mapping_file(path: Path, hint: str) -> tuple[dict[str, Any], Callable[..., str]]:
     """The mapping in a YAML file, and a function that gives the place of a key."""
-    parsed = parse_yaml(read_text(path), path)
-    if parsed.notes:
-        raise parsed.notes[0]
-    if not isinstance(parsed.data, dict):
-        raise ConfigError("expected a mapping", where=f"{path}:1", hint=hint)
+    data, positions = read_mapping(path, "a mapping", hint)
 
     def place(*keys: Any) -> str:
-        return ": ".join([str(parsed.positions.get(tuple(map(str, keys)), f"{path}:1")), *map(str, keys[-1:])])
+        return ": ".join([str(positions.get(tuple(map(str, keys)), f"{path}:1")), *map(str, keys[-1:])])
 
-    return parsed.data, place
+    return data, place
 
 
 def is_accuracy_file(path: Path) -> bool:

@@ -180,7 +180,7 @@ def dataset_interval(
     from multiform.results.compare import form_table
     from multiform.statistics.means import dataset_estimates
 
-    table = form_table([form if whole_clusters else replace(form, cluster=None)], key)
+    table = form_table(form if whole_clusters else replace(form, cluster=None), key)
     return None if table is None else dataset_estimates(table, total, level=level)[0]
 
 
@@ -190,7 +190,7 @@ def _with_form_intervals(form: FormResult, level: float) -> FormResult:
         return form
     from multiform.results.compare import form_table
 
-    tables = {key: form_table([form], key) for key in form.estimates}
+    tables = {key: form_table(form, key) for key in form.estimates}
     return replace(form, estimates=_estimates(form.estimates, tables, level))
 
 
@@ -213,6 +213,8 @@ def _with_group_intervals(group: GroupResult, forms: Mapping[str, FormResult], l
 
 def _without_documents(score: Estimate, members: Sequence[Estimate]) -> Estimate:
     """A group's score that is not a mean over documents: the interval of its only form, or one within its range."""
+    if score.stderr is None and score.low is not None:
+        return score
     if len(members) == 1:
         return replace(score, low=members[0].low, high=members[0].high)
     bounded = recorded_estimate(score.value, score.stderr, score.n)

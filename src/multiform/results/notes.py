@@ -106,7 +106,7 @@ def failures_of(entry: FormResult | GroupResult) -> dict[str, Any]:
 def result_notes(results: ResultsData) -> list[str]:
     """Notes on the scores, a line for each: that they are partial, failed documents, truncated prompts, how completions
     ended, ties, and a server whose model changed."""
-    notes = [] if results.status == "complete" else [f"partial results: the run {_status_words(results.status)}"]
+    notes = [] if results.status == "complete" else [f"partial results: the run {status_words(results.status)}"]
     notes += [_failure_note(form) for form in results.forms if form.failed]
     for group in results.groups:
         if group.failed:
@@ -236,7 +236,8 @@ def _version_notes(results: ResultsData) -> Iterator[str]:
         yield f"the server's {key} changed during the run: {listed}"
 
 
-def _status_words(status: str) -> str:
+def status_words(status: str) -> str:
+    """How a run ended that is not complete."""
     return "was stopped" if status == "stopped" else "failed"
 
 

@@ -70,7 +70,7 @@ def provenance(
         "date_iso": datetime.now().isoformat(),
         "multiform_version": package_version("multiform"),
         "model_identity": model.identity,
-        "usage": dict(usage),
+        "usage": usage,
     }
 
 

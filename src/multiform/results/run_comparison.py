@@ -13,7 +13,7 @@ from typing import Any
 from multiform.errors import DataError, MultiformError, UsageError
 from multiform.forms import ScoredSample
 from multiform.results.compare import ScoredForm, is_mean, shared_scores
-from multiform.results.values import FormResult, GroupResult, ResultsData, metric_kind
+from multiform.results.values import FormResult, GroupResult, ResultsData, metric_kind, metric_label
 from multiform.statistics.differences import holm, paired_difference, simultaneous_bounds
 from multiform.statistics.estimates import LEVEL, Estimate, normal_estimate
 from multiform.statistics.means import DocumentScores, form_means, pool_subjects
@@ -374,7 +374,7 @@ class StepTable:
 
     def to_dict(self) -> dict[str, Any]:
         """The table as plain data."""
-        start = {"metric": _metric(self.first), "score": self.first.score.value}
+        start = {"metric": metric_label(self.first.primary), "score": self.first.score.value}
         effects = [effect.to_dict() for effect in self.effects]
         return {"start": start, "steps": effects, "total": self.total.to_dict(), "without_effect": list(self.idle)}
 
@@ -403,12 +403,7 @@ def _effect(what: str, before: FormResult, after: FormResult) -> StepEffect:
             change = compare_form(before, after)
         except DataError:  # other documents: only the scores can be compared
             change = compare_form(replace(before, samples=()), replace(after, samples=()))
-    return StepEffect(what=what, metric=_metric(after), score=after.score, change=change)
-
-
-def _metric(form: FormResult) -> str:
-    name, _, pipeline = form.primary.partition(",")
-    return name if pipeline == "none" else f"{name} ({pipeline})"
+    return StepEffect(what=what, metric=metric_label(after.primary), score=after.score, change=change)
 
 
 def _outcomes(form: FormResult) -> dict[tuple[int, str], Any]:

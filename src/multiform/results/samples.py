@@ -124,12 +124,9 @@ def _added_fields(sample: ScoredSample) -> dict[str, Any]:
     if sample.outputs:
         added["contexts_truncated"] = [output.context_truncated for output in sample.outputs]
     if sample.steps:
-        added["steps"] = [{"step": step.name, "value": _step_value(step.value)} for step in sample.steps]
+        values = [None if step.value is None else _response(step.value) for step in sample.steps]
+        added["steps"] = [{"step": s.name, "value": value} for s, value in zip(sample.steps, values, strict=True)]
     return added if sample.failure is None else {**added, "failure": sample.failure}
-
-
-def _step_value(value: Any) -> Any:
-    return None if value is None else _response(value)
 
 
 def choices_and_labels(sample: Sample) -> tuple[list[str], list[str]]:
@@ -268,7 +265,9 @@ def scored_sample(line: Mapping[str, Any], folder: Path | None = None) -> Scored
         outputs=doc.outputs,
         scorer=str(line.get("filter", "none")),
         filtered=filtered,
-        values={name: line[name] for name in [*(line.get("metrics") or ()), *_judge_texts(line)] if name in line},
+        # What judges wrote is no metric.
+        values={name: line[name] for name in (line.get("metrics") or ()) if name in line}
+        | {name: text for name, text in line.items() if name.startswith("judge_text")},
         prediction=line["prediction"] if known else _prediction(choices, doc.outputs, filtered),
         steps=tuple(Step(name=step["step"], value=step["value"]) for step in line.get("steps") or ()),
         failure=doc.failure,
@@ -281,11 +280,6 @@ def _references(line: Mapping[str, Any], instances: Sequence[Instance]) -> tuple
         return ()
     gold = line.get("gold")
     return tuple(map(str, gold)) if isinstance(gold, list) else () if gold is None else (str(gold),)
-
-
-def _judge_texts(line: Mapping[str, Any]) -> list[str]:
-    """The keys of what judges wrote, which is no metric."""
-    return [key for key in line if key.startswith("judge_text")]
 
 
 def _gold(line: Mapping[str, Any], choices: Sequence[str]) -> tuple[int, ...]:

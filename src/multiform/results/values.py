@@ -223,6 +223,16 @@ def metric_kind(metric: str) -> str:
     return "accuracy" if metric in RIGHT_OR_WRONG else metric
 
 
+def metric_label(key: str) -> str:
+    """A score by its metric, and by its scorer where that has a name.
+
+    >>> metric_label("acc,none"), metric_label("exact_match,strict")
+    ('acc', 'exact_match (strict)')
+    """
+    metric, _, scorer = key.partition(",")
+    return metric if scorer in ("none", "") else f"{metric} ({scorer})"
+
+
 def metrics_in_order(keys: Iterable[str], config: Mapping[str, Any]) -> list[str]:
     """Names of metrics, or ``metric,scorer``, in the order in which lm-eval writes them for a task's configuration.
 

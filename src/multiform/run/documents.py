@@ -23,7 +23,7 @@ from multiform.forms.request_cache import cached_requests, delete_requests
 from multiform.models import Model
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance
-from multiform.run.document_checks import DocumentChecking, detectable_differences, first_prompts
+from multiform.run.checks import DocumentChecking, first_prompts
 from multiform.run.executors.ranges import RangedDocs, stays_with_driver
 from multiform.run.executors.work_units import TaskDocs, smallest_range
 from multiform.run.options import RunOptions
@@ -139,10 +139,6 @@ class Documents:
     def check_ahead(self) -> None:
         """Check more documents than are rendered, for a small part of the time that has passed since the last call."""
         self._ahead.advance()
-
-    def detectable_differences(self) -> str | None:
-        """The smallest difference between two forms that the run can detect; None where every task has one form."""
-        return detectable_differences(self.forms, self.counts)
 
     @property
     def _fits_one_chunk(self) -> bool:

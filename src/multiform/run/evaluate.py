@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial, wraps
+from pathlib import Path
 from typing import Any, ParamSpec
 
 from multiform.forms import Form
 from multiform.lint.forms import model_findings
+from multiform.models import Model
+from multiform.models.model import Usage
 from multiform.results import Results
-from multiform.run.checks import check_forms, check_model_fits, check_options, judged_forms
-from multiform.run.costs import Spending, plan_text
-from multiform.run.document_checks import contaminated_docs, log_findings
+from multiform.run.checks import (
+    check_forms,
+    check_model_fits,
+    check_options,
+    contaminated_docs,
+    judged_forms,
+    log_findings,
+)
+from multiform.run.displays import chosen_progress
 from multiform.run.documents import Documents
 from multiform.run.executors import CachedExecutor, Executor, LocalExecutor
 from multiform.run.executors.cluster import ClusterOptions
 from multiform.run.options import RunOptions
 from multiform.run.outcome import RunResults, interrupts_say
-from multiform.run.progress import chosen_progress
-from multiform.run.runner import Runner
-from multiform.run.schedule import early_stopping
+from multiform.run.progress import workload_words
+from multiform.run.runner import Runner, Spending, dollars
+from multiform.run.schedule import detectable_differences, early_stopping
 from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
@@ -166,7 +176,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
         store = open_store() if options.use_cache or model.stored else None
         if options.plan_only:
             return Results(forms=[], run={"plan": plan_text(documents, options, model, store)}, provenance={})
-        if stopping is None and (detectable := documents.detectable_differences()):
+        if len(forms) > 1 and stopping is None and (detectable := detectable_differences(forms, documents.counts)):
             progress.message(detectable)
 
         spending = Spending.of(model, options.prices, options.max_cost)
@@ -215,3 +225,45 @@ def _make_judging(options: RunOptions, forms: Sequence[Form], open_store: Callab
         fresh=options.fresh,
         prices=options.prices,
     )
+
+
+def plan_text(documents: Documents, options: RunOptions, model: Model, store: Store | None) -> str:
+    """The requests of the run and what they would cost, in words, and what its documents can tell."""
+    later, asked, cached = 0, set[int](), set[int]()  # hashes of requests: a later chunk may have the same again
+    cost, workload, tokens = None, Usage(), Counter[str]()
+    in_one = documents.is_one_chunk
+    for chunk in documents.chunks():
+        requests = dict.fromkeys(instance.request for entry in chunk for instance in entry.sample.instances)
+        known = store.known(model.identity, requests) if store and not options.fresh else {}
+        missing = [request for request in requests if request not in known and hash(request) not in asked]
+        cached.update(map(hash, known))
+        asked.update(map(hash, missing))
+        later += sum(entry.form.renderer.output_kind.has_stages for entry in chunk)
+        if missing and in_one:
+            cost = model.plan(missing)
+        elif missing:
+            workload += model.workload(missing) or Usage()
+        tokens.update(model.estimate_tokens(missing) if missing else {})
+    if workload != Usage():
+        cost = workload_words(workload)
+    bound = "at most, as the run stops earlier: " if options.stops_early else ""
+    number = len(asked) + len(cached)
+    lines = [f"{bound}{number} distinct requests for {documents.total} documents; {len(cached)} of them are cached"]
+    if later:
+        lines.append(f"{later} documents are asked about again, after these responses: those requests are not counted")
+    if asked:
+        cost = cost or cost_words(model, tokens, options.prices)
+        lines.append(cost or f"model '{model.name}' does not say what the others cost")
+    return "\n".join(filter(None, (*lines, detectable_differences(documents.forms, documents.counts))))
+
+
+def cost_words(model: Model, tokens: Mapping[str, int], prices: str | Path | None) -> str | None:
+    """What tokens of a server would cost, in words; None where it counts none."""
+    if not tokens:
+        return None
+    counts = f"about {tokens['prompt']:,} tokens of prompts, and at most {tokens['completion']:,} of completions"
+    price = model.price(None if prices is None else Path(prices))
+    if price is None:
+        return f"{counts}; the price of '{model.name}' is not known: give --prices FILE"
+    least, most = price.cost({"prompt": tokens["prompt"]}), price.cost(tokens)
+    return f"{counts}: {dollars(least)} to {dollars(most)}, at {price}"

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from multiform.arguments import parse_arguments
 from multiform.errors import ConfigError, UsageError
@@ -28,6 +28,7 @@ from multiform.run.values import (
     ARGUMENTS,
     COUNT,
     SOURCE_OPTIONS,
+    SWITCH,
     TEXT,
     WORDS,
     Option,
@@ -54,14 +55,30 @@ TRACKERS = ("wandb", "trackio", "mlflow")
 #: A task by its name, as a configuration, as an object or as a class.
 TaskLike: TypeAlias = str | TaskConfig | Task | Group | PythonTask | type[PythonTask]
 
-_model = partial(Option, group="model")
-_prompt = partial(Option, group="prompts", setting=True)
-_docs = partial(Option, group="documents")
-_consent = partial(Option, group="programs and judges")
-_failure = partial(Option, group="failed requests")
-_worker = partial(Option, group="many workers")
-_store = partial(Option, group="stored responses")
-_output = partial(Option, group="output")
+
+def option(help: str, type: ValueType = SWITCH, metavar: str = "", *, default: Any = None, **about: Any) -> Any:
+    """A field of `RunOptions` with what it says of its option; a switch is off by default."""
+    return _field(Option(help, type, metavar or None, **about), False if type is SWITCH else default)
+
+
+def _field(described: Option, default: Any = None) -> Any:
+    extra: Any = {"option": described}
+    return Field(default, json_schema_extra=extra)
+
+
+_TASKS: Any = {
+    "option": Option(
+        "tasks, groups, tags, globs or YAML files, separated by commas or spaces", WORDS, "T[@F]", short="-t"
+    )
+}
+_model = partial(option, group="model")
+_prompt = partial(option, group="prompts", setting=True)
+_docs = partial(option, group="documents")
+_consent = partial(option, group="programs and judges")
+_failure = partial(option, group="failed requests")
+_worker = partial(option, group="many workers")
+_store = partial(option, group="stored responses")
+_output = partial(option, group="output")
 
 #: How a run treats failed documents: it ends without results, leaves them out, or counts them as wrong.
 OnError: TypeAlias = Literal["stop", "skip", "count"]
@@ -101,325 +118,227 @@ class RunOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, protected_namespaces=())
 
-    tasks: Annotated[
-        TaskLike | Sequence[TaskLike],
-        Option("tasks, groups, tags, globs or YAML files, separated by commas or spaces", WORDS, "T[@F]", short="-t"),
-    ]
-    model: Annotated[
-        str | Model | Any,
-        _model(
-            "see multiform ls models (default: hf if model_args name a model, else bundled)",
-            ANYTHING,
-            "NAME",
-            short="-M",
-        ),
-    ] = DEFAULT_MODEL
-    model_args: Annotated[
-        Arguments | None,
-        _model("e.g. pretrained=path/to/model,dtype=float32; or a JSON object", ARGUMENTS, short="-a", several=True),
-    ] = None
-    batch_size: Annotated[
-        int | str | None,
-        _model("requests per batch; auto:N is auto (default: the model's)", values.BATCH_SIZE, short="-b"),
-    ] = None
-    device: Annotated[str | None, _model("e.g. cpu or cuda:0", TEXT, "NAME")] = None
+    tasks: TaskLike | Sequence[TaskLike] = Field(json_schema_extra=_TASKS)
+    model: str | Model | Any = _model(
+        "see multiform ls models (default: hf if model_args name a model, else bundled)",
+        ANYTHING,
+        "NAME",
+        short="-M",
+        default=DEFAULT_MODEL,
+    )
+    model_args: Arguments | None = _model(
+        "e.g. pretrained=path/to/model,dtype=float32; or a JSON object", ARGUMENTS, short="-a", several=True
+    )
+    batch_size: int | str | None = _model(
+        "requests per batch; auto:N is auto (default: the model's)", values.BATCH_SIZE, short="-b"
+    )
+    device: str | None = _model("e.g. cpu or cuda:0", TEXT, "NAME")
 
-    num_fewshot: Annotated[
-        int | None, _prompt("number of few-shot examples (default: the task's)", COUNT, short="-f")
-    ] = None
-    apply_chat_template: Annotated[
-        bool | str,
-        _prompt(
-            "use the model's chat template, or the named one if it has several",
-            values.CHAT_TEMPLATE,
-            recorded=True,
-        ),
-    ] = False
-    fewshot_as_multiturn: Annotated[
-        bool | None,
-        _prompt(
-            "few-shot examples as turns of a chat (default: yes with a chat template)", values.YES_OR_NO, recorded=True
-        ),
-    ] = None
-    fewshot_draws: Annotated[
-        int,
-        _prompt(
-            "run every form with N draws of few-shot examples, each as its own form (default: 1)",
-            count(1),
-            setting=False,
-            recorded=True,
-        ),
-    ] = 1
-    thinking_budget: Annotated[
-        Sequence[int] | None,
-        _prompt(
-            "run every form that lets the model think with each of these token budgets: 0,1024,8192",
-            values.BUDGETS,
-            setting=False,
-            recorded=True,
-        ),
-    ] = None
-    languages: Annotated[
-        Sequence[str] | None,
-        _prompt(
-            "limit groups whose subsets are languages to these, and show the spread over them: de,hi,sw",
-            values.LANGUAGES,
-            setting=False,
-            recorded=True,
-        ),
-    ] = None
-    protocol: Annotated[
-        str | None,
-        _prompt(
-            "use this protocol for all tasks, such as olmes; see multiform ls protocols", TEXT, "NAME", setting=False
-        ),
-    ] = None
-    choice_order: Annotated[
-        str | None,
-        _prompt(
-            "order of the choices: original, shuffle:SEED, cyclic (a form for each rotation) or all (one for each "
-            "permutation, at most 24)",
-            values.CHOICE_ORDER,
-            setting=False,
-            recorded=True,
-        ),
-    ] = None
-    system_instruction: Annotated[
-        str | None, _prompt("system message, or text before the prompt", TEXT, "TEXT", recorded=True)
-    ] = None
-    perturbation: Annotated[
-        Arguments | None,
-        _prompt(
-            "noise in the questions, e.g. type=editor,probability=0.1,seed=42; types: editor, permute, replace, "
-            "delete, uppercase",
-            ARGUMENTS,
-            recorded=True,
-        ),
-    ] = None
-    keep_description: Annotated[
-        bool,
-        _prompt("keep sentences about choices in descriptions, even if the format shows no choices", recorded=True),
-    ] = False
-    gen_kwargs: Annotated[
-        Arguments | None,
-        _prompt(
-            "generation arguments, which override the task's, e.g. max_gen_toks=64; or a JSON object",
-            ARGUMENTS,
-            several=True,
-        ),
-    ] = None
-    stop_at_answer: Annotated[
-        bool,
-        _prompt("end a completion as soon as its label is certain, as under @generate", recorded=True),
-    ] = False
-    seeds: Annotated[
-        Sequence[int | None],
-        _prompt(
-            "one seed for all, or those of python (also of the variations of FORMAT~N), numpy, torch and the few-shot "
-            "sampler; None sets no seed (default: 0,1234,1234,1234)",
-            values.SEEDS,
-            flag="seed",
-            setting=False,
-        ),
-    ] = values.DEFAULT_SEEDS
+    num_fewshot: int | None = _prompt("number of few-shot examples (default: the task's)", COUNT, short="-f")
+    apply_chat_template: bool | str = _prompt(
+        "use the model's chat template, or the named one if it has several",
+        values.CHAT_TEMPLATE,
+        recorded=True,
+        default=False,
+    )
+    fewshot_as_multiturn: bool | None = _prompt(
+        "few-shot examples as turns of a chat (default: yes with a chat template)", values.YES_OR_NO, recorded=True
+    )
+    fewshot_draws: int = _prompt(
+        "run every form with N draws of few-shot examples, each as its own form (default: 1)",
+        count(1),
+        setting=False,
+        recorded=True,
+        default=1,
+    )
+    thinking_budget: Sequence[int] | None = _prompt(
+        "run every form that lets the model think with each of these token budgets: 0,1024,8192",
+        values.BUDGETS,
+        setting=False,
+        recorded=True,
+    )
+    languages: Sequence[str] | None = _prompt(
+        "limit groups whose subsets are languages to these, and show the spread over them: de,hi,sw",
+        values.LANGUAGES,
+        setting=False,
+        recorded=True,
+    )
+    protocol: str | None = _prompt(
+        "use this protocol for all tasks, such as olmes; see multiform ls protocols", TEXT, "NAME", setting=False
+    )
+    choice_order: str | None = _prompt(
+        "order of the choices: original, shuffle:SEED, cyclic (a form for each rotation) or all (one for each "
+        "permutation, at most 24)",
+        values.CHOICE_ORDER,
+        setting=False,
+        recorded=True,
+    )
+    system_instruction: str | None = _prompt("system message, or text before the prompt", TEXT, "TEXT", recorded=True)
+    perturbation: Arguments | None = _prompt(
+        "noise in the questions, e.g. type=editor,probability=0.1,seed=42; types: editor, permute, replace, "
+        "delete, uppercase",
+        ARGUMENTS,
+        recorded=True,
+    )
+    keep_description: bool = _prompt(
+        "keep sentences about choices in descriptions, even if the format shows no choices", recorded=True
+    )
+    gen_kwargs: Arguments | None = _prompt(
+        "generation arguments, which override the task's, e.g. max_gen_toks=64; or a JSON object",
+        ARGUMENTS,
+        several=True,
+    )
+    stop_at_answer: bool = _prompt(
+        "end a completion as soon as its label is certain, as under @generate", recorded=True
+    )
+    seeds: Sequence[int | None] = _prompt(
+        "one seed for all, or those of python (also of the variations of FORMAT~N), numpy, torch and the few-shot "
+        "sampler; None sets no seed (default: 0,1234,1234,1234)",
+        values.SEEDS,
+        flag="seed",
+        setting=False,
+        default=values.DEFAULT_SEEDS,
+    )
 
-    include_path: Annotated[Paths | None, SOURCE_OPTIONS["include_path"]] = None
-    imports: Annotated[Paths | None, SOURCE_OPTIONS["imports"]] = None
-    dataset_mirror: Annotated[Paths | None, SOURCE_OPTIONS["dataset_mirror"]] = None
+    include_path: Paths | None = _field(SOURCE_OPTIONS["include_path"])
+    imports: Paths | None = _field(SOURCE_OPTIONS["imports"])
+    dataset_mirror: Paths | None = _field(SOURCE_OPTIONS["dataset_mirror"])
 
-    limit: Annotated[
-        float | None, _docs("the first N documents, or a fraction below 1", values.LIMIT, short="-L", setting=True)
-    ] = None
-    sample: Annotated[
-        str,
-        _docs(
-            "which documents --limit takes: first, random, or stratified[:COLUMN], which gives each value of a column "
-            "(by default that of the task's clusters) its share; drawn with the first --seed (default: first)",
-            values.SAMPLE,
-            setting=True,
-            recorded=True,
-        ),
-    ] = "first"
-    samples: Annotated[
-        Mapping[str, Sequence[int]] | None,
-        _docs("chosen documents: '{\"task\": [0, 5]}', or a file", values.SAMPLES, short="-E", setting=True),
-    ] = None
-    decontamination_corpus: Annotated[
-        Sequence[str | Path],
-        _docs(
-            "training texts (.txt, .jsonl): also show the scores without the documents that they contain",
-            WORDS,
-            "FILE",
-            recorded=True,
-        ),
-    ] = ()
-    budget: Annotated[
-        int | None,
-        _docs(
-            "find the best and the worst form of each task within N evaluations (a document under a form)",
-            count(1, example=2000),
-            recorded=True,
-        ),
-    ] = None
-    until_ci: Annotated[
-        float | None,
-        _docs(
-            "evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH",
-            values.HALF_WIDTH,
-            recorded=True,
-        ),
-    ] = None
+    limit: float | None = _docs("the first N documents, or a fraction below 1", values.LIMIT, short="-L", setting=True)
+    sample: str = _docs(
+        "which documents --limit takes: first, random, or stratified[:COLUMN], which gives each value of a column "
+        "(by default that of the task's clusters) its share; drawn with the first --seed (default: first)",
+        values.SAMPLE,
+        setting=True,
+        recorded=True,
+        default="first",
+    )
+    samples: Mapping[str, Sequence[int]] | None = _docs(
+        "chosen documents: '{\"task\": [0, 5]}', or a file", values.SAMPLES, short="-E", setting=True
+    )
+    decontamination_corpus: Sequence[str | Path] = _docs(
+        "training texts (.txt, .jsonl): also show the scores without the documents that they contain",
+        WORDS,
+        "FILE",
+        recorded=True,
+        default=(),
+    )
+    budget: int | None = _docs(
+        "find the best and the worst form of each task within N evaluations (a document under a form)",
+        count(1, example=2000),
+        recorded=True,
+    )
+    until_ci: float | None = _docs(
+        "evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH",
+        values.HALF_WIDTH,
+        recorded=True,
+    )
 
-    ci_of: Annotated[
-        Literal["questions", "dataset"],
-        _docs(
-            "the interval that --until_ci waits for: over all such questions, or of the score of the whole dataset, "
-            "which takes fewer documents (default: questions)",
-            one_of(("questions", "dataset")),
-            recorded=True,
-        ),
-    ] = "questions"
+    ci_of: Literal["questions", "dataset"] = _docs(
+        "the interval that --until_ci waits for: over all such questions, or of the score of the whole dataset, "
+        "which takes fewer documents (default: questions)",
+        one_of(("questions", "dataset")),
+        recorded=True,
+        default="questions",
+    )
 
-    confirm_run_unsafe_code: Annotated[
-        bool,
-        _consent(
-            "allow tasks that run code written by the model, and metrics whose code comes from the hub", recorded=True
-        ),
-    ] = False
-    sandbox: Annotated[
-        str | None,
-        _consent(
-            "where that code runs: bwrap (bubblewrap), landlock, docker, docker:IMAGE, or none for no sandbox at all "
-            "(default: $MULTIFORM_SANDBOX, or bwrap or landlock, whichever works)",
-            ValueType(
-                accepts=is_sandbox, expected=f"one of {', '.join(SANDBOXES)}, or docker:IMAGE", example="'bwrap'"
-            ),
-            "NAME",
-            recorded=True,
-        ),
-    ] = None
-    judge_model: Annotated[str | None, _consent("the model that grades, if a task has a judge", TEXT, "NAME")] = None
-    judge_args: Annotated[
-        Arguments | None,
-        _consent(
-            "the judge's arguments, e.g. base_url=http://localhost:8000/v1,api_key_env=MY_KEY; or a JSON object",
-            ARGUMENTS,
-            several=True,
-        ),
-    ] = None
-    judge_labels: Annotated[
-        str | Path | None,
-        _consent(
-            "human labels of some completions, which calibrate the judge's score: a .jsonl or .csv file with doc_id "
-            "and label",
-            values.INPUT_FILE,
-            recorded=True,
-        ),
-    ] = None
-    metadata: Annotated[
-        Arguments | None,
-        Option(
-            "metadata for every task, also passed to its custom_dataset; or a JSON object",
-            ARGUMENTS,
-            several=True,
-            setting=True,
-            recorded=True,
-        ),
-    ] = None
+    confirm_run_unsafe_code: bool = _consent(
+        "allow tasks that run code written by the model, and metrics whose code comes from the hub", recorded=True
+    )
+    sandbox: str | None = _consent(
+        "where that code runs: bwrap (bubblewrap), landlock, docker, docker:IMAGE, or none for no sandbox at all "
+        "(default: $MULTIFORM_SANDBOX, or bwrap or landlock, whichever works)",
+        ValueType(accepts=is_sandbox, expected=f"one of {', '.join(SANDBOXES)}, or docker:IMAGE", example="'bwrap'"),
+        "NAME",
+        recorded=True,
+    )
+    judge_model: str | None = _consent("the model that grades, if a task has a judge", TEXT, "NAME")
+    judge_args: Arguments | None = _consent(
+        "the judge's arguments, e.g. base_url=http://localhost:8000/v1,api_key_env=MY_KEY; or a JSON object",
+        ARGUMENTS,
+        several=True,
+    )
+    judge_labels: str | Path | None = _consent(
+        "human labels of some completions, which calibrate the judge's score: a .jsonl or .csv file with doc_id "
+        "and label",
+        values.INPUT_FILE,
+        recorded=True,
+    )
+    metadata: Arguments | None = option(
+        "metadata for every task, also passed to its custom_dataset; or a JSON object",
+        ARGUMENTS,
+        several=True,
+        setting=True,
+        recorded=True,
+    )
 
-    on_error: Annotated[
-        OnError,
-        _failure(
-            "documents with failed requests: finish the other requests and end without results (stop, the default), "
-            "leave them out (skip), or count them as wrong (count)",
-            one_of(get_args(OnError), example="skip"),
-            recorded=True,
-        ),
-    ] = "stop"
-    max_failures: Annotated[
-        float | None,
-        _failure(
-            "start no further request when more than N documents have failed, or more than a share of all below 1",
-            values.MAX_FAILURES,
-        ),
-    ] = None
+    on_error: OnError = _failure(
+        "documents with failed requests: finish the other requests and end without results (stop, the default), "
+        "leave them out (skip), or count them as wrong (count)",
+        one_of(get_args(OnError), example="skip"),
+        recorded=True,
+        default="stop",
+    )
+    max_failures: float | None = _failure(
+        "start no further request when more than N documents have failed, or more than a share of all below 1",
+        values.MAX_FAILURES,
+    )
 
-    max_cost: Annotated[
-        float | None,
-        _model("start no further request once the server's tokens have cost this many US dollars", values.DOLLARS),
-    ] = None
-    prices: Annotated[
-        str | Path | None,
-        _model("TOML file with prices per million tokens, for models whose price is not known", values.INPUT_FILE),
-    ] = None
+    max_cost: float | None = _model(
+        "start no further request once the server's tokens have cost this many US dollars", values.DOLLARS
+    )
+    prices: str | Path | None = _model(
+        "TOML file with prices per million tokens, for models whose price is not known", values.INPUT_FILE
+    )
 
-    executor: Annotated[
-        str,
-        _worker(
-            "where the model runs: in this process, or on the workers of a Ray cluster (default: local)",
-            one_of(EXECUTORS, example="ray"),
-        ),
-    ] = "local"
-    ray_address: Annotated[
-        str | None,
-        _worker(
-            "the Ray cluster (default: $RAY_ADDRESS, or one that is started on this machine)", TEXT, "HOST:PORT|auto"
-        ),
-    ] = None
-    workers: Annotated[
-        int | None, _worker("workers, each with one copy of the model (default: as many as fit)", count(1, example=2))
-    ] = None
-    resources: Annotated[
-        Arguments | None,
-        _worker(
-            "what each worker gets, e.g. gpu=1,cpu=8,memory=40GB (default: a core, and a GPU if there are any)",
-            ARGUMENTS,
-        ),
-    ] = None
+    executor: str = _worker(
+        "where the model runs: in this process, or on the workers of a Ray cluster (default: local)",
+        one_of(EXECUTORS, example="ray"),
+        default="local",
+    )
+    ray_address: str | None = _worker(
+        "the Ray cluster (default: $RAY_ADDRESS, or one that is started on this machine)", TEXT, "HOST:PORT|auto"
+    )
+    workers: int | None = _worker(
+        "workers, each with one copy of the model (default: as many as fit)", count(1, example=2)
+    )
+    resources: Arguments | None = _worker(
+        "what each worker gets, e.g. gpu=1,cpu=8,memory=40GB (default: a core, and a GPU if there are any)", ARGUMENTS
+    )
 
-    use_cache: Annotated[
-        bool | str | Path | None,
-        _store("lm-eval's name for --cache_path; also a folder", values.STORE_FILE, short="-c"),
-    ] = None
-    fresh: Annotated[bool, _store("run stored requests again, and replace their responses")] = False
-    cache_requests: Annotated[
-        bool | str,
-        _store(
-            "cache prompts on disk: use cached ones (true), render them again (refresh), or remove all (delete)",
-            values.CACHE_REQUESTS,
-        ),
-    ] = False
-    plan_only: Annotated[bool, _store("print the number of requests and their cost, and stop", flag="plan")] = False
+    use_cache: bool | str | Path | None = _store(
+        "lm-eval's name for --cache_path; also a folder", values.STORE_FILE, short="-c"
+    )
+    fresh: bool = _store("run stored requests again, and replace their responses")
+    cache_requests: bool | str = _store(
+        "cache prompts on disk: use cached ones (true), render them again (refresh), or remove all (delete)",
+        values.CACHE_REQUESTS,
+        default=False,
+    )
+    plan_only: bool = _store("print the number of requests and their cost, and stop", flag="plan")
 
-    output_path: Annotated[
-        str | Path | None, _output("write results (and samples) there; or a .json file", values.OUTPUT, short="-o")
-    ] = None
-    log_samples: Annotated[bool, _output("write every document's prompts and responses", short="-s")] = False
-    predict_only: Annotated[bool, _output("collect responses and compute no scores", short="-x", recorded=True)] = False
-    write_out: Annotated[bool, _output("log the first prompt of each form", short="-w")] = False
-    bootstrap_iters: Annotated[int, _output("resamples of bootstrapped standard errors", COUNT)] = DEFAULT_ITERATIONS
-    wandb_args: Annotated[
-        Arguments | None,
-        _output("track the run with Weights & Biases: arguments of its init", ARGUMENTS, several=True),
-    ] = None
-    wandb_config_args: Annotated[
-        Arguments | None, _output("further configuration to log with it", ARGUMENTS, several=True)
-    ] = None
-    trackio_args: Annotated[
-        Arguments | None, _output("track the run with Trackio: arguments of its init", ARGUMENTS, several=True)
-    ] = None
-    mlflow_args: Annotated[
-        Arguments | None,
-        _output("track the run with MLflow: tracking_uri, experiment, run_name", ARGUMENTS, several=True),
-    ] = None
-    hf_hub_log_args: Annotated[
-        Arguments | None,
-        _output(
-            "push the results to the hub: push_results_to_hub, hub_results_org and others", ARGUMENTS, several=True
-        ),
-    ] = None
-    track: Annotated[Any, Option("trackers: names, or objects with start, log and finish", ANYTHING, flag="")] = None
-    progress: Annotated[Progress | bool | None, Option("where progress is shown", ANYTHING, flag="")] = None
+    output_path: str | Path | None = _output(
+        "write results (and samples) there; or a .json file", values.OUTPUT, short="-o"
+    )
+    log_samples: bool = _output("write every document's prompts and responses", short="-s")
+    predict_only: bool = _output("collect responses and compute no scores", short="-x", recorded=True)
+    write_out: bool = _output("log the first prompt of each form", short="-w")
+    bootstrap_iters: int = _output("resamples of bootstrapped standard errors", COUNT, default=DEFAULT_ITERATIONS)
+    wandb_args: Arguments | None = _output(
+        "track the run with Weights & Biases: arguments of its init", ARGUMENTS, several=True
+    )
+    wandb_config_args: Arguments | None = _output("further configuration to log with it", ARGUMENTS, several=True)
+    trackio_args: Arguments | None = _output(
+        "track the run with Trackio: arguments of its init", ARGUMENTS, several=True
+    )
+    mlflow_args: Arguments | None = _output(
+        "track the run with MLflow: tracking_uri, experiment, run_name", ARGUMENTS, several=True
+    )
+    hf_hub_log_args: Arguments | None = _output(
+        "push the results to the hub: push_results_to_hub, hub_results_org and others", ARGUMENTS, several=True
+    )
+    track: Any = option("trackers: names, or objects with start, log and finish", ANYTHING, flag="")
+    progress: Progress | bool | None = option("where progress is shown", ANYTHING, flag="")
 
     @field_validator("*", mode="plain")
     @classmethod
@@ -537,8 +456,12 @@ class RunOptions(BaseModel):
         return self.model if isinstance(self.model, str) else type(self.model).__name__
 
 
-#: What the fields of `RunOptions` say about each option, and the defaults.
-OPTIONS: Mapping[str, Option] = {name: field.metadata[0] for name, field in RunOptions.model_fields.items()}
+def described_options(model: type[BaseModel]) -> dict[str, Option]:
+    """What the fields of the model say about each option."""
+    return {name: cast(Any, field.json_schema_extra)["option"] for name, field in model.model_fields.items()}
+
+
+OPTIONS: Mapping[str, Option] = described_options(RunOptions)
 OPTION_DEFAULTS: Mapping[str, Any] = {
     name: field.default for name, field in RunOptions.model_fields.items() if not field.is_required()
 }

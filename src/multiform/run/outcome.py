@@ -16,17 +16,16 @@ from multiform.hashing import short_hash
 from multiform.lint.forms import model_findings
 from multiform.models import Model
 from multiform.paths import safe_name
-from multiform.results import FormResult, GroupResult, Results
+from multiform.results import FormResult, Results
 from multiform.results.export import output_folder, write_results
 from multiform.results.groups import group_results, with_intervals
 from multiform.results.judging import CALIBRATED, HumanLabels, judge_calibration, judging_entry
-from multiform.results.provenance import described_config, model_name, provenance, usage_entry
+from multiform.results.provenance import described_config, model_name, provenance
 from multiform.results.values import FailedDoc
-from multiform.run.costs import Spending, dollars
 from multiform.run.journal import Journal
 from multiform.run.options import OPTION_DEFAULTS, OPTIONS, RunOptions
 from multiform.run.pending import Batch
-from multiform.run.runner import RunOutcome
+from multiform.run.runner import RunOutcome, Spending, dollars
 from multiform.run.store import Store
 from multiform.scoring.judges import Judging
 from multiform.tasks.group import Group
@@ -88,20 +87,16 @@ class RunResults:
         if self.tracking is not None:
             self.tracking.finish(None, state)
         if is_interrupt:
-            with interrupts_say(lambda: how_to_go_on(self.store, fresh=self.options.fresh)):
+            with interrupts_say(self._how_to_go_on):
                 raise error
 
     @property
     def logs(self) -> list[Callable[[Batch], None]]:
         """What gets the batches of the run: its journal, and its trackers."""
         logs: list[Callable[[Batch], None]] = [] if self.journal is None else [self.journal.add]
-        return logs if self.tracking is None else [*logs, self._track]
-
-    def _track(self, batch: Batch) -> None:
-        assert self.tracking is not None
-        self.tracking.count_failures(len(batch.failed))
-        for form, documents in batch.documents.items():
-            self.tracking.on_scores(form, documents, batch.scored.get(form, ()))
+        if (tracking := self.tracking) is not None:
+            logs.append(lambda batch: tracking.add(batch.scored, batch.documents.total(), len(batch.failed)))
+        return logs
 
     def finish(self, outcome: RunOutcome) -> Results:
         """The results, written to `output_path` if there is one; those of a run that did not end well say why."""
@@ -113,7 +108,7 @@ class RunResults:
         return results
 
     def _finish(self, outcome: RunOutcome) -> Results:
-        problem = _problem(self.options, outcome, self.store, self.spending)
+        problem = self._problem(outcome)
         if problem is None:
             return self._write(self._results(outcome))
         try:
@@ -124,6 +119,45 @@ class RunResults:
         problem.results = partial if partial.forms else None
         files = self.journal.end(outcome.state, problem.results) if self.journal is not None else []
         return replace(partial, files=files, problem=problem)
+
+    def _problem(self, outcome: RunOutcome) -> IncompleteRunError | RunInterrupted | None:
+        """What kept a run from being complete, and how to go on."""
+        if outcome.signal is not None:
+            return RunInterrupted(self._how_to_go_on(), signal=outcome.signal)
+        if (error := outcome.error) is not None:
+            incomplete = error.as_kind(IncompleteRunError)
+            incomplete.__cause__ = error
+            return incomplete
+        if outcome.state == "stopped":
+            scored = len({(name, sample.doc_id) for name, samples in outcome.scored.items() for sample in samples})
+            message = f"the run has cost {dollars(self.spending.cost)}, more than max_cost allows: {scored} of "
+            hint = f"{self._how_to_go_on()}, with a max_cost for what is left"
+            return IncompleteRunError(f"{message}{outcome.documents} documents are scored", hint=hint)
+        empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
+        if outcome.state == "complete" and not empty:
+            return None
+        docs = [(form, doc) for form, docs in outcome.failed.items() for doc in docs]
+        named = [f"{form} doc {doc.doc_id} ({doc.reason})" for form, doc in docs[:_NAMED]]
+        more = f" and {len(docs) - _NAMED} more" if len(docs) > _NAMED else ""
+        message = f"{len(docs)} of {outcome.documents} documents failed: {', '.join(named)}{more}"
+        hint = self._how_to_go_on()
+        if self.options.policy.is_exceeded(len(docs), outcome.documents):
+            message += ", more than max_failures allows"
+        elif self.options.on_error != "stop":
+            message += f"; no document of {', '.join(empty)} is left to score"
+        else:
+            hint += "; with on_error skip they are left out, with count they count as wrong"
+        return IncompleteRunError(message, hint=hint)
+
+    def _how_to_go_on(self) -> str:
+        """What to tell a user whose run is not complete: how to get the rest."""
+        if self.store is None or not self.store.working:
+            return "the responses are not stored: run the same command again to start over"
+        if self.options.fresh:
+            return (
+                "the responses so far are stored; the same command asks all again, and without fresh what is not stored"
+            )
+        return "the responses so far are stored; run the same command again to go on"
 
     def _write(self, results: Results) -> Results:
         if self.options.output_path is None or self.journal is None:
@@ -176,13 +210,7 @@ class RunResults:
                 system_instruction=options.system_instruction,
                 fewshot_as_multiturn=True if options.settings.multiturn else options.fewshot_as_multiturn,
                 chat=bool(options.apply_chat_template),
-                usage=usage_entry(
-                    outcome.usage,
-                    requests=outcome.requests,
-                    cached=outcome.cached,
-                    retried=outcome.retried,
-                    loading_seconds=model.loading_seconds,
-                ),
+                usage=outcome.usage,
             ),
         )
 
@@ -206,7 +234,13 @@ def collect_results(forms: list[FormResult], groups: Sequence[Group], stops: Seq
     of_groups = [result for group in groups for result in group_results(group, by_name)]
     if of_groups or stops or any(form.cluster for form in forms):  # other scores have their intervals already
         forms, of_groups = with_intervals(forms, of_groups, stops)
-    return Results(forms=forms, groups=of_groups, comparisons=form_comparisons(forms, of_groups), **others)
+    comparisons: list[FormComparison] = []
+    # numpy is not needed where there is nothing to compare.
+    if len({form.task for form in forms}) < len(forms) or any(form.cluster for form in forms):
+        from multiform.results.compare import compare_forms
+
+        comparisons = compare_forms(forms, of_groups)
+    return Results(forms=forms, groups=of_groups, comparisons=comparisons, **others)
 
 
 def _config_entry(options: RunOptions, model: Model) -> dict[str, Any]:
@@ -308,15 +342,6 @@ def form_result(
     )
 
 
-def form_comparisons(forms: Sequence[FormResult], groups: Sequence[GroupResult]) -> list[FormComparison]:
-    """The forms of each task and group, compared; numpy is not needed where there is nothing to compare."""
-    if len({form.task for form in forms}) == len(forms) and all(form.cluster is None for form in forms):
-        return []
-    from multiform.results.compare import compare_forms
-
-    return compare_forms(forms, groups)
-
-
 def _open_tracking(options: RunOptions, model: Model) -> Tracking | None:
     if not options.trackers:
         return None
@@ -355,48 +380,3 @@ def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
         if isinstance(interrupt, RunInterrupted):
             raise RunInterrupted(message(), signal=interrupt.signal) from None
         raise KeyboardInterrupt(message()) from None
-
-
-def _problem(
-    options: RunOptions, outcome: RunOutcome, store: Store | None, spending: Spending
-) -> IncompleteRunError | RunInterrupted | None:
-    """What kept a run from being complete, and how to go on."""
-    if outcome.signal is not None:
-        return RunInterrupted(how_to_go_on(store, fresh=options.fresh), signal=outcome.signal)
-    if (error := outcome.error) is not None:
-        incomplete = error.as_kind(IncompleteRunError)
-        incomplete.__cause__ = error
-        return incomplete
-    if outcome.state == "stopped":
-        scored = len({(name, sample.doc_id) for name, samples in outcome.scored.items() for sample in samples})
-        message = f"the run has cost {dollars(spending.cost)}, more than max_cost allows: {scored} of "
-        hint = f"{how_to_go_on(store, fresh=options.fresh)}, with a max_cost for what is left"
-        return IncompleteRunError(f"{message}{outcome.documents} documents are scored", hint=hint)
-    empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
-    if outcome.state == "complete" and not empty:
-        return None
-    message, hint = _failure_summary(outcome), how_to_go_on(store, fresh=options.fresh)
-    if options.policy.is_exceeded(sum(map(len, outcome.failed.values())), outcome.documents):
-        message += ", more than max_failures allows"
-    elif options.on_error != "stop":
-        message += f"; no document of {', '.join(empty)} is left to score"
-    else:
-        hint += "; with on_error skip they are left out, with count they count as wrong"
-    return IncompleteRunError(message, hint=hint)
-
-
-def _failure_summary(outcome: RunOutcome) -> str:
-    """How many documents failed, and which and why for the first of them."""
-    docs = [(form, doc) for form, docs in outcome.failed.items() for doc in docs]
-    named = [f"{form} doc {doc.doc_id} ({doc.reason})" for form, doc in docs[:_NAMED]]
-    more = f" and {len(docs) - _NAMED} more" if len(docs) > _NAMED else ""
-    return f"{len(docs)} of {outcome.documents} documents failed: {', '.join(named)}{more}"
-
-
-def how_to_go_on(store: Store | None, *, fresh: bool) -> str:
-    """What to tell a user whose run is not complete: how to get the rest."""
-    if store is None or not store.working:
-        return "the responses are not stored: run the same command again to start over"
-    if fresh:
-        return "the responses so far are stored; the same command asks all again, and without fresh what is not stored"
-    return "the responses so far are stored; run the same command again to go on"

@@ -18,7 +18,7 @@ from multiform.models.model import Usage
 from multiform.requests import FailedRequest, Instance, Output, Request, Response, request_key, request_size
 from multiform.results.values import FailedDoc
 from multiform.run.executors import Executor, units
-from multiform.run.store.store import CachedResponses, Row, response_row
+from multiform.run.store import CachedResponses, Row, response_row
 from multiform.stopping import request_stop, stop_requested
 
 
@@ -82,7 +82,7 @@ class Batch:
 class ResponseReader(Protocol):
     """Where responses are looked up: the store of the driver, or a worker's view of it."""
 
-    def read(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
+    def read_responses(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
         """The requests, which come by their keys, whose responses by this model are cached, with their outputs."""
 
 
@@ -190,7 +190,7 @@ class PendingSamples:
         keys = {request: self._waiting[request][0] for request in requests}
         cached = CachedResponses()
         if self._cache is not None and keys:
-            cached = self._cache.read(self._model.identity, {key: request for request, key in keys.items()})
+            cached = self._cache.read_responses(self._model.identity, {key: request for request, key in keys.items()})
         missing = [request for request in requests if request not in cached]
         batch = self._batch
         batch.asked.extend(short_key(keys[request]) for request in missing)

@@ -1,46 +1,24 @@
-"""Progress: the interface through which a run reports its progress, and the choice of a display."""
+"""Progress: how far a run is, in numbers and words, and the interface of what shows it.
+
+The run updates the `RunStatus`; displays read it.
+"""
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol, TextIO, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
 
-from multiform.run.status import RunningScore, RunStatus, count_words, pack, score_lines, time_words
+from multiform.models.model import Usage
+from multiform.requests import Request, request_size
+from multiform.statistics.estimates import Estimate
 from multiform.terminal import duration, visible
 
-#: Seconds after which plain lines look whether one is due, and between two updates of a notebook's line.
-_TICK = 1.0
-_NOTEBOOK_TICK = 0.5
-#: Seconds between two plain lines in the first minute, and later.
-_PAUSE = 5.0
-_LATER_PAUSE = 20.0
-#: Seconds after which a step that takes long shows its time.
-_LONG = 2.0
-#: Forms whose scores a plain state shows: those that changed last.
-_PLAIN_FORMS = 6
-
-
-class Ticker:
-    """Calls a function periodically in a thread, until it is stopped; `seconds` is the interval."""
-
-    def __init__(self, call: Callable[[], None], seconds: float) -> None:
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(call, seconds), daemon=True, name="multiform-progress")
-        self._thread.start()
-
-    def _run(self, call: Callable[[], None], seconds: float) -> None:
-        while not self._stopped.wait(seconds):
-            call()
-
-    def stop(self) -> None:
-        """End the thread after the current call."""
-        self._stopped.set()
-        self._thread.join()
+#: The minimum width of a form's name, and the maximum width of a metric's.
+_SHORTEST_NAME = 8
+_LONGEST_METRIC = 16
+_MILLION = 1_000_000
 
 
 class Progress(Protocol):
@@ -73,227 +51,250 @@ class WatchingProgress(Progress, Protocol):
         """The run begins; `status` holds its current progress until `end`."""
 
 
-class Silent:
-    """Shows nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningScore:
+    """The first score of a form over the documents scored so far; `documents` is the number of all."""
 
-    def message(self, text: str) -> None: ...
-
-    def begin(self, requests: int, docs: int) -> None: ...
-
-    def on_response(self) -> None: ...
-
-    def on_score(self, form: str, metric: str, running: float, n: int) -> None: ...
-
-    def end(self) -> None: ...
+    form: str
+    metric: str
+    estimate: Estimate
+    documents: int
 
 
-class Display(Silent, ABC):
-    """A display of a run, which reads its status periodically."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLeft:
+    """Seconds until the last response; "at least" where a part has not begun and its speed is not known, "at most"
+    where no completion is finished and all are taken to be as long as they may be."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
-        self._ticker: Ticker | None = None
-        self.status: RunStatus | None = None
-        #: The current step of the run, and since when.
-        self.activity: tuple[str, float] = ("", clock())
-
-    def message(self, text: str) -> None:
-        text = visible(text)
-        self.activity = (text.partition("\n")[0], self.clock())
-        self.print(text)
-
-    @abstractmethod
-    def print(self, text: str) -> None:
-        """Show a permanent line."""
-
-    def begin(self, requests: int, docs: int) -> None:
-        self.message(f"running {requests:,} requests for {docs:,} documents")
-
-    def watch(self, status: RunStatus) -> None:
-        self.status = status
-
-    def start_ticker(self, call: Callable[[], None], seconds: float) -> None:
-        """Call a function periodically until the run ends, unless that is done already."""
-        self._ticker = self._ticker or Ticker(call, seconds)
-
-    def end(self) -> None:
-        if self._ticker is not None:
-            self._ticker.stop()
-            self._ticker = None
-        self.status = None
+    seconds: float
+    bound: Literal["about", "at least", "at most"] = "about"
 
 
-class PlainProgress(Display):
-    """A line every few seconds, for logs and pipes."""
+class RunStatus:
+    """The progress of the requests of a run: how many responses, tokens and documents so far.
 
-    def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic, *, tick: float = _TICK) -> None:
-        super().__init__(clock)
-        self.out = out
-        self._tick = tick
-        self._lock = threading.Lock()
-        self._started = self._last = clock()
-        self._shown: dict[str, RunningScore] = {}
-
-    def print(self, text: str) -> None:
-        with self._lock:
-            print(text, file=self.out, flush=True)
-            self._last = self.clock()
-        self.start_ticker(self.tick, self._tick)
-
-    def watch(self, status: RunStatus) -> None:
-        super().watch(status)
-        self._started = self._last = self.clock()
-
-    def tick(self) -> None:
-        """Print the state, or the time of the current step, where nothing was printed for a while."""
-        now = self.clock()
-        pause = _PAUSE if now - self._started < 60 else _LATER_PAUSE
-        if now - self._last < pause:
-            return
-        if self.status is not None:
-            self._print_state(self.status)
-        else:
-            text, since = self.activity
-            self.print(f"{text}: {duration(now - since)} so far")
-
-    def end(self) -> None:
-        if self.status is not None:
-            self._print_state(self.status)
-        super().end()
-
-    def _print_state(self, status: RunStatus) -> None:
-        """The state, and below it the scores that have changed."""
-        changed = [score for score in status.scores if self._shown.get(score.form) != score][-_PLAIN_FORMS:]
-        self._shown |= {score.form: score for score in changed}
-        lines = [" · ".join([f"{status.share:.0%}", *count_words(status), time_words(status)])]
-        lines += [f"  {line}" for line in score_lines(changed, 1000)]
-        self.print("\n".join(lines))
-
-
-class TerminalProgress(Display):
-    """A bar with the time left, and below it tokens, speed and the score of each form so far."""
-
-    def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        from rich.console import Console
-
-        super().__init__(clock)
-        self.console = Console(file=out, markup=False, emoji=False, highlight=False)
-        self._live: Any = None
-
-    def print(self, text: str) -> None:
-        if self._live is None:
-            from rich.live import Live
-
-            self._live = Live(console=self.console, get_renderable=self.render, transient=True, refresh_per_second=4)
-            self._live.start()
-        self.console.print(text, soft_wrap="\n" in text)  # prompts are shown as they are
-
-    def end(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-        super().end()
-
-    def render(self) -> Any:
-        """The current display: the state of the run, or the time of the current step."""
-        from rich.text import Text
-
-        status, width = self.status, self.console.width
-        if status is not None:
-            return Text("\n".join(self._lines(status, width)), overflow="fold")
-        elapsed = self.clock() - self.activity[1]
-        return Text(f"… {duration(elapsed)}" if elapsed >= _LONG else "")
-
-    def _lines(self, status: RunStatus, width: int) -> list[str]:
-        times = f" {status.share:4.0%}  {time_words(status)}"
-        lines = [_bar(status.share, width - len(times)) + times, *pack(count_words(status), width)]
-        room = max(1, self.console.height - len(lines) - 2)
-        scores = list(status.scores)
-        lines += score_lines(scores[-room:], width)
-        if len(scores) > room:
-            lines.append(f"and {len(scores) - room:,} more forms")
-        return lines
-
-
-def _bar(share: float, width: int) -> str:
-    """A bar of `width` characters; empty where that is too narrow."""
-    if width < 4:
-        return ""
-    done = int(share * width)
-    return "━" * done + "─" * (width - done)
-
-
-class NotebookProgress(Display):
-    """A line below the cell that is updated during the run; the last state stays."""
-
-    def __init__(self) -> None:
-        from IPython.display import display
-
-        super().__init__()
-        self.out = sys.stderr
-        self._display = display
-        self._line: Any = None
-
-    def print(self, text: str) -> None:
-        if self._line is None:
-            self._line = self._display(_Text(text), display_id=True)
-        else:
-            self._line.update(_Text(text))
-
-    def watch(self, status: RunStatus) -> None:
-        super().watch(status)
-        self.start_ticker(self._show, _NOTEBOOK_TICK)
-
-    def end(self) -> None:
-        self._show()
-        super().end()
-
-    def _show(self) -> None:
-        if self.status is not None:
-            state = " · ".join([*count_words(self.status), time_words(self.status)])
-            self.print("\n".join([state, *score_lines(self.status.scores, 80)]))
-
-
-class _Text:
-    """Text that a notebook shows without quotes."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-@contextmanager
-def make_progress(stream: TextIO | None = None) -> Iterator[Progress]:
-    """The display for a stream: a progress bar on a terminal, plain lines elsewhere."""
-    output = stream or sys.stderr
-    display = TerminalProgress(output) if output.isatty() else PlainProgress(output)
-    try:
-        yield display
-    finally:
-        display.end()
-
-
-@contextmanager
-def chosen_progress(progress: Progress | bool | None) -> Iterator[Progress]:
-    """The display that `evaluate(progress=...)` selects.
-
-    The given one; with True the default one, with False none; with None one in terminals and notebooks only.
+    Progress is by tokens where the model counts them (`workload` and `usage`), which it does within a batch, too, and
+    by the length of requests elsewhere. `clock` gives seconds; they count from here, after loading and planning.
     """
-    if progress is not None and not isinstance(progress, bool):
-        yield progress
-    elif progress is not False and _in_notebook():
-        yield NotebookProgress()
-    elif progress or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
-        with make_progress() as display:
-            yield display
-    else:
-        yield Silent()
+
+    #: What is counted, and how the number of all is introduced.
+    unit = "requests"
+    of = "of"
+
+    def __init__(
+        self,
+        requests: Sequence[Request] = (),
+        *,
+        workload: Usage | None = None,
+        usage: Callable[[], Usage | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.completed = 0
+        self.scores: Sequence[RunningScore] = ()
+        self._added = self._size_added = self._size_done = 0
+        self._workload = Usage()
+        self.add(len(requests), sum(map(request_size, requests)), workload=workload)
+        self._usage = usage
+        self._before = usage() or Usage()
+        self._clock = clock
+        self._started = clock()
+
+    def add(self, requests: int, size: int, *, workload: Usage | None = None, share: float = 1.0) -> None:
+        """Requests of this total length are to be run; those so far are about a `share` of all.
+
+        The number of all requests, and what they take, is an estimate until the share is 1.
+        """
+        self._added += requests
+        self._size_added += size
+        self.requests, self._size = round(self._added / share), round(self._size_added / share)
+        if workload is None:
+            self.workload = None
+        else:
+            self._workload = self._workload + workload
+            self.workload = self._workload.scale(1 / share)
+
+    def count(self, responses: int, size: int, documents: int = 0) -> None:
+        """Requests of this total length have their responses, and so many documents are finished."""
+        self.completed += responses
+        self._size_done += size
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """The seconds since the run began."""
+        return self._clock() - self._started
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the model has computed in this run; None where it does not count tokens."""
+        usage = self._usage()
+        return None if usage is None else usage.since(self._before)
+
+    @property
+    def tokens(self) -> tuple[int, int] | None:
+        """The tokens that are computed, and those that are expected in all; None where they are not counted."""
+        usage, workload = self.usage, self.workload
+        if usage is None or workload is None:
+            return None
+        rest = round(_prefill_left(workload, usage) + _decode_left(workload, usage))
+        return usage.computed_tokens, usage.computed_tokens + (rest if self.completed < self.requests else 0)
+
+    @property
+    def share(self) -> float:
+        """The completed share of the work, from 0 to 1."""
+        if self.completed >= self.requests:
+            return 1.0
+        tokens = self.tokens
+        done, total = (self._size_done, self._size) if tokens is None else tokens
+        return min(1.0, done / max(1, total))
+
+    @property
+    def time_left(self) -> TimeLeft | None:
+        """The estimated remaining time; None while there is nothing to estimate it from."""
+        if self.completed >= self.requests:
+            return TimeLeft(seconds=0.0)
+        usage, workload = self.usage, self.workload
+        if usage is None or workload is None:
+            if not self._size_done:
+                return None
+            return TimeLeft(seconds=self.elapsed_seconds / self._size_done * (self._size - self._size_done))
+        return _time_left(workload, usage)
 
 
-def _in_notebook() -> bool:
-    """Whether the code runs in a notebook, whose cells show what is displayed; IPython in a terminal is none."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
+class EvaluationStatus(RunStatus):
+    """The progress of a budgeted run, in evaluations; it may need fewer of them in the end."""
+
+    unit = "evaluations"
+    of = "of at most"
+
+    def __init__(self, evaluations: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__((), clock=clock)
+        self.requests = evaluations
+
+    def count(self, responses: int, size: int, documents: int = 0) -> None:
+        self.completed += documents
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.completed / max(1, self.requests))
+
+    @property
+    def time_left(self) -> TimeLeft | None:
+        if not self.completed:
+            return None
+        remaining = max(0, self.requests - self.completed)
+        return TimeLeft(seconds=self.elapsed_seconds / self.completed * remaining, bound="at most")
+
+
+def _time_left(workload: Usage, usage: Usage) -> TimeLeft | None:
+    """The remaining time by the speeds of prefill and decode so far, which are far apart."""
+    prefill, decode = _prefill_left(workload, usage), _decode_left(workload, usage)
+    if (prefill and not usage.prefill_seconds) or not usage.computed_tokens:
+        return None
+    seconds = prefill * usage.prefill_seconds / max(1, usage.prefill)
+    if decode and not usage.decode_seconds:
+        return TimeLeft(seconds=seconds, bound="at least")
+    seconds += decode * usage.decode_seconds / max(1, usage.decode)
+    return TimeLeft(seconds=seconds, bound="at most" if decode and not usage.completions else "about")
+
+
+def _prefill_left(workload: Usage, usage: Usage) -> float:
+    """The prompt tokens that are still to be computed; with padding there are more than were planned."""
+    if usage.prefill <= workload.prefill:
+        return workload.prefill - usage.prefill
+    return workload.prefill * max(0.0, 1 - usage.unshared / max(1, workload.unshared))
+
+
+def _decode_left(workload: Usage, usage: Usage) -> float:
+    """The tokens still to decode, if the remaining completions are as long as the finished ones."""
+    unfinished = workload.completions - usage.completions
+    if not usage.completions:
+        return max(float(unfinished), workload.decode - usage.decode)
+    mean = usage.completion_tokens / usage.completions
+    return max(float(unfinished), mean * workload.completions - usage.decode) if unfinished > 0 else 0.0
+
+
+def count(number: float) -> str:
+    """A number of tokens or requests, from ten millions on in millions.
+
+    >>> count(1234), count(45_678_901)
+    ('1,234', '45.7M')
+    """
+    return f"{number / _MILLION:,.1f}M" if number >= 10 * _MILLION else f"{number:,.0f}"
+
+
+def time_words(status: RunStatus) -> str:
+    """The elapsed time and the remaining time."""
+    time_left = status.time_left
+    words = "time left not known yet" if time_left is None else f"{time_left.bound} {duration(time_left.seconds)} left"
+    return f"{duration(status.elapsed_seconds)} · {words}"
+
+
+def count_words(status: RunStatus) -> list[str]:
+    """Requests (or evaluations), tokens and speed."""
+    words = [f"{status.completed:,} {status.of} {status.requests:,} {status.unit}"]
+    elapsed = max(status.elapsed_seconds, 1e-3)
+    if status.tokens is None:
+        return [*words, f"{status.completed / elapsed:,.1f} {status.unit}/s"]
+    done, total = status.tokens
+    return [*words, f"{count(done)} of {count(total)} tokens", f"{count(done / elapsed)} tokens/s"]
+
+
+def workload_words(workload: Usage) -> str:
+    """What requests take, in words: the tokens to compute, and those saved by prefix sharing."""
+    words = f"{workload.prefill:,} prompt tokens to compute"
+    if workload.unshared > workload.prefill:
+        times = workload.unshared / max(1, workload.prefill)
+        words += f" for {workload.unshared:,} ({times:.1f} times less, as prompts share their beginnings)"
+    if workload.completions:
+        words += f", and at most {workload.decode:,} tokens of {workload.completions:,} completions"
+    return words
+
+
+def pack(words: Iterable[str], width: int, separator: str = " · ") -> Iterator[str]:
+    """Join words into lines no longer than `width`, unless a word is longer itself.
+
+    >>> list(pack(["one", "two", "three"], 12))
+    ['one · two', 'three']
+    """
+    line = ""
+    for word in words:
+        if line and len(line) + len(separator) + len(word) > width:
+            yield line
+            line = ""
+        line = f"{line}{separator}{word}" if line else word
+    if line:
+        yield line
+
+
+def score_lines(scores: Sequence[RunningScore], width: int) -> list[str]:
+    """A line for each form: its name, the metric, the score with its interval, and the documents so far."""
+    metrics = [shorten_name(visible(score.metric), _LONGEST_METRIC) for score in scores]
+    metric_width = max(map(len, metrics), default=0)
+    numbers = [
+        f"{metric.ljust(metric_width)}  {_value(score)}  {score.estimate.n:,}/{score.documents:,}"
+        for metric, score in zip(metrics, scores, strict=True)
+    ]
+    room = max(_SHORTEST_NAME, width - max(map(len, numbers), default=0) - 2)
+    names = [shorten_name(visible(score.form), room) for score in scores]
+    name_width = max(map(len, names), default=0)
+    return [f"{name.ljust(name_width)}  {words}" for name, words in zip(names, numbers, strict=True)]
+
+
+def _value(score: RunningScore) -> str:
+    estimate = score.estimate
+    value = f"{estimate.value:.4f}"
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} ({estimate.low:.4f} to {estimate.high:.4f})"
+
+
+def shorten_name(name: str, width: int) -> str:
+    """A name without its middle, where it is longer than the width.
+
+    >>> shorten_name("a_task_with_a_long_name@mcqa", 16)
+    'a_task_…ame@mcqa'
+    """
+    if len(name) <= width:
+        return name
+    tail = width // 2
+    return f"{name[: width - tail - 1]}…{name[-tail:]}"

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import logging
-import time
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from datetime import date
+from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-from multiform.errors import ModelError, MultiformError
+from multiform.errors import ModelError, MultiformError, UsageError
 from multiform.forms import Form, Sample, ScoredSample
 from multiform.models import Model
 from multiform.models.model import Usage
+from multiform.models.prices import Price
 from multiform.requests import Output, Request
 from multiform.results.groups import TaskStops
+from multiform.results.provenance import usage_entry
 from multiform.results.values import FailedDoc
-from multiform.run.costs import Spending, workload_words
+from multiform.run.displays import ProgressReporter
 from multiform.run.documents import Documents
 from multiform.run.executors import Executor
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ranges import RangedDocs
 from multiform.run.options import ErrorPolicy
 from multiform.run.pending import Batch, PendingSample, PendingSamples
-from multiform.run.progress import Progress, WatchingProgress
-from multiform.run.scored_samples import SampleBlock, ScoredSamples
-from multiform.run.spool import load_block
-from multiform.run.status import EvaluationStatus, RunningScore, RunStatus
+from multiform.run.progress import Progress
+from multiform.run.spool import ScoredSamples, load_block
 from multiform.run.store import Store
 from multiform.stopping import request_stop, stoppable
 
@@ -38,8 +36,6 @@ logger = logging.getLogger("multiform")
 
 #: How many failed documents are logged one by one as they fail.
 _LOGGED_FAILURES = 5
-#: Seconds between two computations of the running scores that displays show, at least.
-_SCORES_PAUSE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,24 +51,78 @@ class RunOutcome:
     scored: Mapping[str, Sequence[ScoredSample]]
     failed: Mapping[str, Sequence[FailedDoc]]
     documents: int
+    #: The key `usage` of the results: requests and tokens.
+    usage: Mapping[str, Any]
     signal: int | None = None
     error: ModelError | None = None
-    #: Distinct requests, how many of them were cached, how many were run again because a worker failed, and the tokens
-    #: that the model computed, where it counts them.
-    requests: int = 0
-    cached: int = 0
-    retried: int = 0
-    usage: Usage | None = None
     #: Where a schedule stopped early.
     stops: Sequence[TaskStops] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What has come of the samples of a round, by form."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """What a model on a server has cost since the run began."""
 
-    scored: dict[str, list[ScoredSample]] = field(default_factory=lambda: defaultdict(list))
-    failed: dict[str, list[FailedDoc]] = field(default_factory=lambda: defaultdict(list))
+    model: Model
+    #: None where no price is known, or there is no server.
+    price: Price | None
+    #: The tokens that the server had counted when the run began: several runs may share a model.
+    before: Mapping[str, int]
+    #: The most that the run may cost, in dollars.
+    limit: float | None = None
+
+    @classmethod
+    def of(cls, model: Model, prices: str | Path | None = None, limit: float | None = None) -> Spending:
+        """The spending of a run that begins; a limit that cannot be kept is refused."""
+        price = model.price(None if prices is None else Path(prices))
+        if limit is not None and price is None:
+            message = f"the price of '{model.name}' is not known"
+            hint = 'give --prices FILE with a line such as "my-model" = [0.40, 1.60]'
+            raise UsageError(message, where="max_cost", hint=hint)
+        model.identity  # noqa: B018  (the probe of a server is no request of the run)
+        return cls(model=model, price=price, before=model.server_tokens(), limit=limit)
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """The tokens that the server has counted since then."""
+        return {name: count - self.before.get(name, 0) for name, count in self.model.server_tokens().items()}
+
+    @property
+    def cost(self) -> float:
+        return 0.0 if self.price is None else self.price.cost(self.tokens)
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the run has cost more than it may."""
+        return self.limit is not None and self.cost > self.limit
+
+    def check(self, requests: Sequence[Request]) -> None:
+        """Refuse requests that go out in batches, which cannot be stopped at a cost, if they may cost too much."""
+        if self.limit is None or self.price is None or not self.model.batch:
+            return
+        most = self.cost + self.price.cost(self.model.estimate_tokens(requests))
+        if most > self.limit:
+            message = f"a batch cannot be stopped at a cost, and these may cost up to about {dollars(most)}"
+            raise UsageError(message, where="max_cost", hint="raise it, lower --limit, or leave batch out")
+
+    def entries(self) -> dict[str, Any]:
+        """The keys `server_tokens` and `cost` of a run's configuration."""
+        tokens = self.tokens
+        if not any(tokens.values()):
+            return {}
+        if self.price is None:
+            return {"server_tokens": tokens}
+        price = {"prompt": self.price.prompt, "completion": self.price.completion}
+        return {"server_tokens": tokens, "cost": {"dollars": round(self.cost, 6), "dollars_per_million_tokens": price}}
+
+
+def dollars(amount: float) -> str:
+    """An amount with at least two digits that count.
+
+    >>> dollars(12.3456), dollars(0.000123), dollars(0)
+    ('$12.35', '$0.00012', '$0.00')
+    """
+    return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${float(f'{amount:.2g}'):.12f}".rstrip("0")
 
 
 class Runner:
@@ -101,24 +151,20 @@ class Runner:
         self.policy = policy or ErrorPolicy()
         self._scored = ScoredSamples(documents)
         self._failed: dict[str, list[FailedDoc]] = {form: [] for form in documents}
-        #: What displays show, once the model runs.
-        self.status: RunStatus | None = None
         self._model: Model = executor.model
         self._executor, self._store, self._fresh = executor, store, fresh
         self._forms = {form.name: form for form in forms}
-        self._progress, self._logs, self._spending = progress, logs, spending
-        self._watching = progress if isinstance(progress, WatchingProgress) else None
+        self._logs, self._spending = logs, spending or Spending.of(self._model)
+        self.reporter = ProgressReporter(progress, self._model, self._forms, documents, self._scored)
         self._total = sum(documents.values())
-        self._rendered = self._finished = self._failures = 0
+        self._finished = self._failures = 0
         self._requests = _DistinctRequests()
         #: Samples of scorers that need all of them at once.
         self._together: dict[str, list[tuple[Sample, tuple[Output, ...]]]] = {form: [] for form in documents}
-        self._running = {form: _RunningMean() for form in documents}
         #: Whether the model was needed, and what it and the executor had counted before.
         self._has_begun = False
         self._usage_before = Usage()
         self._retries_before = executor.retry_count
-        self._scores_due = 0.0
         self._state: Literal["complete", "stopped", "failed"] = "complete"
         #: What has ended the run.
         self._signal: int | None = None
@@ -129,7 +175,7 @@ class Runner:
         """Run all documents: those that workers can render, and then the others, chunk by chunk."""
         batches = self._pending(documents.chunks())
         workers = self._executor
-        cannot_stop = self._model.batch and self._spending is not None and self._spending.limit is not None
+        cannot_stop = self._model.batch and self._spending.limit is not None
         if isinstance(workers, PoolExecutor) and not cannot_stop:
             ranged = documents.give_to_workers(lambda: workers.worker_count)
             if ranged is not None:
@@ -137,35 +183,21 @@ class Runner:
         try:
             self._run(batches, self._total, lambda _: documents.check_ahead())
         finally:
-            if self._has_begun:
-                self._progress.end()
+            self.reporter.end()
 
-    def begin_rounds(self, evaluations: int) -> None:
-        """Show that a run begins of at most this number of evaluations of a document under a form, in rounds."""
-        self._progress.message(f"evaluating in rounds, at most {evaluations:,} evaluations of a document under a form")
-        self.status = EvaluationStatus(evaluations)
-        if self._watching is not None:
-            self._watching.watch(self.status)
-
-    def end_rounds(self) -> None:
-        """Show that no round follows."""
-        self._progress.end()
-
-    def run_round(self, samples: Sequence[PendingSample]) -> Round | None:
-        """Run some samples; returns what has come of them, or None where the run cannot go on after that."""
-        done = Round()
+    def run_round(self, samples: Sequence[PendingSample]) -> Batch | None:
+        """Run some samples; returns what was done with them, or None where the run cannot go on after that."""
+        done = Batch()
 
         def collect(batch: Batch) -> None:
+            done.failed += batch.failed
             for form, scored in batch.scored.items():
-                done.scored[form] += scored
-            for form, failed in batch.failed:
-                done.failed[form].append(failed)
+                done.scored.setdefault(form, []).extend(scored)
 
         self._run(self._pending([samples]), self._finished + len(samples), collect)
         if self._state != "complete":
             return None
-        for form, scored in self._score_together().items():
-            done.scored[form] += scored
+        collect(Batch(scored=self._score_together()))
         return done
 
     def _pending(self, chunks: Iterable[Sequence[PendingSample]]) -> Iterator[Batch]:
@@ -175,7 +207,7 @@ class Runner:
             self._executor,
             None if self._fresh else self._store,
             stores=self._store is not None,
-            check=None if self._spending is None or self._spending.limit is None else self._spending.check,
+            check=self._spending.check,
         )
         return pending.run(chunks)
 
@@ -204,16 +236,16 @@ class Runner:
                         then(batch)
                     except MultiformError as error:
                         self._end(error)
-                    if self._has_too_many_failures or self._is_too_expensive:
+                    if self._has_too_many_failures or self._spending.is_exceeded:
                         request_stop()
         except ModelError as error:
             self._error = error
         finally:
-            self._update_scores()  # the last ones are shown
+            self.reporter.update_scores()  # the last ones are shown
         if self._mistake is not None:
             raise self._mistake
         is_unfinished = self._finished < expected
-        if self._error is None and is_unfinished and (stop.number is not None or self._is_too_expensive):
+        if self._error is None and is_unfinished and (stop.number is not None or self._spending.is_exceeded):
             self._state, self._signal = "stopped", stop.number
         elif self._error or self._has_too_many_failures or (self._failures and self.policy.on_error == "stop"):
             self._state = "failed"
@@ -224,28 +256,20 @@ class Runner:
         request_stop()
 
     @property
-    def _is_too_expensive(self) -> bool:
-        return self._spending is not None and self._spending.is_exceeded
-
-    @property
     def _has_too_many_failures(self) -> bool:
         return self.policy.is_exceeded(self._failures, self._total)
 
     def _take(self, batch: Batch) -> None:
-        """Take what was done with samples; displays and logs are told."""
+        """Take what was done with samples; the display and the logs are told."""
         if batch.mistake is not None:
             self._end(batch.mistake)
         if batch.rendered:
             self._scored.write_out()
-        self._rendered += batch.rendered
         self._finished += len(batch.finished) + len(batch.given_up)
-        if batch.asked or batch.cached:
-            self._say_cached(batch)
-            self._requests.add(batch.asked, batch.cached)
-        if batch.asked:
-            self._begin(batch)
-        if self.status is not None:
-            self.status.count(batch.responses, batch.size_done, batch.documents.total() + len(batch.failed))
+        self._requests.add(batch.asked, batch.cached)
+        if batch.asked and not self._has_begun:
+            self._has_begun = True
+            self._usage_before = self._model.usage() or Usage()
         for form, failed in batch.failed:
             self._failed[form].append(failed)
             self._failures += 1
@@ -255,51 +279,11 @@ class Runner:
             self._forms[form].scorer.add_value_names(names)
         for form, samples in batch.scored.items():
             self._scored.add(form, samples)
-            self._running[form].add(form, samples, self._progress)
         for form, block in batch.together.items():
             self._together[form] += load_block(block)
-        for _ in range(batch.responses):
-            self._progress.on_response()
+        self.reporter.report(batch, None if self._store is None else self._store.path)
         for log in self._logs:
             log(batch)
-        if self._watching is not None and time.monotonic() >= self._scores_due:
-            self._update_scores()
-
-    def _say_cached(self, batch: Batch) -> None:
-        if batch.cached and self._store and not self._requests.cached_count:
-            since = "" if batch.oldest is None else f", the oldest from {date.fromtimestamp(batch.oldest)}"
-            first = "" if self._rendered == self._total else "the first "
-            number = f"{len(batch.cached)} of {first}{len(batch.cached) + len(batch.asked)}"
-            self._progress.message(f"{number} responses are cached in {self._store.path}{since}")
-
-    def _begin(self, batch: Batch) -> None:
-        """Begin to run requests; where a display watches a run of all documents, they are planned."""
-        has_begun, self._has_begun = self._has_begun, True
-        if not has_begun:
-            self._usage_before = self._model.usage() or Usage()
-        if isinstance(self.status, EvaluationStatus):
-            return
-        workload = None
-        if self._watching is not None and batch.missing:
-            if not has_begun:
-                self._progress.message("planning")
-            workload = _workload(self._model, batch.missing)
-        share = self._rendered / self._total
-        if not has_begun:
-            if workload is not None:
-                self._progress.message(f"plan: {workload_words(workload)}")
-            if share < 1:
-                message = "documents are rendered as the run goes on, and the number of requests is an estimate"
-                self._progress.message(message)
-            self._progress.begin(round(len(batch.asked) / share), self._total)
-        if self._watching is None:
-            return
-        status = self.status or RunStatus(usage=self._model.usage)
-        status.add(len(batch.asked), batch.size_asked, workload=workload, share=share)
-        if self.status is None:
-            self.status = status
-            self._update_scores()
-            self._watching.watch(status)
 
     def outcome(self, stops: Sequence[TaskStops] = ()) -> RunOutcome:
         """The outcome so far; scorers that need all samples at once score those of a complete run."""
@@ -314,10 +298,13 @@ class Runner:
             documents=self._total,
             signal=self._signal,
             error=self._error,
-            requests=requests,
-            cached=cached,
-            retried=self._executor.retry_count - self._retries_before,
-            usage=None if usage is None else usage.since(self._usage_before),
+            usage=usage_entry(
+                None if usage is None else usage.since(self._usage_before),
+                requests=requests,
+                cached=cached,
+                retried=self._executor.retry_count - self._retries_before,
+                loading_seconds=self._model.loading_seconds,
+            ),
             stops=stops,
         )
 
@@ -331,33 +318,6 @@ class Runner:
             samples.clear()
         return scored
 
-    def _update_scores(self) -> None:
-        """Compute the scores of all forms so far, for displays; less often where it takes long."""
-        if self.status is None or self._watching is None or isinstance(self.status, EvaluationStatus):
-            return
-        started = time.monotonic()
-        scores = []
-        for form, samples in self._scored.so_far():
-            first = self._forms[form].scorer.first_estimate(samples)
-            if first is not None:
-                metric, estimate = first
-                documents = self.documents[form]
-                scores.append(RunningScore(form=form, metric=metric, estimate=estimate, documents=documents))
-        self.status.scores = scores
-        spent = time.monotonic() - started
-        self._scores_due = started + max(_SCORES_PAUSE, 20 * spent)
-
-
-def _workload(model: Model, requests: Sequence[Request]) -> Usage | None:
-    """The tokens that the requests need; None where the model cannot tell, for instance because it is broken."""
-    try:
-        return model.workload(requests)
-    except MultiformError:
-        raise
-    except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
-        logger.debug("the model cannot say what the requests take: %s", error)
-        return None
-
 
 class _DistinctRequests:
     """Counts the requests of a run, of which several chunks may have the same, in eight bytes for each."""
@@ -366,14 +326,9 @@ class _DistinctRequests:
         self._chunks = 0
         self._asked, self._cached = array("q"), array("q")
 
-    @property
-    def cached_count(self) -> int:
-        """How many responses came from the store so far."""
-        return len(self._cached)
-
     def add(self, missing: array[int], cached: array[int]) -> None:
         """Add requests by their hashes."""
-        self._chunks += 1
+        self._chunks += bool(missing or cached)
         self._asked.extend(missing)
         self._cached.extend(cached)
 
@@ -386,24 +341,3 @@ class _DistinctRequests:
         asked = len(np.unique(self._asked))
         distinct = len(np.unique(self._asked + self._cached))
         return distinct, distinct - asked
-
-
-@dataclass(slots=True)
-class _RunningMean:
-    """The running mean of a form's first metric."""
-
-    total: float = 0.0
-    n: int = 0
-
-    def add(self, form: str, samples: Sequence[ScoredSample] | SampleBlock, progress: Progress) -> None:
-        if isinstance(samples, SampleBlock):
-            metric, values = samples.columns.first_values()
-        else:
-            of_scorer = [sample.values for sample in samples if sample.scorer == samples[0].scorer]
-            metric = next(iter(of_scorer[0]), "") if of_scorer else ""
-            values = [each.get(metric) for each in of_scorer]
-        numbers = [float(value) for value in values if isinstance(value, int | float)]  # others are parts of a ratio
-        self.total += sum(numbers)
-        self.n += len(numbers)
-        if numbers:
-            progress.on_score(form, metric, self.total / self.n, self.n)

@@ -1,4 +1,5 @@
-"""Schedules: which documents of which forms a run evaluates, all of them or as many as a question needs.
+"""Schedules: which documents of which forms a run evaluates, all of them or as many as a question needs, and how
+small a difference these can show.
 
 `--budget` searches the best and the worst form of each task or group within a number of evaluations (a document under a
 form). `--until_ci` evaluates each form until its interval is narrow enough. Both evaluate documents in random order, in
@@ -8,8 +9,10 @@ rounds.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
 
 from multiform.errors import UsageError
 from multiform.forms import Form
@@ -19,6 +22,8 @@ from multiform.run.options import RunOptions
 from multiform.run.runner import Runner
 from multiform.run.sequential import FormSet, RunEndedError, SequentialEvaluation
 from multiform.scoring.aggregations import item_kind
+from multiform.scoring.metrics.base import RIGHT_OR_WRONG
+from multiform.statistics.design import FLIP_RATE, Detectable, detectable_difference
 from multiform.tasks.group import Group
 
 logger = logging.getLogger("multiform")
@@ -51,7 +56,7 @@ class EarlyStopping:
         most = sum(evaluation.max_evaluations for evaluation in evaluations)
         stops: list[TaskStops] = []
         remaining = budget or 0
-        runner.begin_rounds(most if budget is None else min(most, budget))
+        runner.reporter.begin_rounds(most if budget is None else min(most, budget))
         try:
             for number, evaluation in enumerate(evaluations):
                 if half_width is not None:
@@ -62,7 +67,7 @@ class EarlyStopping:
         except RunEndedError:
             pass
         finally:
-            runner.end_rounds()
+            runner.reporter.end()
         return stops
 
 
@@ -160,3 +165,52 @@ def _pool(groups: Sequence[Group], tasks: Mapping[str, Form]) -> FormSet | None:
         metric=str(entry["metric"]),
         equal_subjects=not entry.get("weight_by_size", True),
     )
+
+
+def detectable_differences(forms: Sequence[Form], documents: Mapping[str, int]) -> str | None:
+    """The smallest difference between two forms that a run can detect; None if every task has one form.
+
+    `documents` has the number of documents of each form. If tasks differ in it, the smallest and the largest task are
+    named.
+    """
+    comparable: dict[str, list[Form]] = {}
+    for form in forms:
+        if next(iter(form.higher_is_better), None) in RIGHT_OR_WRONG and form.name in documents:
+            comparable.setdefault(form.task_name, []).append(form)
+    multi_form = [task for task in comparable.values() if _pairs(task)]
+    if not multi_form:
+        return None
+    smallest = [
+        detectable_difference(min(_clusters(form, documents[form.name]) for form in task), comparisons=_pairs(task))
+        for task in multi_form
+    ]
+    detectable = sorted(smallest, key=lambda each: each.n, reverse=True)
+    best, worst = detectable[0], detectable[-1]
+    if best.difference is None:
+        of_tasks = f" of {len(multi_form)} tasks" if len(multi_form) > 1 else ""
+        return f"no difference between two forms{of_tasks} can be detected with {best.power:.0%} power (n={best.n})"
+    differences = " to ".join(dict.fromkeys([_words(best), _words(worst)]))
+    tasks = f" in {len(multi_form)} tasks" if len(multi_form) > 1 else ""
+    flips = max(each.flip_rate for each in detectable)
+    assumed = f"if they differ on {FLIP_RATE:.0%} of the documents" + (
+        "" if flips == FLIP_RATE else ", or on more if that is too few"
+    )
+    return (
+        f"smallest difference between two forms that the run can detect: {differences}{tasks}, "
+        f"with {best.power:.0%} power {assumed}"
+    )
+
+
+def _words(detectable: Detectable) -> str:
+    return f"{'none' if detectable.difference is None else f'{detectable.difference:.3f}'} (n={detectable.n})"
+
+
+def _clusters(form: Form, documents: int) -> int:
+    """The number of a form's clusters; of its documents, where these are independent."""
+    column = form.cluster
+    return documents if column is None else len({str(doc.get(column)) for _, doc in form.docs()})
+
+
+def _pairs(forms: Sequence[Form]) -> int:
+    """How many pairs of forms are compared; those of one output type are compared with each other."""
+    return sum(comb(number, 2) for number in Counter(form.output_type for form in forms).values())

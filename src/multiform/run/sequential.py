@@ -15,9 +15,9 @@ from multiform.errors import UsageError, shorten
 from multiform.forms import Form, ScoredSample
 from multiform.results.groups import FormStop, TaskStops
 from multiform.run.documents import RenderedSamples
-from multiform.run.pending import PendingSample
-from multiform.run.runner import Round, Runner
-from multiform.run.status import RunningScore
+from multiform.run.pending import Batch, PendingSample
+from multiform.run.progress import RunningScore
+from multiform.run.runner import Runner
 from multiform.statistics.estimates import STOPPED_LEVEL, mean_estimate
 from multiform.statistics.means import Array, dataset_estimates, document_scores, form_means
 from multiform.statistics.sampling import document_order
@@ -66,13 +66,7 @@ class SequentialEvaluation:
     """
 
     def __init__(
-        self,
-        form_set: FormSet,
-        rendered: RenderedSamples,
-        *,
-        runner: Runner,
-        seed: int | None,
-        counts_failed: bool,
+        self, form_set: FormSet, rendered: RenderedSamples, *, runner: Runner, seed: int | None, counts_failed: bool
     ) -> None:
         self.form_set, self._runner, self._counts_failed = form_set, runner, counts_failed
         self.names = list(form_set.forms)
@@ -227,7 +221,7 @@ class SequentialEvaluation:
         self._show()
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
-    def _column(self, name: str, done: Round, *, bounded: bool) -> dict[_Document, float]:
+    def _column(self, name: str, done: Batch, *, bounded: bool) -> dict[_Document, float]:
         """The scores of a form on the documents of a round."""
         column: dict[_Document, float] = {}
         for subject, task in self.form_set.forms[name].items():
@@ -235,14 +229,15 @@ class SequentialEvaluation:
             scored = [sample for sample in done.scored.get(task.name, ()) if sample.scorer == first]
             column |= {(subject, s.doc_id): self._value(task.name, s, bounded=bounded) for s in scored}
             if self._counts_failed:
-                column |= {(subject, document.doc_id): 0.0 for document in done.failed.get(task.name, ())}
+                column |= {(subject, document.doc_id): 0.0 for form, document in done.failed if form == task.name}
         return column
 
     def _show(self) -> None:
         """The intervals so far, for the display of the run."""
-        assert self._runner.status is not None
-        before = [score for score in self._runner.status.scores if score.form not in self._means]
-        self._runner.status.scores = [
+        status = self._runner.reporter.status
+        assert status is not None
+        before = [score for score in status.scores if score.form not in self._means]
+        status.scores = [
             *before,
             *(
                 RunningScore(

@@ -69,12 +69,7 @@ def load_forms(options: RunOptions) -> tuple[list[Form], list[Group]]:
     if not forms:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     forms_of_run = [form.under(settings) for form in forms.values()]
-    for note in format_notes(form.config for form in forms_of_run):
-        logger.info("%s", note)
-    for note in dict.fromkeys(str(note) for form in forms_of_run for note in form.notes):
-        logger.warning("%s", note)
-    for note in (note for form in forms_of_run for note in idle_axes(form)):
-        logger.warning("%s", note)
+    _log_notes(forms_of_run)
     return forms_of_run, [node for node in nodes if isinstance(node, Group)]
 
 
@@ -123,16 +118,20 @@ def set_seeds(seeds: Sequence[int | None]) -> None:
         sys.modules["torch"].manual_seed(torch_seed)
 
 
-def format_notes(configs: Iterable[TaskConfig]) -> list[str]:
-    """Notes on what formats changed in tasks that were written without them; tasks with the same note share a line."""
-    configs = list(configs)
-    return [*_mapping_notes(configs), *_description_notes(configs), *_until_notes(configs)]
-
-
-def _mapping_notes(configs: Iterable[TaskConfig]) -> list[str]:
-    """Notes on field mappings that were recovered from finished prompts; none for a mapping that was raw already."""
+def _log_notes(forms: Sequence[Form]) -> None:
+    """Log what formats changed in tasks that were written without them, what is unusual in tasks, and idle axes."""
+    configs = [form.config for form in forms]
+    # A field mapping that was raw already was not recovered from finished prompts.
     recovered = [(config.form_name, config.recovered) for config in configs if config.recovered is not None]
-    return _by_note((name, each.description()) for name, each in recovered if each.how != "raw" or each.in_order)
+    mappings = _by_note((name, each.description()) for name, each in recovered if each.how != "raw" or each.in_order)
+    for note in (*mappings, *_description_notes(configs), *_until_notes(configs)):
+        logger.info("%s", note)
+    for note in dict.fromkeys(str(note) for form in forms for note in form.notes):
+        logger.warning("%s", note)
+    for form in forms:
+        for axis in ("shots", "draw") if form.num_fewshot == 0 else ():
+            if axis in form.config.axes:
+                logger.warning("%s: '%s' changes nothing without few-shot examples", form.name, axis)
 
 
 def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
@@ -212,8 +211,12 @@ def with_budgets(nodes: Sequence[Node], design: Design) -> list[Node]:
     if not design.thinking_budgets:
         return list(nodes)
     budgets = [{"budget": str(budget)} for budget in design.thinking_budgets]
+
+    def may_think(config: TaskConfig) -> bool:
+        return config.format is not None and config.format.generates
+
     lacks = "has no format under which a model may think"
-    return _multiply(nodes, "--thinking_budget", lambda _: budgets, _may_think, lacks)
+    return _multiply(nodes, "--thinking_budget", lambda _: budgets, may_think, lacks)
 
 
 def _multiply(
@@ -234,16 +237,6 @@ def _multiply(
         logger.warning("%s: '%s' %s, so that it runs only once", flag, node_name(node), lacks)
     varied = [[] if node in alone else [relabel(node, **choices) for choices in variations(node)] for node in nodes]
     return [variant for node, variants in zip(nodes, varied, strict=True) for variant in variants or [node]]
-
-
-def _may_think(config: TaskConfig) -> bool:
-    return config.format is not None and config.format.generates
-
-
-def idle_axes(form: Form) -> list[str]:
-    """Notes about axes of a variation that change nothing in a run."""
-    idle = [axis for axis in ("shots", "draw") if axis in form.config.axes and form.num_fewshot == 0]
-    return [f"{form.name}: '{axis}' changes nothing without few-shot examples" for axis in idle]
 
 
 def relabel(node: Node, **choices: str) -> Node:

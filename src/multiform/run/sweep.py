@@ -20,8 +20,7 @@ from multiform.run.options import OPTION_DEFAULTS, RunOptions
 from multiform.tasks.functions import import_plugins
 from multiform.tasks.keys import FilePosition, KeyPath
 from multiform.tasks.manager import TaskManager
-from multiform.tasks.parse import parse_yaml
-from multiform.tasks.yaml import read_text
+from multiform.tasks.yaml import read_mapping
 
 #: The keys of the file that are not arguments of `evaluate`.
 _AXES = ("models", "tasks", "formats", "num_fewshot")
@@ -108,16 +107,11 @@ class Sweep:
 
 def read_sweep(path: Path) -> Sweep:
     """The sweep of a YAML file, checked before anything is loaded."""
-    parsed = parse_yaml(read_text(path), path)
-    if parsed.notes:
-        raise parsed.notes[0]
-    data = parsed.data
-    if not isinstance(data, dict):
-        hint = "write e.g. 'models: [bundled]' and 'tasks: [quiz]'"
-        raise ConfigError("expected a mapping with models and tasks", where=f"{path}:1", hint=hint)
+    hint = "write e.g. 'models: [bundled]' and 'tasks: [quiz]'"
+    data, positions = read_mapping(path, "a mapping with models and tasks", hint)
 
     def at(*keys: str | int) -> str:
-        return str(parsed.positions.get(keys, parsed.positions.get(keys[:1], f"{path}:1")))
+        return str(positions.get(keys, positions.get(keys[:1], f"{path}:1")))
 
     options = {key: value for key, value in data.items() if key not in _AXES}
     for key in options:
@@ -143,7 +137,7 @@ def read_sweep(path: Path) -> Sweep:
         tasks=_forms(tasks, formats),
         shots=shots,
         options=options,
-        positions=parsed.positions,
+        positions=positions,
     )
 
 

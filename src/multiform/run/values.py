@@ -208,16 +208,10 @@ LIMIT = number_type(
     metavar="N",
 )
 MAX_FAILURES = number_type(
-    _is_share_or_count,
-    expected="a whole number of documents or a share below 1",
-    example="0.05",
-    metavar="N",
+    _is_share_or_count, expected="a whole number of documents or a share below 1", example="0.05", metavar="N"
 )
 DOLLARS = number_type(
-    lambda value: 0 < value < math.inf,
-    expected="a number above 0",
-    example="5 for five US dollars",
-    metavar="USD",
+    lambda value: 0 < value < math.inf, expected="a number above 0", example="5 for five US dollars", metavar="USD"
 )
 HALF_WIDTH = number_type(
     lambda value: 0 < value < 0.5,

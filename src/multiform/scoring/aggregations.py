@@ -18,13 +18,17 @@ from multiform.arguments import check_call, name_of
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.registry import Registry
 from multiform.statistics.estimates import (
+    LEVEL,
+    MIN_RESAMPLES,
     Estimate,
     mean_estimate,
     normal_estimate,
     ratio_estimate,
+    recorded_estimate,
     resampled_estimate,
     share_estimate,
 )
+from multiform.tasks.group import AGGREGATIONS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,6 +75,8 @@ Aggregation = Callable[[Sequence[Any], int], Estimate]
 DEFAULT_ITERATIONS = 100_000
 #: Metrics of whole corpora are too slow for more.
 SLOW_ITERATIONS = 100
+#: Of scores over classes, as many as percentiles need.
+_CLASS_ITERATIONS = MIN_RESAMPLES
 
 #: Scores of all texts together, by sacrebleu, and the largest value that each can have.
 CORPUS = {"bleu": 100.0, "chrf": 100.0, "chrf++": 100.0, "ter": math.inf}
@@ -166,6 +172,8 @@ def _with_bootstrap(
         if draws == 0 or n < 2:
             return Estimate(value=value, n=n)
         estimate = resampled_estimate(value, n, bootstrap_values(function, items, draws))
+        if most == 1 and not estimate.stderr:  # all documents are right or wrong, and so are all resamples
+            return recorded_estimate(value, estimate.stderr, n)
         if most is None or estimate.low is None or estimate.high is None:
             return estimate
         return replace(estimate, low=max(0.0, estimate.low), high=min(most, estimate.high))
@@ -264,6 +272,36 @@ def _f1(items: Sequence[tuple[int, int]]) -> float:
     return 2 * true_positives / either if either else 0.0
 
 
+def _rates(items: Sequence[tuple[int, int]]) -> tuple[Any, Any, Any]:
+    """Of each class of gold and prediction: how often both have it, gold has it, the prediction has it."""
+    import numpy as np
+
+    golds, preds = (np.asarray(side) for side in zip(*items, strict=True))
+    classes = np.union1d(golds, preds)[:, None]
+    gold, pred = classes == golds, classes == preds
+    return (gold & pred).sum(axis=1), gold.sum(axis=1), pred.sum(axis=1)
+
+
+def _macro_f1(items: Sequence[tuple[int, int]]) -> float:
+    """The mean F1 of all classes that gold or prediction have.
+
+    >>> _macro_f1([(0, 0), (0, 1), (1, 1)])
+    0.6666666666666666
+    """
+    both, golds, preds = _rates(items)
+    return float((2 * both / (golds + preds)).mean())
+
+
+def _balanced_accuracy(items: Sequence[tuple[int, int]]) -> float:
+    """The mean recall of all classes that gold has.
+
+    >>> _balanced_accuracy([(0, 0), (0, 1), (1, 1)])
+    0.75
+    """
+    both, golds, _ = _rates(items)
+    return float((both[golds > 0] / golds[golds > 0]).mean())
+
+
 def _matthews(items: Sequence[tuple[int, int]]) -> float:
     """Matthews' correlation of gold and prediction, for any number of classes."""
     import numpy as np
@@ -296,11 +334,16 @@ def _corpus(name: str) -> Callable[[Sequence[Any]], float]:
 
 _register("median", "number")(_with_bootstrap(lambda items: sorted(items)[len(items) // 2]))  # the upper one of two
 _register("f1", "pair")(_with_bootstrap(_f1))
+_register("macro_f1", "pair")(_with_bootstrap(_macro_f1, cap=_CLASS_ITERATIONS, most=1.0))
+_register("balanced_accuracy", "pair")(_with_bootstrap(_balanced_accuracy, cap=_CLASS_ITERATIONS, most=1.0))
 _register("matthews_corrcoef", "pair")(_with_bootstrap(_matthews))
 for _name in CORPUS:
     _register(_name, "pair")(_with_bootstrap(_corpus(_name), cap=SLOW_ITERATIONS, most=CORPUS[_name]))
 
 TaskEstimates = Mapping[str, Estimate]
+#: What is added to the scores of tasks before their harmonic mean, which would be 0 if one of them were.
+_ADJUSTMENT = 0.01
+_HARMONIC_DRAWS = 10_000
 
 
 def group_scores(
@@ -309,8 +352,8 @@ def group_scores(
     """Aggregate the scores of a group's tasks, each metric over the tasks that have it.
 
     An entry of `aggregate_metric_list` has a `metric` (``all`` for each that the tasks have), and optionally a
-    `filter_list` (by default all filters), an `aggregation` ("mean" or a function) and `weight_by_size` (by
-    default true).
+    `filter_list` (by default all filters), an `aggregation` (one of `AGGREGATIONS` or a function) and
+    `weight_by_size` (by default true).
     """
     scores_by_key: dict[str, Estimate] = {}
     for entry in aggregate_metric_list:
@@ -339,8 +382,10 @@ def _combine(entry: Mapping[str, Any], estimates: Sequence[Estimate]) -> Estimat
     elif aggregation == "mean":
         weights = sizes if by_size else [1] * len(sizes)
         value = math.fsum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
+    elif aggregation == "adjusted_harmonic_mean":
+        return _adjusted_harmonic_mean(estimates)
     else:
-        message = f"aggregation: expected 'mean' or a function, got {shorten(aggregation)}"
+        message = f"aggregation: expected {' or '.join(AGGREGATIONS)} or a function, got {shorten(aggregation)}"
         raise ConfigError(message, hint="write aggregation: mean")
     errors = [estimate.stderr for estimate in estimates]
     if any(error is None for error in errors):
@@ -349,6 +394,30 @@ def _combine(entry: Mapping[str, Any], estimates: Sequence[Estimate]) -> Estimat
     # The standard error of the plain mean of independent means, or of the mean over all documents.
     plain = math.sqrt(math.fsum(error**2 for error in known)) / len(known)
     return normal_estimate(value, _pooled_stderr(known, sizes) if by_size else plain, sum(sizes))
+
+
+def _adjusted_harmonic_mean(estimates: Sequence[Estimate]) -> Estimate:
+    """The harmonic mean of accuracies that are 0.01 larger, each task counting the same.
+
+    The mean depends most on tasks with hardly a right answer, whose standard errors are 0 or nearly so. Its interval is
+    that of draws from what the accuracies may be: the beta distributions of rates of which nothing was known before.
+
+    >>> _adjusted_harmonic_mean([Estimate(value=0.0, n=9), Estimate(value=0.19, n=9)]).value
+    0.019047619047619046
+    """
+    import numpy as np
+
+    values, sizes = np.array([(e.value, e.n) for e in estimates], dtype=np.float64).T
+    if not ((values >= 0) & (values <= 1)).all():
+        raise DataError("a harmonic mean of tasks needs scores from 0 to 1", hint="write aggregation: mean")
+
+    def harmonic(scores: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.asarray(len(values) / (1 / (scores + _ADJUSTMENT)).sum(axis=-1))
+
+    right, value, draws = values * sizes, float(harmonic(values)), (_HARMONIC_DRAWS, len(values))
+    drawn = harmonic(np.random.default_rng(0).beta(right + 1, sizes - right + 1, size=draws))
+    low, high = np.quantile(drawn, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)).tolist()
+    return Estimate(value=value, n=int(sizes.sum()), low=min(low, value), high=max(high, value))
 
 
 def _pooled_stderr(errors: Sequence[float], sizes: Sequence[int]) -> float | None:

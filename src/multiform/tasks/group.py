@@ -15,6 +15,8 @@ from multiform.tasks.keys import FewshotConfig, Source, StatedKeys, default_keys
 
 #: Keys of a group file that configure the group; all others override keys of its members.
 _KEYS = ("group", "group_alias", "task", "subsets", "aggregate_metric_list", "metadata", "tag")
+#: How the scores of a group's tasks become one.
+AGGREGATIONS = ("mean", "adjusted_harmonic_mean")
 _AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "weight_by_member", "filter_list", "higher_is_better")
 
 
@@ -40,8 +42,8 @@ class GroupConfig:
             if "metric" not in entry:
                 place = self.where("aggregate_metric_list", index)
                 raise ConfigError("missing key 'metric'", where=place, hint="name a metric of the tasks")
-            if entry.get("aggregation", "mean") != "mean" and not callable(entry["aggregation"]):
-                message = f"aggregation: expected 'mean' or a function, got {shorten(entry['aggregation'])}"
+            if not callable(how := entry.get("aggregation", "mean")) and how not in AGGREGATIONS:
+                message = f"aggregation: expected {' or '.join(AGGREGATIONS)} or a function, got {shorten(how)}"
                 place = self.where("aggregate_metric_list", index)
                 raise ConfigError(message, where=place, hint="write aggregation: mean")
             check_keys(

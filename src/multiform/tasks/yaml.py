@@ -21,7 +21,7 @@ from multiform.fields import ComputedField, Doc, Field
 from multiform.formats.compile import BoundTemplate
 from multiform.paths import open_file, resolve
 from multiform.tasks.functions import resolve_functions
-from multiform.tasks.keys import FilePosition, Source, StatedKeys, display
+from multiform.tasks.keys import FilePosition, KeyPath, Source, StatedKeys, display
 from multiform.tasks.parse import Parsed, parse_yaml
 
 #: The most bytes of a task file, the most files that it includes one inside the other, and the most includes in all.
@@ -55,6 +55,16 @@ def read_own(path: Path) -> StatedKeys:
     """Read a task file without its includes; `include` stays one of its keys."""
     parsed = parse_yaml(read_text(path), resolve(path))
     return StatedKeys(_mapping(parsed, path), Source(path, parsed.positions, parsed.notes))
+
+
+def read_mapping(path: Path, expected: str, hint: str) -> tuple[dict[str, Any], dict[KeyPath, FilePosition]]:
+    """The mapping in a YAML file that is not a task, such as a policy, and the positions of its keys."""
+    parsed = parse_yaml(read_text(path), path)
+    if parsed.notes:
+        raise parsed.notes[0]
+    if not isinstance(parsed.data, dict):
+        raise ConfigError(f"expected {expected}", where=f"{path}:1", hint=hint)
+    return parsed.data, parsed.positions
 
 
 def read_text(path: Path) -> str:
@@ -167,7 +177,8 @@ def _file_hint(path: Path, pattern: str) -> str:
     if not path.parent.is_dir():
         return f"there is no folder {display(path.parent)}"
     siblings = [p.name for p in path.parent.glob(pattern) if p.is_file()]
-    return nearest(path.name, siblings, listed=f"the files in {display(path.parent)} are")
+    files = "files" if pattern == "*" else "YAML files"
+    return nearest(path.name, siblings, listed=f"the {files} in {display(path.parent)} are")
 
 
 #: The keys that an entry of a library may have.

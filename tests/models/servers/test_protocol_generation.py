@@ -16,7 +16,7 @@ from multiform.models.servers import client
 from multiform.models.servers.server_model import ServerModel
 from multiform.requests import Completion, FailedRequest, GenerationRequest
 from multiform.results import to_json
-from multiform.run.store.store import output_line, read_output
+from multiform.run.store import output_line, read_output
 
 TEXT = "The best answer is B"
 

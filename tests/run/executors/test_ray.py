@@ -18,6 +18,7 @@ from multiform.errors import UsageError
 from multiform.models import register_model
 from multiform.models.dummy import DummyModel
 from multiform.requests import LLOutput, LoglikelihoodRequest, Request, Response
+from multiform.run.displays import Silent
 from multiform.run.evaluate import evaluate
 from multiform.run.executors import LocalExecutor, units
 from multiform.run.executors.cluster import ClusterOptions
@@ -25,7 +26,6 @@ from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ray import RayExecutor, RayPool
 from multiform.run.executors.work_units import DocRef
 from multiform.run.options import RunOptions
-from multiform.run.progress import Silent
 from multiform.run.setup import load_forms
 from multiform.stopping import request_stop, stoppable
 from tests.run.conftest import Runs

@@ -11,10 +11,10 @@ from multiform.models import models, register_model
 from multiform.models.dummy import DummyModel
 from multiform.models.prices import Price
 from multiform.requests import LLOutput, LoglikelihoodRequest, Response
-from multiform.run.costs import Spending
 from multiform.run.executors.pool import Event, Finished, PoolExecutor, Ready, Responded
 from multiform.run.executors.ranges import RangedDocs
 from multiform.run.executors.worker import LoadedModel, Worker, WorkerModel
+from multiform.run.runner import Spending
 from multiform.run.store import Store
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from itertools import pairwise
 
 import pytest
@@ -245,6 +246,42 @@ def test_an_aggregation_gives_the_value_of_lm_eval(name, items):
     registry = pytest.importorskip("lm_eval.api.registry")
     pytest.importorskip("lm_eval.api.metrics")
     assert aggregations.get(name)(items, 0).value == pytest.approx(float(registry.get_aggregation(name)(items)))
+
+
+CLASSES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=40)
+
+
+@given(CLASSES)
+def test_macro_f1_and_balanced_accuracy_are_those_of_scikit_learn(items):
+    scores = pytest.importorskip("sklearn.metrics")
+    golds, predictions = zip(*items, strict=True)
+    assert aggregations.get("macro_f1")(items, 0).value == pytest.approx(
+        scores.f1_score(golds, predictions, average="macro", zero_division=0)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # predictions that are in no gold answer
+        expected = scores.balanced_accuracy_score(golds, predictions)
+    assert aggregations.get("balanced_accuracy")(items, 0).value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["macro_f1", "balanced_accuracy"])
+def test_a_score_over_classes_has_a_bootstrapped_interval_within_its_range(name):
+    estimate = aggregations.get(name)(PAIRS * 5, 100_000)
+    low, high = estimate.interval
+    assert 0 < low < estimate.value < high < 1
+
+
+def test_an_interval_of_a_score_over_classes_is_no_point_if_all_documents_are_right():
+    estimate = aggregations.get("macro_f1")([(0, 0), (1, 1)] * 5, 100_000)
+    assert estimate.value == 1
+    assert 0.6 < estimate.interval[0] < 0.9
+
+
+def test_the_places_of_the_right_choice_give_recall_and_the_reciprocal_rank():
+    outcome = choices(-3.0, -1.0, -2.0, -4.0, gold=(2,))
+    assert (value("acc", outcome), value("r@2", outcome), value("mrr", outcome)) == (0.0, 1.0, 0.5)
+    wrong = choices(-3.0, -1.0, gold=())
+    assert (value("r@2", wrong), value("mrr", wrong)) == (0.0, 0.0)
 
 
 @pytest.mark.parity

@@ -85,15 +85,18 @@ def test_a_task_has_to_say_that_it_runs_code() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("name", "column", "form"),
+    ("name", "solution", "form"),
     [
-        ("humaneval", "canonical_solution", "complete"),
-        ("humaneval_plus", "canonical_solution", "complete"),
-        ("mbpp", "code", "complete"),
-        ("mbpp_plus", "code", "instruct"),
+        ("humaneval", "{canonical_solution}", "complete"),
+        ("humaneval_plus", "{canonical_solution}", "complete"),
+        ("mbpp", "{code}", "complete"),
+        ("mbpp_plus", "{code}", "instruct"),
+        ("cruxeval_i", "{input}", "short"),
+        ("cruxeval_i", "It has to be so.\nThe final answer is {input}", "cot"),
+        ("cruxeval_i", "[ANSWER]\nassert f({input}) == {output}\n", "lm-eval"),
     ],
 )
-def test_the_solutions_of_the_benchmark_pass(name: str, column: str, form: str) -> None:
+def test_the_solutions_of_the_benchmark_pass(name: str, solution: str, form: str) -> None:
     folders = [SHARED / "data", SHARED / "rows"]
     if not all(folder.is_dir() for folder in folders):
         pytest.skip(f"no benchmark rows at {folders}")
@@ -102,7 +105,20 @@ def test_the_solutions_of_the_benchmark_pass(name: str, column: str, form: str) 
     task = Task.from_config(config, dataset_mirror=Path(":".join(map(str, folders))))
     docs = [doc for _, doc in task.doc_iterator(limit=40)]
     [scorer] = build_scoring(config).scorers
-    outcomes = [[TextOutcome(prediction=doc[column], references=("",))] for doc in docs]
+    outcomes = [[TextOutcome(prediction=solution.format(**doc), references=("",))] for doc in docs]
     scored = scorer.score_documents(outcomes, docs)
     assert {value["program_result"] for value in scored} == {"passed"}
     assert len(docs) >= 18
+
+
+def test_lm_eval_s_cruxeval_is_right_about_numbers_and_wrong_about_texts() -> None:
+    [config] = TaskManager().nodes("cruxeval_o@lm-eval")
+    assert isinstance(config, TaskConfig)
+    [scorer] = build_scoring(config).scorers
+    docs = [
+        {"function": "def f(x):\n    return x", "input": "[1, 2]", "output": "[1, 2]"},
+        {"function": "def f(x):\n    return x", "input": "'ab'", "output": "'ab'"},
+    ]
+    said = [f"[ANSWER]\nassert f({doc['input']}) == {doc['output']}  # so\n" for doc in docs]
+    scored = scorer.score_documents([[TextOutcome(prediction=text, references=("",))] for text in said], docs)
+    assert [value["passed"] for value in scored] == [1.0, 0.0]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from multiform import Task, TaskConfig, TaskManager
+from multiform import DataError, Task, TaskConfig, TaskManager
 from multiform.lint.forms import lint_form
 from multiform.paths import mirror_folders
 from multiform.tasks.datasets import bfcl
@@ -72,6 +74,15 @@ def has_rows(config: TaskConfig, mirrors: Path) -> bool:
     return any(NO_ANSWERS not in file.read_text(encoding="utf-8").partition("\n")[0] for file in files)
 
 
+def first_with_docs(configs: Iterable[TaskConfig], mirrors: Path) -> list[TaskConfig]:
+    """The first task with documents, of those that share the rows of one file."""
+    for config in configs:
+        with suppress(DataError):
+            if config.drop_docs is None or Task.from_config(config, dataset_mirror=mirrors).eval_docs:
+                return [config]
+    return []
+
+
 def with_example(config: TaskConfig, folder: Path) -> TaskConfig:
     """The task over a file that has its example four times, without few-shot examples."""
     assert config.example is not None, "a benchmark without rows needs an example"
@@ -113,7 +124,8 @@ def test_it_renders_under_every_format_and_lint_finds_nothing(name: str, mirrors
         configs = members(f"{name}@{label}")
         real = [config for config in configs if has_rows(config, mirrors)]
         seen.add(bool(real))
-        chosen = {id(config): config for config in (real[:1] + real[-1:] or [with_example(configs[0], tmp_path)])}
+        ends = [*first_with_docs(real, mirrors), *first_with_docs(reversed(real), mirrors)]
+        chosen = {id(config): config for config in (ends or [with_example(configs[0], tmp_path)])}
         for config in chosen.values():
             task = Task.from_config(config, dataset_mirror=mirrors)
             found = lint_form(task.form, task.form.docs(limit=DOCS)).findings

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from multiform.arguments import parse_arguments
 from multiform.hashing import sha256 as hash_string  # noqa: F401
-from multiform.results.markdown import make_table as make_table
+from multiform.results.table import make_table as make_table
 
 T = TypeVar("T")
 Tokens = list[int]

@@ -228,24 +228,21 @@ class Tracking:
         described = without_secrets(dict(config))
         self._each(lambda tracker: tracker.start(described))
 
-    def on_scores(self, form: str, documents: int, samples: Iterable[ScoredSample]) -> None:
-        """Documents of a form are scored, each once by each scorer."""
+    def add(self, scored: Mapping[str, Iterable[ScoredSample]], documents: int, failed: int) -> None:
+        """Samples of forms are scored, with which so many documents are finished; others have failed."""
         self._counts["documents"] += documents
-        for sample in samples:
+        self._counts["failed"] += failed
+        for form, sample in ((form, sample) for form, samples in scored.items() for sample in samples):
             for metric, value in sample.values.items():
                 if is_number(value):
                     total, n = self._running.get(f"{form}/{metric},{sample.scorer}", (0.0, 0))
                     self._running[f"{form}/{metric},{sample.scorer}"] = total + float(value), n + 1
-        if time.monotonic() >= self._due:
+        if documents and time.monotonic() >= self._due:
             self._due = time.monotonic() + RUNNING_PAUSE
             scores = {f"running/{key}": total / n for key, (total, n) in self._running.items()}
             scores |= {f"running/{name}": float(count) for name, count in self._counts.items()}
             for worker in self._workers:
                 worker.submit_unless_busy(lambda tracker: tracker.log(scores))
-
-    def count_failures(self, documents: int) -> None:
-        """Documents have failed."""
-        self._counts["failed"] += documents
 
     def finish(self, results: ResultsData | None, state: str) -> None:
         """Pass on the results and the state, and wait a while for the trackers; only the first call counts."""

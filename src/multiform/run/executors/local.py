@@ -1,18 +1,27 @@
-"""Executors: a run's model, and how its requests are run. The local executor has the model in this process."""
+"""Executors: they load the model of a run and run its requests. The local executor has the model in this process.
+
+What the results of a run say about its model is stored when the model is first loaded. If all responses of a run are
+cached, that is all it needs: no weights, and no torch.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias, get_args
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason, shorten
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
+from multiform.models.model import Completions, Loglikelihoods, Usage
+from multiform.models.registry import ChatFormatter
+from multiform.prompts.media import Kind
+from multiform.prompts.prompt import Content, Messages
 from multiform.requests import (
     Completion,
     FailedRequest,
@@ -23,11 +32,13 @@ from multiform.requests import (
     Request,
     RollingRequest,
 )
-from multiform.run.executors.work_units import Unit
-from multiform.run.loading import Facts, LazyModel
 from multiform.run.progress import Progress
 from multiform.run.store import Store
 from multiform.stopping import stop_requested
+
+#: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
+#: node of the prefix tree.
+Unit: TypeAlias = Sequence[Request]
 
 #: Requests with their outputs.
 Responses: TypeAlias = Generator[tuple[Request, Output | FailedRequest], None, None]
@@ -56,11 +67,15 @@ class Executor(ABC):
         open_store: Callable[[], Store | None] = lambda: None,
     ) -> Model:
         """The model, or the registered one of that name; loaded when it is needed if the store has its facts."""
+        self._prepare(model, arguments, progress)
         if isinstance(model, str):
             self._model = self._load_lazily(model, arguments, progress, open_store)
         else:
             self._model = as_model(model)
         return self._model
+
+    def _prepare(self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress) -> None:  # noqa: B027
+        """Refuse a model that cannot be run here."""
 
     def _load_lazily(
         self, name: str, arguments: Mapping[str, Any], progress: Progress, open_store: Callable[[], Store | None]
@@ -98,37 +113,6 @@ class Executor(ABC):
     def close(self) -> None:
         """Release the model."""
         self._model = None
-
-
-def model_key(model: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """What tells a model from others: its name and its arguments."""
-    return model, repr(sorted(arguments.items()))
-
-
-def load_now(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
-    """The registered model of that name, loaded into this process."""
-    progress.message(f"loading model '{model}'")
-    started = time.monotonic()
-    loaded = create_model(model, arguments)
-    loaded.loading_seconds = time.monotonic() - started
-    return loaded
-
-
-def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
-    """The registered model of that name with these arguments, which are checked."""
-    try:
-        factory = models.get(model).load()
-    except ImportError as error:
-        message = f"model '{model}' needs a package that is not installed: {error}"
-        raise UsageError(message, where="--model", hint="pip install 'multiform[hf]'") from error
-    try:
-        if arguments:
-            check_arguments(factory, arguments)
-        return factory(**arguments)
-    except UsageError as error:
-        raise error.or_at("--model_args") from error
-    except TypeError as error:
-        raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
 
 
 class LocalExecutor(Executor):
@@ -190,6 +174,17 @@ class LocalExecutor(Executor):
         return self.model.generate
 
 
+def units(requests: Iterable[Request]) -> list[Unit]:
+    """The distinct requests as units of work: one for each kind, so that requests that share a prefix stay together.
+
+    >>> [len(unit) for unit in units([RollingRequest("a"), LoglikelihoodRequest("a", "b"), RollingRequest("a")])]
+    [1, 1]
+    """
+    distinct = dict.fromkeys(requests)
+    by_kind = ([request for request in distinct if isinstance(request, kind)] for kind in get_args(Request))
+    return [unit for unit in by_kind if unit]
+
+
 def validate_output(request: Request, output: Any) -> Output | FailedRequest:
     """The output, or a failed request where it is invalid, such as a log-likelihood of NaN.
 
@@ -228,3 +223,155 @@ class CachedExecutor(Executor):
     def run(self, units: Iterable[Unit]) -> Responses:
         message = f"at least {sum(map(len, units))} responses are not stored"
         raise ModelError(message, hint="run the same command without --cached to compute them")
+
+
+def model_key(model: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """What tells a model from others: its name and its arguments."""
+    return model, repr(sorted(arguments.items()))
+
+
+def load_now(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
+    """The registered model of that name, loaded into this process."""
+    progress.message(f"loading model '{model}'")
+    started = time.monotonic()
+    loaded = create_model(model, arguments)
+    loaded.loading_seconds = time.monotonic() - started
+    return loaded
+
+
+def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
+    """The registered model of that name with these arguments, which are checked."""
+    try:
+        factory = models.get(model).load()
+    except ImportError as error:
+        message = f"model '{model}' needs a package that is not installed: {error}"
+        raise UsageError(message, where="--model", hint="pip install 'multiform[hf]'") from error
+    try:
+        if arguments:
+            check_arguments(factory, arguments)
+        return factory(**arguments)
+    except UsageError as error:
+        raise error.or_at("--model_args") from error
+    except TypeError as error:
+        raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the results of a run say about its model."""
+
+    identity: str
+    name: str
+    info: dict[str, Any]
+    tokenizer_info: dict[str, Any]
+    chat_template_name: str
+    chat_template_text: str | None
+
+    @classmethod
+    def of(cls, model: Model) -> Facts:
+        return cls(
+            identity=model.identity,
+            name=model.name,
+            info=model.info(),
+            tokenizer_info=model.tokenizer_info(),
+            chat_template_name=model.chat_template_name(),
+            chat_template_text=model.chat_template_text(),
+        )
+
+
+class FactsModel(Model):
+    """Stands for a model of which the facts are known."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts, self.identity, self.name = facts, facts.identity, facts.name
+
+    def chat_template_name(self) -> str:
+        return self.facts.chat_template_name
+
+    def chat_template_text(self) -> str | None:
+        return self.facts.chat_template_text
+
+    def info(self) -> dict[str, Any]:
+        return self.facts.info
+
+    def tokenizer_info(self) -> dict[str, Any]:
+        return self.facts.tokenizer_info
+
+
+class LazyModel(FactsModel):
+    """Stands for a model whose facts are stored, and loads it for its first request.
+
+    `chat` gives what writes conversations without the model, where that is possible.
+    """
+
+    stored = True
+
+    def __init__(
+        self,
+        facts: Facts,
+        load: Callable[[], Model],
+        remember: Callable[[Facts], None],
+        chat: Callable[[], ChatFormatter | None] = lambda: None,
+    ) -> None:
+        super().__init__(facts)
+        self._load = load
+        self._remember = remember
+        self._make_chat = chat
+        self._model: Model | None = None
+        self._keeps_prefixes = False
+
+    @cached_property
+    def _chat(self) -> ChatFormatter:
+        return self.model if self._model else self._make_chat() or self.model
+
+    @property
+    def model(self) -> Model:
+        """The model itself, loaded."""
+        if self._model is None:
+            model = self._load()
+            if model.identity != self.identity:
+                self._remember(Facts.of(model))
+                raise ModelError(f"model '{self.name}' is not what it was", hint="run the same command again")
+            model.keep_prefixes(self._keeps_prefixes)
+            self._model = model
+        return self._model
+
+    @property
+    def loading_seconds(self) -> float:  # type: ignore[override]
+        return 0.0 if self._model is None else self._model.loading_seconds
+
+    @property
+    def handles_stop(self) -> bool:  # type: ignore[override]
+        return self.model.handles_stop
+
+    @property
+    def media(self) -> frozenset[Kind]:  # type: ignore[override]
+        return self.model.media
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
+        return self.model.loglikelihood(requests)
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
+        return self.model.loglikelihood_rolling(requests)
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
+        return self.model.generate(requests)
+
+    def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> Content:
+        plain = self.facts.chat_template_text and all(isinstance(message["content"], str) for message in messages)
+        chat = self._chat if plain else self.model  # which knows what to say to parts, or without a template
+        return chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+
+    def keep_prefixes(self, keep: bool) -> None:
+        self._keeps_prefixes = keep
+        if self._model is not None:
+            self._model.keep_prefixes(keep)
+
+    def plan(self, requests: Sequence[Request]) -> str | None:
+        return self.model.plan(requests)
+
+    def workload(self, requests: Sequence[Request]) -> Usage | None:
+        return self.model.workload(requests)
+
+    def usage(self) -> Usage | None:
+        return Usage() if self._model is None else self._model.usage()

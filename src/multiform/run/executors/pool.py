@@ -15,9 +15,9 @@ from typing import Any, Protocol, TypeAlias
 from multiform.errors import ModelError
 from multiform.models.model import Usage
 from multiform.requests import FailedRequest
-from multiform.run.executors.local import Executor, Responses
+from multiform.run.executors.local import Executor, Responses, Unit
 from multiform.run.executors.ranges import RangedDocs
-from multiform.run.executors.work_units import DocRef, Unit, halves, subtrees
+from multiform.run.executors.work_units import DocRef, halves, subtrees
 from multiform.run.pending import Batch
 from multiform.run.store import Store
 from multiform.stopping import stop_requested

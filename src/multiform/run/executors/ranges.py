@@ -25,12 +25,11 @@ from multiform.models import Model
 from multiform.prompts.media import binary_summary
 from multiform.prompts.prompt import ChatTemplate
 from multiform.registry import Registry
-from multiform.run.document_checks import AnswerChecks
+from multiform.run.checks import AnswerChecks
 from multiform.run.executors.local import LocalExecutor
 from multiform.run.executors.work_units import RANGE_REQUESTS, DocRef, TaskDocs, doc_ranges
 from multiform.run.pending import Batch, PendingSample, PendingSamples, ResponseReader
-from multiform.run.scored_samples import SampleBlock
-from multiform.run.spool import pack_block
+from multiform.run.spool import SampleBlock, pack_block
 from multiform.scoring.aggregations import aggregations
 from multiform.scoring.filters import filters
 from multiform.scoring.metrics.base import metrics
@@ -194,7 +193,7 @@ class RangeWorker:
     def run(self, refs: Sequence[DocRef], pause: float) -> Iterator[Batch]:
         """Run a range of documents; what was done is gathered for `pause` seconds."""
         try:
-            self._open(dict.fromkeys(ref.form for ref in refs))
+            self._open_documents(dict.fromkeys(ref.form for ref in refs))
         except (MultiformError, OSError, ImportError) as error:
             yield Batch(unreadable=(refs, reason(error)))
             return
@@ -208,7 +207,7 @@ class RangeWorker:
             batch.together = {form: pack_block(each, compress=True) for form, each in batch.together.items()}
             yield batch
 
-    def _open(self, forms: Iterable[str]) -> None:
+    def _open_documents(self, forms: Iterable[str]) -> None:
         """Open the documents of forms; raises an error where they are not those of the driver."""
         if not self._readers:
             template = self._model.apply_chat_template if self._job.chat else None

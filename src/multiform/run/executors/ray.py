@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -18,11 +18,10 @@ from typing import Any
 from multiform.errors import ModelError, MultiformError, UsageError, reason
 from multiform.models import Model, models
 from multiform.run.executors.cluster import ClusterOptions, check_address, no_cluster, resources_text
-from multiform.run.executors.local import model_key
+from multiform.run.executors.local import LazyModel, model_key
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
 from multiform.run.executors.ranges import RangedDocs
 from multiform.run.executors.worker import LoadedModel, RemoteStore, StoreReader, Worker, WorkerModel, installed_version
-from multiform.run.loading import LazyModel
 from multiform.run.pending import Batch
 from multiform.run.progress import Progress
 from multiform.run.store import Store
@@ -54,13 +53,7 @@ class RayExecutor(PoolExecutor):
         self._options = options
         self._key: tuple[str, str] | None = None
 
-    def load(
-        self,
-        model: str | Model | Any,
-        arguments: Mapping[str, Any],
-        progress: Progress,
-        open_store: Callable[[], Store | None] = lambda: None,
-    ) -> Model:
+    def _prepare(self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress) -> None:
         if not isinstance(model, str):
             message = f"workers load a model by its name, and this is a {type(model).__name__}"
             hint = "register its class with register_model, and name it"
@@ -70,7 +63,6 @@ class RayExecutor(PoolExecutor):
         if self._key != key:
             self.close()
             self.pool, self._key = RayPool(self._options, model, arguments, progress), key
-        return super().load(model, arguments, progress, open_store)
 
     def _load(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
         return WorkerModel(self.pool, self)

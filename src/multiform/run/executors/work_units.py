@@ -1,4 +1,4 @@
-"""Units of work: requests of one kind, sub-trees of them, and ranges of documents over all forms.
+"""Units of work for several workers: sub-trees of requests of one kind, and ranges of documents over all forms.
 
 Requests in the order of their texts are a walk through the prefix tree, as in `models.torch.plan`, and a section of
 that walk is a sub-tree. A cut costs the prefix that the requests on both of its sides share, which is then computed
@@ -8,22 +8,14 @@ twice. Lengths are estimated from the texts, so that the driver needs neither th
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple
 
-from multiform.requests import (
-    GenerationRequest,
-    LoglikelihoodRequest,
-    Request,
-    RollingRequest,
-    resolved_names,
-)
-
-#: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
-#: node of the prefix tree.
-Unit: TypeAlias = Sequence[Request]
+from multiform.prompts.prompt import shared_length
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest, resolved_names
+from multiform.run.executors.local import Unit
 
 #: Bytes of text in a token, about.
 _BYTES_PER_TOKEN = 4
@@ -76,18 +68,6 @@ def doc_ranges(tasks: Sequence[TaskDocs], workers: Callable[[], int]) -> Iterato
             yield [DocRef(name, place) for name, n in task.forms.items() for place in range(first, min(last, n))]
             left -= task.requests * (last - first)
             first = last
-
-
-def units(requests: Iterable[Request]) -> list[Unit]:
-    """The distinct requests as units of work: one for each kind, so that requests that share a prefix stay together.
-
-    >>> from multiform.requests import LoglikelihoodRequest, RollingRequest
-    >>> [len(unit) for unit in units([RollingRequest("a"), LoglikelihoodRequest("a", "b"), RollingRequest("a")])]
-    [1, 1]
-    """
-    distinct = dict.fromkeys(requests)
-    by_kind = ([request for request in distinct if isinstance(request, kind)] for kind in get_args(Request))
-    return [unit for unit in by_kind if unit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,27 +214,11 @@ def _tokens(request: Request) -> int:
 
 def _shared_tokens(first: tuple[str, str], second: tuple[str, str]) -> int:
     if first[0] != second[0]:
-        return _length(first[0][: _common(first[0], second[0])])
-    return _length(first[0]) + _length(first[1][: _common(first[1], second[1])])
+        return _length(first[0][: shared_length(first[0], second[0])])
+    return _length(first[0]) + _length(first[1][: shared_length(first[1], second[1])])
 
 
 def _length(text: str) -> int:
     """About how many tokens a text has."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return -(-size // _BYTES_PER_TOKEN)
-
-
-def _common(first: str, second: str) -> int:
-    """The number of characters that two texts have in common at their beginning.
-
-    >>> _common("the cat", "the car")
-    6
-    """
-    low, high = 0, min(len(first), len(second))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[low:middle] == second[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -20,14 +20,12 @@ from multiform.models.registry import ModelEntry
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
-from multiform.run.executors.local import LocalExecutor, create_model
+from multiform.run.executors.local import Facts, FactsModel, LocalExecutor, Unit, create_model
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ranges import RangeWorker
-from multiform.run.executors.work_units import DocRef, Unit
-from multiform.run.loading import Facts, FactsModel
+from multiform.run.executors.work_units import DocRef
 from multiform.run.pending import Batch
-from multiform.run.store import CachedResponses, Store
-from multiform.run.store.store import read_lines
+from multiform.run.store import CachedResponses, Store, read_lines
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
@@ -155,7 +153,7 @@ class RemoteStore:
 
     reader: Any
 
-    def read(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
+    def read_responses(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
         from ray import get
 
         return read_lines(get(self.reader.lines.remote(identity, list(requests))), requests)
@@ -169,10 +167,8 @@ class WorkerModel(FactsModel):
     def __init__(self, pool: Any, executor: PoolExecutor) -> None:
         started = time.monotonic()
         loaded = pool.wait_until_loaded()
+        super().__init__(loaded.facts)
         self.loading_seconds = time.monotonic() - started
-        self.facts = loaded.facts
-        self.identity = self.facts.identity
-        self.name = self.facts.name
         self.media = loaded.media
         self.stored = loaded.stored  # type: ignore[misc]
         self.batch = loaded.batch

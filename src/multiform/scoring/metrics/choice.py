@@ -65,6 +65,24 @@ def acc_mutual_info(outcome: ChoiceOutcome, unconditional: str = "") -> float:
     return float(best([with_prompt - without for with_prompt, without in pairs]) in outcome.gold)
 
 
+@register_metric("r@2", output_type="multiple_choice")
+def recall_at_2(outcome: ChoiceOutcome) -> float:
+    """Whether one of the two most likely choices is correct."""
+    return float(_rank(outcome) <= 2)
+
+
+@register_metric("mrr", output_type="multiple_choice")
+def reciprocal_rank(outcome: ChoiceOutcome) -> float:
+    """One over the place of the first correct choice among all, the most likely first; the mean over documents."""
+    return 1 / _rank(outcome)
+
+
+def _rank(outcome: ChoiceOutcome) -> float:
+    """The place of the first correct choice, from 1; infinite if none is correct."""
+    order = sorted(range(len(outcome.loglikelihoods)), key=outcome.loglikelihoods.__getitem__, reverse=True)
+    return min((place for place, index in enumerate(order, start=1) if index in outcome.gold), default=math.inf)
+
+
 @register_metric("brier_score", output_type="multiple_choice", aggregation="brier_score", higher_is_better=False)
 def brier_score(outcome: ChoiceOutcome) -> float:
     """The squared error of the probabilities."""
@@ -88,6 +106,18 @@ def matthews_correlation(outcome: ChoiceOutcome) -> tuple[int, int]:
 def _gold_and_pick(outcome: ChoiceOutcome) -> tuple[int, int]:
     # Without a gold choice it is -100, as in lm-eval.
     return outcome.gold[0] if outcome.gold else -100, best(outcome.loglikelihoods)
+
+
+@register_metric("macro_f1", output_type="multiple_choice", aggregation="macro_f1")
+def macro_f1(outcome: ChoiceOutcome) -> tuple[int, int]:
+    """The mean F1 of all classes over all documents, from the gold choice and the prediction of each."""
+    return _gold_and_pick(outcome)
+
+
+@register_metric("balanced_accuracy", output_type="multiple_choice", aggregation="balanced_accuracy")
+def balanced_accuracy(outcome: ChoiceOutcome) -> tuple[int, int]:
+    """The mean recall of all classes over all documents, from the gold choice and the prediction of each."""
+    return _gold_and_pick(outcome)
 
 
 def _scores(outcome: ChoiceOutcome, normalize: bool) -> list[float]:

@@ -1,6 +1,6 @@
 """The registered scorers."""
 
-from multiform.scoring.scorers import ai_judge, answers, choice_match, code, ifbench_rules, rules
+from multiform.scoring.scorers import ai_judge, answers, choice_match, code, contrast, ifbench_rules, ratings, rules
 from multiform.scoring.scorers.base import ReadingScorer, Scorer, register_scorer, scorers
 
 __all__ = [
@@ -10,7 +10,9 @@ __all__ = [
     "answers",
     "choice_match",
     "code",
+    "contrast",
     "ifbench_rules",
+    "ratings",
     "register_scorer",
     "rules",
     "scorers",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from multiform.errors import UsageError
+from multiform.run import store as store_module
+from multiform.run.database import check_local, filesystem
 from multiform.run.store import chosen_store
-from multiform.run.store import store as store_module
-from multiform.run.store.database import check_local, filesystem
 
 
 @pytest.fixture

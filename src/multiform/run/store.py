@@ -21,33 +21,18 @@ from threading import Event, Thread
 from typing import Any, TypeAlias, TypeVar
 
 from multiform.paths import cache_root
-from multiform.requests import Completion, GenerationRequest, LLOutput, Output, Request, request_key, sha256_of
-from multiform.run.store import database
-from multiform.run.store.database import check_local
+from multiform.requests import Completion, GenerationRequest, LLOutput, Output, Request, request_key
+from multiform.run import database
+from multiform.run.database import check_local, checksum, is_intact, response_checksum
 
 #: The hash of a request, its output as a line, and the checksum of both.
 Row: TypeAlias = tuple[bytes, str, bytes]
-
-
-def checksum(*texts: str) -> bytes:
-    """Eight bytes that tell a row of the store from a damaged one."""
-    return sha256_of(*texts)[:8]
-
-
-def response_checksum(identity: str, request: bytes, line: str) -> bytes:
-    """The checksum of a response: of its model, the hash of its request, and its output as a line."""
-    return checksum(identity, request.hex(), line)
 
 
 def response_row(identity: str, key: bytes, output: Output) -> Row:
     """The row of a response: the hash of its request, its output as a line, and the checksum of both."""
     line = output_line(output)
     return key, line, response_checksum(identity, key, line)
-
-
-def is_intact(identity: str, request: bytes, line: str, stored: bytes | None) -> bool:
-    """Whether a row is as it was written; rows of older files have no checksum."""
-    return stored is None or stored == response_checksum(identity, request, line)
 
 
 def output_line(output: Output) -> str:
@@ -144,9 +129,9 @@ class Store:
 
     def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
-        return self.read(identity, {request_key(request): request for request in requests})
+        return self.read_responses(identity, {request_key(request): request for request in requests})
 
-    def read(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
+    def read_responses(self, identity: str, requests: Mapping[bytes, Request]) -> CachedResponses:
         """The same for requests by their keys."""
         cached = read_lines(self.lines(identity, list(requests)), requests)
         self._warn_of_damage(identity, cached.damaged)

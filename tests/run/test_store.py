@@ -30,8 +30,8 @@ from multiform.requests import (
     RollingRequest,
     request_key,
 )
-from multiform.run.store import Store, chosen_store, database, default_path
-from multiform.run.store.store import PAUSE, output_line, read_output
+from multiform.run import database
+from multiform.run.store import PAUSE, Store, chosen_store, default_path, output_line, read_output
 
 ASKED: dict[Request, Output] = {
     LoglikelihoodRequest("context", " yes"): LLOutput(-0.1 - 1e-16, True, 2),
