@@ -59,7 +59,7 @@ def test_several_forms_are_a_pivot_and_none_is_marked_where_none_stands_out(quiz
     (row,) = [line for line in text.splitlines() if line.startswith(" quiz ")]
     assert re.search(r"\d\.\d{4} \(\d\.\d{3} to \d\.\d{3}\), p \d\.\d{2}", row)
     words = " ".join(text.split())
-    assert re.search(r"equally good forms would be 0\.\d{3} apart by chance, so 0\.\d{3} is no finding", words)
+    assert re.search(r"of 0\.\d{3} is no finding: equally good forms would be 0\.\d{3} apart on average", words)
     assert "a random choice scores 0.250; not distinguishable from that: all forms" in words
 
 

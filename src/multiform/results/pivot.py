@@ -230,8 +230,8 @@ def _chance_notes(results: ResultsData, short: Mapping[str, str]) -> Iterator[st
         spread = comparison.spread
         if spread is not None and spread.p >= ALPHA:
             yield (
-                f"{name}: equally good forms would be {spread.by_chance:.3f} apart by chance, so "
-                f"{spread.spread.value:.3f} is no finding"
+                f"{name}: best − worst of {spread.spread.value:.3f} is no finding: equally good forms would be "
+                f"{spread.by_chance:.3f} apart on average ({p_words(spread.p)})"
             )
         guessed = [
             form
