@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
@@ -65,6 +67,19 @@ def latex_text(text: str) -> str:
     acc\_norm $\uparrow$ \textbackslash{}input\{x\}
     """
     return "".join(_LATEX.get(character, character) for character in one_line(text))
+
+
+def screen_width(stream: TextIO) -> int | None:
+    """How many columns the terminal has that the stream goes to; None for a file or pipe."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def fit(text: str, stream: TextIO) -> str:
+    """The text in lines that fit the terminal of the stream; a number, name or path is not split at its edge."""
+    width = screen_width(stream)
+    if width is None:
+        return visible(text)
+    return textwrap.fill(visible(text), width, break_long_words=False, break_on_hyphens=False)
 
 
 class VisibleStream:

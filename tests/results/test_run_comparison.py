@@ -159,7 +159,7 @@ def test_a_score_that_should_fall_fails_where_it_rises(tmp_path: Path) -> None:
     assert entry.gain == -entry.difference.value
 
 
-@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("columns", [60, 80, 200])
 def test_a_terminal_of_any_width_shows_names_and_scores_whole(
     columns: int, base: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +175,7 @@ def test_a_terminal_of_any_width_shows_names_and_scores_whole(
     assert "u001b" not in shown  # nor are codes of colours taken for text
     assert max(map(len, shown.splitlines())) <= columns
     heading = [line.split() for line in shown.splitlines() if line.startswith(" Form ")]
-    assert heading == [["Form", "A", "B", "−", "A", "up"]] if columns == 80 else heading[0][1] == "Metric"
+    assert heading == [["Form", "A", "B", "−", "A", "p", "up"]] if columns <= 80 else heading[0][1] == "Metric"
 
 
 def test_perplexities_are_subtracted_as_they_are_printed(tmp_path: Path) -> None:

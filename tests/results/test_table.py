@@ -211,6 +211,21 @@ def test_a_long_table_fits_the_terminal_with_every_number(renamed, width: int) -
             assert f"{estimate.value:.4f}   {estimate.low:.4f} to {estimate.high:.4f}" in plain
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_metrics_of_a_column_are_not_cut(quiz: Results, renamed, width: int) -> None:
+    """Where the tasks of a column have different metrics with long names."""
+    forms = renamed([("one", "mcqa"), ("two", "mcqa"), ("three", "mcqa")]).forms
+    metrics = [f"metric_{name}" for name in ("of_exactness", "of_fluency", "of_style")]
+    named = [
+        replace(form, estimates={f"{metric},none": forms[0].score}, higher_is_better={metric: True})
+        for form, metric in zip(forms, metrics, strict=True)
+    ]
+    text = table_text(replace(quiz, forms=named, comparisons=[]), "pivot", width=width)
+    assert "…" not in text
+    assert all(f"{metric} ↑" in text for metric in metrics)
+    assert max(map(len, text.splitlines())) <= width
+
+
 def test_tasks_with_and_without_formats_have_one_style_of_table() -> None:
     tasks = ["quiz@mcqa", "quiz"]
     tables = [evaluate(model="dummy", tasks=task, limit=4, progress=False).table() for task in tasks]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from xml.etree import ElementTree
 from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError, list_first
 from multiform.run.values import number_type
-from multiform.terminal import visible
+from multiform.terminal import fit, screen_width, visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
@@ -88,13 +87,15 @@ def compare(options: argparse.Namespace) -> int:
     if verdicts is not None:
         described |= {"open": [entry.name for entry in verdicts["INCONCLUSIVE"]], "missing": missing}
     shown = [*groups, *(entry for entry in compared if entry.name not in folded)]
-    print_result(options, described, _lines(shown, len(folded), wordings, documents=options.documents))
+    table = _table([_row(entry) for entry in shown], screen_width(sys.stdout))
+    notes = _notes(shown, len(folded), wordings, documents=options.documents)
+    print_result(options, described, [table, *(fit(note, sys.stdout) for note in notes)])
     runs = (options.first, options.second)
     for line in _cautions(compared, runs):
-        print(line, file=sys.stderr)
+        print(fit(line, sys.stderr), file=sys.stderr)
     for run, names in zip(runs, alone.values(), strict=True):
         if names:
-            print(f"not compared, as only {run} has it: {_name_list(names)}", file=sys.stderr)
+            print(fit(f"not compared, as only {run} has it: {_name_list(names)}", sys.stderr), file=sys.stderr)
     return 0 if verdicts is None else _report_limit(verdicts, missing, options)
 
 
@@ -173,12 +174,10 @@ def _fold(first: Results, compared: Sequence[FormChange], groups: Sequence[FormC
     return {entry.name for entry in compared if entry.name in inside and not (entry.p_simultaneous or 0.0) < _ALPHA}
 
 
-def _lines(
+def _notes(
     shown: Sequence[FormChange], folded: int, wordings: Sequence[WordingChange], *, documents: bool
 ) -> Iterator[str]:
-    """The table, what holds for it, and the documents that changed."""
-    terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    yield _table([_row(entry) for entry in shown], terminal)
+    """What holds for the table, and the documents that changed."""
     most = max((entry.comparisons for entry in shown), default=1)
     if most > 1:
         yield f"intervals and p values hold for all {most} rows at once (Bonferroni)"
@@ -206,8 +205,7 @@ def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
         for heading, texts in zip(_COLUMNS, cells, strict=False)
     ]
     if width is not None and total_width(columns) - 1 > width:
-        pairs = [columns[index].above(columns[index + 1]) for index in (0, 2, 4, 8)]
-        columns = [*pairs[:3], *columns[6:8], pairs[3]]
+        columns = [above.above(below) for above, below in zip(columns[::2], columns[1::2], strict=True)]
     return columns_text(columns, width)
 
 

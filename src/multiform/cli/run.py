@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +14,7 @@ from multiform.cli import options as flags
 from multiform.cli.parser import JSON, Gather, command, flag, print_result
 from multiform.errors import ConfigError, IncompleteRunError, MultiformError, UsageError, shorten
 from multiform.run.values import SOURCES, count, one_of
-from multiform.terminal import align, one_line, visible
+from multiform.terminal import align, fit, one_line, screen_width, visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
@@ -117,11 +115,8 @@ def _say_the_rest(results: Results, options: argparse.Namespace, report: Path | 
     lines = _written_lines(written)
     if results.problem is None and results.forms:
         lines += closing_lines(results, output_path=options.output_path, report=report)
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     for line in lines:
-        # A number, name or path is not split at the edge of a terminal.
-        wrapped = textwrap.fill(visible(line), width, break_long_words=False, break_on_hyphens=False)
-        print(wrapped, file=sys.stderr)
+        print(fit(line, sys.stderr), file=sys.stderr)
 
 
 def _written_lines(paths: Sequence[Path]) -> list[str]:
@@ -163,10 +158,10 @@ def _print_results(results: Results, *, as_json: bool, whole: bool = False, styl
         return
     from multiform.results.table import default_style, table_text
 
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else None
-    text = table_text(results, style, width=width, color=terminal)
-    styled = terminal and (style or default_style(results)) in ("long", "pivot")  # which make what they show visible
+    width = screen_width(sys.stdout)
+    text = table_text(results, style, width=width, color=width is not None)
+    # These make what they show visible.
+    styled = width is not None and (style or default_style(results)) in ("long", "pivot")
     (getattr(sys.stdout, "write_styled", sys.stdout.write) if styled else sys.stdout.write)(text)
 
 

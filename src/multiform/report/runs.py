@@ -207,15 +207,26 @@ class _State(BaseModel):
     requests: _RequestCounts = _RequestCounts()
     model: Annotated[str | None, BeforeValidator(lambda value: value and str(value))] = None
     model_name: str | None = None
+    #: The settings of the run, as its results will have them.
+    config: dict[str, Any] = {}
     started: Any = None
     updated: Any = None
     host: Any = None
     pid: Any = None
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the process of the run is no more; those of other machines are taken to be there."""
-        if self.host != platform.node() or not isinstance(self.pid, int) or self.pid <= 0:
+    def words(self) -> dict[str, str | None]:
+        """The arguments of the model, and the command that goes on with the run, where it says its settings."""
+        with suppress(MultiformError, *MALFORMED):
+            results = Results(forms=(), run=self.config, provenance={"multiform_version": None})
+            given = self.config.get("model_args")
+            return {"arguments": arguments_text(given), "command": command(results) if self.config else None}
+        return {"arguments": "", "command": None}
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether the process of a run under way is no more; those of other machines are taken to be there."""
+        if self.status != "running" or self.host != platform.node() or not isinstance(self.pid, int) or self.pid <= 0:
             return False
         try:
             os.kill(self.pid, 0)  # signal 0 asks whether the process is there, and does nothing to it
@@ -291,8 +302,11 @@ class LiveRun:
             state = _State.model_validate(value)
         except MALFORMED as error:
             return {"file": self.file.name, "problem": f"the state of a run cannot be read: {reason(error)}"}
-        killed = state.status == "running" and state.has_ended
+        killed = state.was_killed
         live = self.scores()
+        # The state is written at times, each sample at once.
+        for form, counts in state.forms.items():
+            counts.scored = max(counts.scored, *(score.n for score in live.get(form, {}).values()), 0)
         firsts = [(form, *next(iter(scores.items()))) for form, scores in live.items()]
         return {
             "file": self.file.name,
@@ -306,15 +320,8 @@ class LiveRun:
                 {"form": form, "metric": key.partition(",")[0], **score.numbers("n")} for form, key, score in firsts
             ],
             "link": keys.get(self.results) or (own_key if live else None),
-            "command": self._command(),
+            **state.words,
         }
-
-    def _command(self) -> str | None:
-        """The command that goes on with the run, if it has written partial results."""
-        if self.results.is_file():
-            with suppress(MultiformError, *MALFORMED):
-                return command(results_of_run(recorded_run(self.results), samples=False))
-        return None
 
     def to_recorded_run(self) -> RecordedRun:
         """The run as a recorded one: its documents so far, with their scores."""
@@ -332,7 +339,12 @@ class LiveRun:
             }
             for name, counts in state.forms.items()
         }
-        model, date = str(state.model_name or state.model), str(state.started)
-        return RecordedRun(
-            self.results, results_file(forms, model=model, date=date, source="multiform", status="running")
+        recorded = results_file(
+            forms,
+            model=str(state.model_name or state.model),
+            date=str(state.started),
+            source="multiform",
+            config={"model": state.model, "model_args": state.config.get("model_args") or {}},
+            status="stopped" if state.was_killed else "running",
         )
+        return RecordedRun(self.results, recorded)

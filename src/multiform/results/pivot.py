@@ -185,12 +185,12 @@ def p_words(p: float) -> str:
 
 
 def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResult]]) -> str:
-    """The metric of a column with its direction; several where tasks have different ones."""
+    """The metric of a column with its direction; several where tasks have different ones, on lines if they are long."""
     metrics = {}
     for entry in (e for members in entries for e in members if e.estimates and _label(e) == label):
         metrics[f"{entry.metric} {'↑' if entry.higher else '↓'}"] = True
     shown = " or ".join(metrics)
-    return shown if len(shown) <= _LONGEST_METRIC else f"{shown[: _LONGEST_METRIC - 1]}…"
+    return shown if len(shown) <= _LONGEST_METRIC else " or\n".join(metrics)
 
 
 def shown_comparisons(results: ResultsData) -> list[FormComparison]:

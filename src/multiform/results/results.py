@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.results.values import ResultsData, no_such_form
+from multiform.terminal import screen_width
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -71,8 +73,8 @@ class Results(ResultsData):
         return write_parquet(self.forms, Path(path))
 
     def __str__(self) -> str:
-        """The table, as `print(results)` shows it."""
-        return repr(self) if "plan" in self.run else self.table().rstrip("\n")
+        """The table, as `print(results)` shows it, in a terminal in lines that fit."""
+        return repr(self) if "plan" in self.run else self.table(width=screen_width(sys.stdout)).rstrip("\n")
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the table, the spread over forms, notes, and a chart where Altair is installed."""

@@ -360,10 +360,14 @@ def _open_journal(
     identities = sorted([form.name, form.identity(template)] for form in forms if form.name in documents)
     drawing = [] if options.sample == "first" else [options.sample, options.seeds[0]]
     name = model_name(model, options.model_arguments)
+    config = _config_entry(options, model)
+    # The command that goes on writes the same files.
+    config["arguments"] |= {"output_path": str(options.output_path)}
+    config["arguments"] |= {"log_samples": True} if options.log_samples else {}
     return Journal(
         output_folder(Path(options.output_path), safe_name(name)),
         short_hash([model.identity, identities, options.limit, options.samples, *drawing]),
-        about={"model": options.model_label, "model_name": name},
+        about={"model": options.model_label, "model_name": name, "config": config},
         documents=documents,
         samples=options.log_samples,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,12 +16,15 @@ from typing import Any
 import pytest
 
 from multiform import Results, evaluate
+from multiform.errors import IncompleteRunError
+from multiform.models.dummy import DummyModel
 from multiform.report.leaderboard import Leaderboard, headlines, history_charts
 from multiform.report.runs import Runs
 from multiform.report.server import Viewer
 from multiform.results.export import to_json, write_json
 from multiform.results.samples import sample_line
 from multiform.statistics.estimates import mean_estimate
+from tests.report.conftest import serve
 from tests.report.test_accessibility import violations
 
 
@@ -104,7 +108,9 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "run_live.json").write_text(json.dumps(state))
     lines = [{"form": "quiz@mcqa", **sample_line(sample)} for sample in results.forms[0].samples]
     (tmp_path / "partial_samples_live.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (tmp_path / "run_stop.json").write_text(json.dumps({**state, "status": "stopped", "model_name": "stopped-model"}))
+    config = {**results.run, "model_args": {"seed": 7}}
+    stopped = {**state, "status": "stopped", "model_name": "stopped-model", "config": config}
+    (tmp_path / "run_stop.json").write_text(json.dumps(stopped))
     write_json(tmp_path / "partial_results_stop.json", to_json(replace(results, status="stopped")))
     return tmp_path
 
@@ -126,7 +132,8 @@ def test_a_run_under_way_has_its_scores_so_far_and_the_time_left(folder: Path) -
     [score] = live["scores"]
     assert (score["form"], score["metric"], score["n"]) == ("quiz@mcqa", "acc", 8)
     assert 0 <= score["low"] <= score["value"] <= score["high"] <= 1
-    assert "multiform run --tasks quiz@mcqa --model dummy" in stopped["command"]
+    assert "multiform run --tasks quiz@mcqa --model dummy --model_args seed=7" in stopped["command"]
+    assert (live["arguments"], stopped["arguments"]) == ("", "seed=7")
 
 
 def test_scores_so_far_follow_the_file(folder: Path) -> None:
@@ -156,6 +163,39 @@ def test_the_home_page_shows_all_of_it(viewer: Viewer, open_page: Callable[..., 
     page.get_by_role("link", name="live-model").click()
     page.wait_for_selector(".answer-line")
     assert "Running: 8 of 20 documents are scored" in page.locator(".attention").inner_text()
+
+
+@pytest.mark.process
+def test_a_killed_run_says_what_it_has_what_it_lacks_and_how_to_go_on(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    class Gone(DummyModel):
+        """Fails when it is to generate."""
+
+        def generate(self, requests: Any) -> Any:
+            raise RuntimeError("the device is gone")
+
+    about: dict[str, Any] = {"output_path": tmp_path, "log_samples": True, "progress": False, "use_cache": False}
+    with pytest.raises(IncompleteRunError):
+        evaluate(model=Gone(seed=3), tasks="quiz@mcqa+generate", limit=6, **about)
+    [file], [results] = tmp_path.rglob("run_*.json"), tmp_path.rglob("partial_results_*.json")
+    results.unlink()
+    state = json.loads(file.read_text())
+    state["forms"]["quiz@mcqa"]["scored"] = 2  # as it was when the state was written for the last time
+    child = subprocess.Popen(["true"])
+    child.wait()
+    file.write_text(json.dumps({**state, "status": "running", "pid": child.pid}))
+    with serve(tmp_path) as viewer:
+        page = open_page(viewer.url)
+        panel = page.locator("#stopped .panel").inner_text()
+        assert "killed" in panel
+        assert "6 of 12 documents of 2 forms scored" in panel
+        assert f"--output_path {tmp_path} --log_samples" in page.locator("#stopped pre").inner_text()
+        page.locator("#stopped a").click()
+        page.wait_for_selector(".answer-line")
+        note = page.locator(".attention p").first.inner_text()
+    assert note.startswith("Partial: the run was stopped, 6 of 12 documents are scored; 1 of 2 forms are missing")
+    assert note.endswith("quiz@generate")
 
 
 @pytest.mark.process

@@ -10,7 +10,8 @@ import { interval } from "./runs.js";
 import { makeSortable } from "./table.js";
 
 const TIED = "cannot be told from the best model under this form (at 5 %, corrected for all pairs of models)";
-const MOST_REVERSALS = 30;
+/** The most lines of a list. */
+const MOST_LINES = 30;
 
 /**
  * The metrics of a column, with the direction that is better.
@@ -84,7 +85,11 @@ function boardTable(board, state) {
   const others = board.models
     .map((model, index) => ({ model, index }))
     .filter(({ model }) => !board.ranking.some((entry) => entry.model === model));
-  const cells = (index) => board.cells[index].map((entry, column) => boardCell(entry, marked[column]));
+  // The columns of the average come first, then those that most models have.
+  const having = (column) => board.cells.filter((row) => row[column]).length;
+  const rank = (column) => (board.columns.includes(board.forms[column]) ? Infinity : having(column));
+  const columns = [...board.forms.keys()].sort((a, b) => (rank(b) > rank(a) ? 1 : rank(b) < rank(a) ? -1 : a - b));
+  const cells = (index) => columns.map((column) => boardCell(board.cells[index][column], marked[column]));
   let tier = -1;
   const rows = ranked.map((entry) => {
     const first = entry.tier !== tier;
@@ -123,11 +128,11 @@ function boardTable(board, state) {
         "tr",
         {},
         ...["Rank", "Model", "Average"].map((name) => element("th", { scope: "col" }, name)),
-        ...board.forms.map((form, column) =>
+        ...columns.map((column) =>
           element(
             "th",
             { scope: "col", class: "number" },
-            plainLine(form),
+            plainLine(board.forms[column]),
             element("div", { class: "soft small" }, metricOf(board, column)),
           ),
         ),
@@ -179,30 +184,27 @@ function boardNotes(board) {
 
 /** @param {Board} board */
 function stability(board) {
-  const reversals = board.reversals
-    .slice(0, MOST_REVERSALS)
-    .map((entry) =>
-      element(
-        "li",
-        {},
-        `${plainLine(entry.ahead)} is ${signed(entry.lead)} ahead of ${plainLine(entry.behind)} under ${plainLine(entry.form)}, and ${signed(entry.deficit)} under ${plainLine(entry.other)}`,
-        element("span", { class: "soft" }, entry.clear ? " (clear both times)" : " (may be chance)"),
-      ),
+  const reversal = (entry) =>
+    `${plainLine(entry.ahead)} is ${signed(entry.lead)} ahead of ${plainLine(entry.behind)} under ${plainLine(entry.form)}, and ${signed(entry.deficit)} under ${plainLine(entry.other)}`;
+  const clear = board.reversals.filter((entry) => entry.clear);
+  const others = board.reversals.filter((entry) => !entry.clear);
+  const taus = board.tau
+    .filter((entry) => entry.tau !== null)
+    .map(
+      (entry) =>
+        `${plainLine(entry.form)} and ${plainLine(entry.other)}: ${fixed(entry.tau, 2)} over ${counted(entry.models, "model")}`,
     );
-  const defined = board.tau.filter((entry) => entry.tau !== null);
-  const taus = defined.map((entry) =>
-    element(
-      "li",
-      {},
-      `${plainLine(entry.form)} and ${plainLine(entry.other)}: Kendall's tau ${fixed(entry.tau, 2)} over ${entry.models} models`,
-    ),
-  );
+  const listed = (lines) => {
+    const more = lines.length > MOST_LINES ? [`and ${grouped(lines.length - MOST_LINES)} more`] : [];
+    return element("ul", {}, ...[...lines.slice(0, MOST_LINES), ...more].map((line) => element("li", {}, line)));
+  };
+  const folded = (words, lines) =>
+    lines.length ? [element("details", { "data-keep": words }, element("summary", {}, words), listed(lines))] : [];
   return [
     ...(board.summary ? [element("p", {}, `${board.summary[0].toUpperCase()}${board.summary.slice(1)}.`)] : []),
-    ...(reversals.length
-      ? [element("h3", {}, "Rank reversals between forms"), element("ul", { class: "reversals" }, ...reversals)]
-      : []),
-    ...(taus.length ? [element("h3", {}, "Agreement of the orders"), element("ul", {}, ...taus)] : []),
+    ...(clear.length ? [element("h3", {}, "Rank reversals between forms"), listed(clear.map(reversal))] : []),
+    ...folded("Rank reversals that may be chance", others.map(reversal)),
+    ...folded("Kendall's tau between the orders of models under two forms", taus),
   ];
 }
 
@@ -211,4 +213,14 @@ function stability(board) {
  * @param {Spec[]} history
  */
 export const historySection = (history) =>
-  history.map((spec) => element("div", { class: "panel" }, element("h3", {}, plainLine(spec.name)), chart(spec)));
+  history.length
+    ? [
+        element(
+          "div",
+          { class: "grid wider" },
+          ...history.map((spec) =>
+            element("div", { class: "panel" }, element("h3", {}, plainLine(spec.name)), chart(spec)),
+          ),
+        ),
+      ]
+    : [];

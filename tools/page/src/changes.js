@@ -2,7 +2,7 @@
 
 /** @import { Report } from "./types.d.ts" */
 
-import { element, plainLine } from "./dom.js";
+import { breakable, element } from "./dom.js";
 import { counted, fixed, grouped, pText, signed } from "./numbers.js";
 import { makeSortable } from "./table.js";
 import { showSamples } from "./tabs.js";
@@ -47,7 +47,7 @@ export function changesPanel(report) {
       element(
         "th",
         { scope: "row" },
-        plainLine(change.name),
+        ...breakable(change.name),
         report.runs.length > 2 ? ` · ${report.runs[change.second].short} − ${report.runs[change.first].short}` : "",
       ),
       element("td", { class: "number" }, fixed(change.before)),

@@ -5,7 +5,7 @@
 
 import { element, plainLine, shape, shortened } from "./dom.js";
 import { intervalChart, rowColor } from "./intervals.js";
-import { counted, fixed, grouped } from "./numbers.js";
+import { counted, fixed, grouped, percent } from "./numbers.js";
 import { scale, ticks } from "./scales.js";
 
 /**
@@ -105,7 +105,7 @@ function yAxis(svg, axis, { left, right, top, floor }) {
   for (const value of values)
     svg.append(
       shape("line", { class: "axis", x1: left, x2: right, y1: y(value), y2: y(value) }),
-      shape("text", { class: "soft", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(digits)),
+      shape("text", { class: "soft", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, fixed(value, digits)),
     );
   return y;
 }
@@ -120,7 +120,6 @@ function barChart(spec, panel) {
   const svg = drawing(spec, frame.right, 176);
   const y = yAxis(svg, panel.y, frame);
   const step = (frame.right - frame.left) / panel.rows.length;
-  const percent = (value) => `${(100 * value).toFixed(1)} %`;
   panel.rows.forEach((row, index) => {
     const [name, value, tick] = [row[panel.x.field], row[panel.y.field], row[String(panel.tick)]];
     const x = frame.left + (index + 0.15) * step;
@@ -215,6 +214,6 @@ function lineChart(spec, panel) {
     );
   const legend =
     series.length > 1 || names ? [element("p", { class: "legend-line small" }, ...series.map(swatch))] : [];
-  const title = panel.title ? [element("p", { class: "soft small" }, panel.title)] : [];
+  const title = panel.title && spec.panels.length === 1 ? [element("p", { class: "soft small" }, panel.title)] : [];
   return element("div", {}, ...title, ...legend, svg);
 }

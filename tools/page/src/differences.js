@@ -5,7 +5,7 @@
 import { chart } from "./charts.js";
 import { element } from "./dom.js";
 import { inRun } from "./labels.js";
-import { grouped, pText, signed } from "./numbers.js";
+import { grouped, pText, percent, signed } from "./numbers.js";
 import { panelsOf } from "./scores.js";
 import { term } from "./terms.js";
 
@@ -108,7 +108,7 @@ function differencesPanel(report, task) {
           element(
             "p",
             { class: "small" },
-            `Right under all forms: ${(100 * task.all).toFixed(1)} %, under some: ${(100 * (task.some ?? 0)).toFixed(1)} %, under none: ${(100 * (task.none ?? 0)).toFixed(1)} %.`,
+            `Right under all forms: ${percent(task.all)}, under some: ${percent(task.some ?? 0)}, under none: ${percent(task.none ?? 0)}.`,
           ),
         ]),
     ...(task.variance === null
@@ -119,7 +119,7 @@ function differencesPanel(report, task) {
             { class: "small variance" },
             term("variance", "Variance of a single score"),
             `: ${Object.entries(task.variance)
-              .map(([name, share]) => `${name} ${(100 * share).toFixed(1)} %`)
+              .map(([name, share]) => `${name} ${percent(share)}`)
               .join(", ")}.`,
           ),
         ]),

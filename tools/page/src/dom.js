@@ -155,6 +155,15 @@ export const shortened = (text, most) =>
   text.length <= most ? text : `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`;
 
 /**
+ * A name that breaks between its words where it does not fit, and not within them.
+ * @param {string} name
+ */
+export const breakable = (name) =>
+  plainLine(name)
+    .split(/(?<=[_@,/])/)
+    .flatMap((part) => [element("wbr"), part]);
+
+/**
  * One line of text for a list, without what could act on the page.
  * @param {string} text
  */

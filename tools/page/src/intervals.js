@@ -4,7 +4,7 @@
 
 import { element, plainLine } from "./dom.js";
 import { sharedBegin } from "./labels.js";
-import { fixed, grouped, pText, signed } from "./numbers.js";
+import { fixed, grouped, pText, percent, signed } from "./numbers.js";
 import { ticks } from "./scales.js";
 import { TERMS } from "./terms.js";
 
@@ -85,7 +85,7 @@ export function intervalChart(spec, panel, actions = {}) {
           { "data-row": name },
         );
       }),
-      axisRow(panel),
+      axisRow(spec, panel),
     );
   draw();
   return holder;
@@ -122,15 +122,21 @@ function axisLines(panel) {
   ];
 }
 
-/** @param {Panel} panel */
-function axisRow(panel) {
+/**
+ * The numbers of the axis; what they measure is not said twice, where it is the heading of the panel.
+ * @param {Spec} spec
+ * @param {Panel} panel
+ */
+function axisRow(spec, panel) {
   const [values, digits] = ticks(Number(panel.x.low), Number(panel.x.high));
   const x = position(panel);
   return chartRow(
-    element("div", { class: "dot-name soft" }, plainLine(panel.x.title ?? "")),
-    values.map((value) =>
-      element("span", { class: "soft", style: `left:${x(value)}` }, value.toFixed(digits).replace("-", "−")),
+    element(
+      "div",
+      { class: "dot-name soft" },
+      spec.panels.length > 1 && panel.title ? "" : plainLine(panel.x.title ?? ""),
     ),
+    values.map((value) => element("span", { class: "soft", style: `left:${x(value)}` }, fixed(value, digits))),
     element(
       "div",
       { class: "dot-numbers soft" },
@@ -161,7 +167,7 @@ function numbers(panel, rows) {
     typeof p === "number" ? pText(p).replaceAll(" ", "") : raw === undefined ? interval : `raw ${fixed(raw)}`;
   const ends = [Math.min(...values), Math.max(...values)].map((end) => shown(end));
   const score = ends[0] === ends[1] ? ends[0] : ends.join(" to ");
-  const note = rows.length === 1 ? about : `n=${grouped(n)}`;
+  const note = rows.length === 1 ? about : `${rows.length} forms, n=${grouped(n)}`;
   return element(
     "div",
     { class: "dot-numbers" },
@@ -189,7 +195,7 @@ function marks(spec, panel, row, { onPoint, onTail }) {
     (row.n === undefined ? "" : `, n=${grouped(row.n)}`) +
     (row.best ? ", cannot be told from the best" : "");
   const tick = panel.tick ? row[panel.tick] : null;
-  const missing = `${(100 * (row.missing ?? 0)).toFixed(0)} % not extracted`;
+  const missing = `${percent(row.missing ?? 0)} not extracted`;
   const nodes = [];
   if (known)
     nodes.push(

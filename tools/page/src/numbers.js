@@ -3,11 +3,12 @@
 /** @import { Numbers } from "./types.d.ts" */
 
 /**
- * A number with so many digits after the point.
+ * A number with so many digits after the point, and a minus that is as wide as a plus.
  * @param {number | null | undefined} value
  * @param {number} [digits]
  */
-export const fixed = (value, digits = 3) => (value === null || value === undefined ? "" : value.toFixed(digits));
+export const fixed = (value, digits = 3) =>
+  value === null || value === undefined ? "" : value.toFixed(digits).replace("-", "−");
 
 /**
  * A number with its thousands apart.
@@ -37,7 +38,7 @@ export const signed = (value, digits = 3) =>
 export function duration(seconds) {
   const s = Number(seconds);
   if (!Number.isFinite(s)) return "";
-  if (s < 90) return `${s.toFixed(1)} s`;
+  if (s < 90) return s < 0.05 ? "under 0.1 s" : `${s.toFixed(s < 10 ? 1 : 0)} s`;
   const minutes = Math.round(s / 60);
   return minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
@@ -61,7 +62,7 @@ export const bounds = (estimate, format = fixed) => `${format(estimate.low)} to 
 export const isFinding = (p) => p < 0.05;
 
 /**
- * @param {number} part
- * @param {number} whole
+ * A share in percent, to a tenth, so that shares of one whole add up.
+ * @param {number} value
  */
-export const share = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(0)} %` : "0 %");
+export const percent = (value) => `${(100 * value).toFixed(1)} %`;

@@ -28,7 +28,7 @@ export function buildPage(report, source) {
     [
       "overview",
       "Overview",
-      [...section("first", "", overviewSection(report)), ...section("scores", "All scores", scoresSection(report))],
+      [...section("first", "", overviewSection(report)), ...section("scores", "", scoresSection(report))],
     ],
     ["samples", "Samples", [browser]],
     [

@@ -75,6 +75,7 @@ function statePanel(state) {
       {},
       state.link ? element("a", { href: `/report?runs=${state.link}` }, model) : model,
       " ",
+      ...(state.arguments ? [element("span", { class: "soft small" }, plainLine(state.arguments)), " "] : []),
       element("span", { class: `tag ${running && !silence(state) ? "ok" : "none"}` }, state.status, silence(state)),
     ),
     element(
@@ -179,7 +180,8 @@ export function runsTable(runs, chosen, state, changed) {
   search();
   const name = chosen.size > 1 ? `compare ${chosen.size} runs` : "open";
   const onclick = () => {
-    location.href = `/report?runs=${[...chosen].join(",")}`;
+    const keys = runs.map((run) => run.key).filter((key) => chosen.has(key));
+    location.href = `/report?runs=${keys.reverse().join(",")}`; // the list begins with the newest
   };
   const open = element(
     "button",
@@ -187,7 +189,9 @@ export function runsTable(runs, chosen, state, changed) {
     name,
   );
   const words =
-    chosen.size > 6 ? "At most six runs are compared." : "Choose two to six runs to compare them document by document.";
+    chosen.size > 6
+      ? "At most six runs are compared."
+      : "Choose two to six runs to compare them document by document, later ones with earlier ones.";
   return [
     element("div", { class: "tools" }, box, left, open, element("span", { class: "soft small" }, words)),
     element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "runs and their scores" }, table),

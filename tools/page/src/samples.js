@@ -21,7 +21,7 @@ const FILTERS = [
   ["wrong", "any form wrong", "at least one form got it wrong"],
   ["differs", "differs between forms", "right under one form and wrong under another, in the same run"],
   ["changed", "differs between runs", "right in one run and wrong in another, under the same form"],
-  ["unreadable", "unreadable", "no answer could be extracted from the completion"],
+  ["unreadable", "not extracted", "no answer could be extracted from the completion"],
   ["truncated", "truncated", "the completion ran into its token limit, or the beginning of the prompt was cut off"],
   ["failed", "failed", "the request failed"],
 ];
@@ -119,6 +119,7 @@ export class SampleBrowser {
       oninput: changed,
     });
     this.problem = element("span", { class: "no small", id: "filter-problem", role: "alert" });
+    this.grid = this.#grid();
     this.heads = this.#heads();
     const space = element("div", { class: "space", role: "rowgroup" });
     this.frame = element(
@@ -192,16 +193,27 @@ export class SampleBrowser {
       );
     return element(
       "div",
-      { class: "item heads", role: "row", "aria-rowindex": 1, style: this.#grid() },
+      { class: "item heads", role: "row", "aria-rowindex": 1, style: this.grid },
       head("document", "document", "in the order of the dataset"),
       head("flips", "question", "by how many forms disagree"),
       ...this.columns.map((name, index) => head(String(index), name, `${name}: wrong first`)),
     );
   }
 
+  /** The columns of the matrix, as wide as what they hold needs, up to the widths of the style. */
   #grid() {
-    const number = this.columns.length;
-    return `grid-template-columns:var(--doc) minmax(var(--question), 1fr) repeat(${number}, var(--cell));min-width:calc(var(--doc) + var(--question) + ${number} * var(--cell))`;
+    const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
+    const doc = longest(this.documents.map((document) => `${this.#shortTask(document)} ${document.doc}`));
+    const picks = this.columns.map(() => 0);
+    for (const { number, picks: texts } of this.forms) {
+      const column = this.column.get(number) ?? 0;
+      picks[column] = Math.max(picks[column], longest(texts));
+    }
+    const cells = this.columns.map(
+      (name, column) => `min(var(--cell), ${Math.max(name.length + 4, picks[column] + 5)}ch)`,
+    );
+    const first = `min(var(--doc), ${Math.max(12, doc + 4)}ch)`;
+    return `grid-template-columns:${first} minmax(var(--question), 1fr) ${cells.join(" ")};min-width:calc(${[first, "var(--question)", ...cells].join(" + ")})`;
   }
 
   /** @param {string} order */
@@ -467,7 +479,7 @@ export class SampleBrowser {
         role: "row",
         "aria-rowindex": index + 2,
         "aria-selected": String(isSelected),
-        style: `top:${index * ROW}px;${this.#grid()}`,
+        style: `top:${index * ROW}px;${this.grid}`,
         onclick: () => this.open(document),
       },
       element(
@@ -549,7 +561,11 @@ export class SampleBrowser {
     keepInAddress({ sample: document.key }, { form: names.map(encodeURIComponent).join(",") });
     this.split.classList.add("opened");
     this.list.paint();
-    return this.drawer.show(document);
+    const shown = this.drawer.show(document);
+    // Where the document is below the list, it may be out of sight.
+    if (getComputedStyle(this.split).gridTemplateColumns.split(" ").length === 1)
+      this.drawer.root.scrollIntoView({ block: "start" });
+    return shown;
   }
 
   /** Opens what the page's address names. */

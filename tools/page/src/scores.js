@@ -2,9 +2,9 @@
 
 /** @import { Comparison, Form, Report } from "./types.d.ts" */
 
-import { element, plainLine } from "./dom.js";
+import { breakable, element, plainLine } from "./dom.js";
 import { formLabel, inRun } from "./labels.js";
-import { bounds, fixed, pText } from "./numbers.js";
+import { bounds, fixed, isFinding, pText } from "./numbers.js";
 import { glossary, tagged, term } from "./terms.js";
 
 /**
@@ -43,10 +43,21 @@ export function verdict(task, name = "") {
  * @param {Report} report
  */
 export function scoresSection(report) {
-  const folded = [scoresTable(report), glossary()];
-  addEventListener("beforeprint", () => folded.forEach((node) => node.setAttribute("open", "")));
-  return [...legend(report), ...notes(report), ...folded];
+  const [table, words] = [scoresTable(report), glossary()];
+  addEventListener("beforeprint", () => [table, words].forEach((node) => node.setAttribute("open", "")));
+  return [table, ...legend(report), ...notes(report), words];
 }
+
+/** How many panels and verdicts are open, or listed. */
+const OPEN = 12;
+
+/**
+ * What is shown on request; nothing where there is nothing.
+ * @param {string} words
+ * @param {Node[]} nodes
+ */
+const folded = (words, nodes) =>
+  nodes.length ? [element("details", { class: "across" }, element("summary", {}, words), ...nodes)] : [];
 
 /**
  * Panels as they are; of many, each is drawn when it is opened. None is left out.
@@ -54,27 +65,21 @@ export function scoresSection(report) {
  * @param {string} [className]
  */
 export function panelsOf(entries, className = "grid wider") {
-  if (entries.length <= 12) return [element("div", { class: className }, ...entries.map(([, draw]) => draw()))];
-  return [
-    element(
-      "div",
-      { class: "folded" },
-      ...entries.map(([name, draw]) => {
-        const node = element("details", {}, element("summary", {}, plainLine(name)));
-        node.addEventListener("toggle", () => {
-          if (node.open && node.childElementCount === 1) node.append(draw());
-        });
-        return node;
-      }),
-    ),
-  ];
+  if (entries.length <= OPEN) return [element("div", { class: className }, ...entries.map(([, draw]) => draw()))];
+  const lines = entries.map(([name, draw]) => {
+    const node = element("details", {}, element("summary", {}, plainLine(name)));
+    node.addEventListener("toggle", () => {
+      if (node.open && node.childElementCount === 1) node.append(draw());
+    });
+    return node;
+  });
+  const rest = folded(`${lines.length - OPEN} more`, lines.splice(OPEN));
+  return [element("div", { class: "folded" }, ...lines), ...rest];
 }
 
-/** How many verdicts are open. */
-const OPEN = 12;
-
 /**
- * Whether the spread of each task and group is noise: groups first, then the clearest.
+ * Whether the spread of each task and group is noise: groups first, then the clearest; of many tasks, those without a
+ * finding on request.
  * @param {Report} report
  */
 export function verdictsSection(report) {
@@ -83,22 +88,21 @@ export function verdictsSection(report) {
     .filter((task) => task.spread)
     .sort((a, b) => Number(paths.has(b.task)) - Number(paths.has(a.task)) || Number(a.spread?.p) - Number(b.spread?.p));
   const several = new Set(tasks.map(({ task }) => task)).size > 1 || report.runs.length > 1;
-  const lines = (kind) =>
-    tasks
-      .filter((task) => (task.scoring === "any") === kind)
-      .map((task) => verdict(task, several ? `${inRun(report, task.task, task.run)}: ` : ""));
-  const [within, across] = [lines(false), lines(true)];
-  const folded = (words, nodes) =>
-    nodes.length ? [element("details", { class: "across" }, element("summary", {}, words), ...nodes)] : [];
-  if (!within.length && !across.length) return [];
+  const line = (task) => verdict(task, several ? `${inRun(report, task.task, task.run)}: ` : "");
+  const within = tasks.filter((task) => task.scoring !== "any");
+  const across = tasks.filter((task) => task.scoring === "any");
+  if (!tasks.length) return [];
+  const clear = within.filter((task) => paths.has(task.task) || isFinding(task.spread?.p_holm ?? 1));
+  const open = within.length > OPEN ? clear.slice(0, OPEN) : within;
+  const rest = within.filter((task) => !open.includes(task));
   return [
     element(
       "div",
       { class: "panel" },
-      ...within.slice(0, OPEN),
-      ...folded(`${within.length - OPEN} more`, within.slice(OPEN)),
+      ...open.map(line),
+      ...folded(`${rest.length} more${open.length < clear.length ? "" : ", without a finding"}`, rest.map(line)),
     ),
-    ...folded("Ranked choices and generated answers compared with each other", across),
+    ...folded("Ranked choices and generated answers compared with each other", across.map(line)),
   ];
 }
 
@@ -130,7 +134,7 @@ function legend(report) {
       {},
       element("th", {}, row.short),
       ...row.values.map((value) => element("td", {}, value ?? "·")),
-      element("td", { class: "name" }, element("code", {}, row.format)),
+      element("td", { class: "name" }, element("code", {}, ...breakable(row.format))),
     ),
   );
   return [
@@ -184,7 +188,7 @@ function scoresTable(report) {
     element(
       "tr",
       {},
-      element("td", { class: "name" }, formLabel(report, form)),
+      element("td", { class: "name" }, ...breakable(formLabel(report, form))),
       element("td", {}, form.metric),
       element("td", { class: "number" }, fixed(form.value, 4)),
       element("td", { class: "number" }, fixed(form.stderr, 4)),

@@ -252,6 +252,7 @@ export interface RunState {
   problem?: string;
   status: string;
   model: string;
+  arguments: string;
   started: string | null;
   updated: string;
   forms: Record<string, { scored: number; documents: number }>;

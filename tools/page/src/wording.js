@@ -5,8 +5,8 @@
 import { chart } from "./charts.js";
 import { WRONG } from "./data.js";
 import { element, plainLine } from "./dom.js";
-import { columnName, inColumn, shortFormat } from "./labels.js";
-import { counted, share } from "./numbers.js";
+import { columnName, inColumn, inRun, shortFormat } from "./labels.js";
+import { counted, percent } from "./numbers.js";
 import { showDocument, showSamples } from "./tabs.js";
 
 /** How many tasks have their bars open. */
@@ -50,11 +50,11 @@ function rightness(report, entry, named) {
               type: "button",
               class: `part ${kind}`,
               style: `flex:${value}`,
-              title: `${words}: ${share(value, 1)} ${documents}`,
-              "aria-label": `${named ? `${entry.row}: ` : ""}${share(value, 1)} ${words}, ${documents}, show them`,
+              title: `${words}: ${percent(value)} ${documents}`,
+              "aria-label": `${named ? `${entry.row}: ` : ""}${percent(value)} ${words}, ${documents}, show them`,
               onclick: () => showSamples(shown),
             },
-            value > 0.12 ? share(value, 1) : "",
+            value > 0.12 ? percent(value) : "",
           ),
         ),
     ),
@@ -62,7 +62,7 @@ function rightness(report, entry, named) {
       "p",
       { class: "legend-line small" },
       ...parts.map(([kind, label, value]) =>
-        element("span", {}, element("i", { class: `swatch ${kind}` }), `${label} ${share(value, 1)}`),
+        element("span", {}, element("i", { class: `swatch ${kind}` }), `${label} ${percent(value)}`),
       ),
       element("span", { class: "soft" }, documents),
     ),
@@ -70,7 +70,7 @@ function rightness(report, entry, named) {
       "p",
       { class: "small" },
       "Two forms disagree on ",
-      element("b", { "data-flip-rate": entry.flips }, `${(100 * Number(entry.flips)).toFixed(1)} %`),
+      element("b", { "data-flip-rate": entry.flips }, percent(Number(entry.flips))),
       " of the documents on average.",
     ),
   );
@@ -93,11 +93,7 @@ export function wordingCost(report) {
     element(
       "div",
       { class: "panel cost" },
-      element(
-        "h2",
-        {},
-        report.runs.length > 1 ? `What the wording costs · ${report.runs[run].short}` : "What the wording costs",
-      ),
+      element("h2", {}, inRun(report, "What the wording costs", run)),
       ...bars.slice(0, OPEN),
       ...(bars.length > OPEN
         ? [element("details", {}, element("summary", {}, `${bars.length - OPEN} more`), ...bars.slice(OPEN))]
@@ -182,7 +178,7 @@ export function flippingQuestions(report) {
     element(
       "div",
       { class: "panel questions" },
-      element("h2", {}, "The questions that flip most"),
+      element("h2", {}, inRun(report, "The questions that flip most", run)),
       element("ol", {}, ...lines),
     ),
   ];
