@@ -67,7 +67,7 @@ def evaluate_group(folder: Path, **settings: Any) -> Results:
         f"group: exam\ntask: [{', '.join(names)}]\naggregate_metric_list: {{metric: acc}}\n"
     )
     about: dict[str, Any] = {"include_path": folder, "progress": False, "use_cache": False, **settings}
-    return evaluate(model="dummy", tasks="exam@mcqa+cloze", **about)
+    return evaluate(model="dummy", **{"tasks": "exam@mcqa+cloze", **about})
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from multiform.results.charts import CHARTS
 from multiform.results.compare import compare_forms
 from multiform.results.drawing import draw, save_chart
 from multiform.results.run_comparison import compare_all_runs, compare_runs
+from tests.report.conftest import evaluate_group
 
 pytestmark = pytest.mark.long
 
@@ -59,7 +60,7 @@ def test_of_many_differences_the_largest_are_drawn_and_the_chart_says_so(tmp_pat
     results = evaluate(model="dummy", tasks="quiz@mcqa~16", limit=20, progress=False, use_cache=False)
     (comparison,) = results.comparisons
     assert len(comparison.differences) == 136
-    chart = results.chart.differences().to_dict(validate=False)
+    [chart] = results.chart.differences().to_dict(validate=False)["concat"]
     assert chart["title"] == "the 60 largest of 136 differences"
     drawn = [row["difference"] for row in drawn_rows(chart, "difference")]
     every = sorted((abs(pair.estimate.value) for pair in comparison.differences), reverse=True)
@@ -101,6 +102,24 @@ def test_charts_cut_no_name_of_a_variation(name: str, tmp_path: Path) -> None:
     picture = html.unescape(save_chart(results, name, tmp_path / "chart.svg").read_text())
     assert "…</text>" not in picture
     assert all(f"{form.format_label}" in picture for form in results.forms)
+
+
+@pytest.mark.parametrize("name", [name for name in CHARTS if name != "spread"])
+def test_names_of_variations_are_not_wider_than_the_plot(name: str, tmp_path: Path) -> None:
+    """They are numbered, as on the page, and the caption has them."""
+    results = evaluate(model="dummy", tasks="quiz@mcqa~10", limit=10, progress=False, use_cache=False)
+    picture = html.unescape(save_chart(results, name, tmp_path / "chart.svg").read_text())
+    texts = [text for text in re.findall(r"<t(?:ext|span)[^>]*>([^<]+)</t", picture) if "[" in text]
+    captions = [text for text in texts if re.match(r"mcqa \[\d+\]: mcqa\[", text)]
+    assert len(captions) == 10
+    assert all(len(text) < 60 for text in texts if text not in captions)
+
+
+def test_of_many_forms_in_groups_the_groups_are_drawn(tmp_path: Path) -> None:
+    results = evaluate_group(tmp_path, tasks="exam@mcqa~3+cloze")
+    [panel] = CHARTS["scores"](results).panels
+    assert {row["form"] for row in panel.rows} == {group.name for group in results.groups}
+    assert panel.title == "accuracy ↑, without the 80 forms in groups"
 
 
 def test_the_flips_of_a_group_are_those_of_all_its_tasks(tmp_path: Path) -> None:
@@ -146,7 +165,7 @@ def test_the_colours_of_a_heat_map_are_those_of_the_whole_range(results: Results
     (panel,) = CHARTS["heatmap"](results).panels
     assert panel.value is not None
     assert (panel.value.low, panel.value.high) == (0.0, 1.0)
-    texts = str(draw(CHARTS["heatmap"](results)).to_dict(validate=False))
+    texts = str(draw(CHARTS["heatmap"](results), results).to_dict(validate=False))
     assert "datum['score'] > 0.5" in texts
 
 
@@ -172,7 +191,7 @@ def test_every_description_is_json_with_a_text_that_says_what_it_shows(results: 
     described = json.loads(json.dumps(spec.to_dict()))
     assert described["palette"]
     assert re.search(r": -?\d\.\d{3}", spec.text)
-    assert draw(spec).to_dict(validate=False)["description"] == spec.text
+    assert draw(spec, results).to_dict(validate=False)["description"] == spec.text
 
 
 def test_two_of_several_runs_are_compared_as_two_runs_are(results: Results) -> None:

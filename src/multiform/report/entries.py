@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -220,16 +220,6 @@ def _population_numbers(population: WordingPopulation) -> dict[str, Any]:
 
 #: Characters of a document that the list of documents shows.
 _HEAD = 110
-#: The longest name of a format that charts show whole.
-_LONGEST = 24
-
-
-def short_formats(forms: Iterable[FormResult]) -> dict[str, str]:
-    """The short label of each format in charts: its name, or a number where a variation's name is too long."""
-    labels = dict.fromkeys(form.format_label or "as written" for form in forms)
-    long = [label for label in labels if len(label) > _LONGEST]
-    numbers = {label: f"{label.partition('[')[0][:_LONGEST]} [{at}]" for at, label in enumerate(long, start=1)}
-    return {label: numbers.get(label, label) for label in labels}
 
 
 def variation_table(shorts: Mapping[str, str]) -> dict[str, Any]:

@@ -24,13 +24,13 @@ from multiform.paths import replace_output
 from multiform.report.entries import (
     form_entry,
     question_heads,
-    short_formats,
     task_entries,
     variation_table,
     wording_entries,
 )
 from multiform.report.overview import overview
 from multiform.report.sample import Question, sample_entry, with_questions
+from multiform.results.charts import short_formats
 from multiform.results.export import json_line
 from multiform.results.notes import stop_lines
 from multiform.results.provenance import arguments_text, command, usage_words

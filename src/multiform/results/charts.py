@@ -83,6 +83,45 @@ class ChartSpec:
         return {**asdict(self), "palette": PALETTE}
 
 
+#: The longest name of a format that charts show whole.
+_LONGEST = 24
+
+
+def short_formats(forms: Iterable[FormResult]) -> dict[str, str]:
+    """The short label of each format in charts: its name, or a number where a variation's name is too long."""
+    labels = dict.fromkeys(form.format_label or "as written" for form in forms)
+    long = [label for label in labels if len(label) > _LONGEST]
+    numbers = {label: f"{label.partition('[')[0][:_LONGEST]} [{at}]" for at, label in enumerate(long, start=1)}
+    return {label: numbers.get(label, label) for label in labels}
+
+
+def shorten_names(chart: ChartSpec, results: ResultsData) -> tuple[ChartSpec, list[str]]:
+    """The chart with short labels in place of the long names of formats that are in it, and what they stand for."""
+    text = str(chart.to_dict())
+    shorts = {label: short for label, short in short_formats(results.forms).items() if label != short and label in text}
+
+    def shorten(text: str) -> str:
+        for label in sorted(shorts, key=len, reverse=True):
+            text = text.replace(label, shorts[label])
+        return text
+
+    def names(known: Sequence[str] | None) -> Sequence[str] | None:
+        return None if known is None else [shorten(name) for name in known]
+
+    panels = [
+        replace(
+            panel,
+            title=panel.title and shorten(panel.title),
+            x=replace(panel.x, names=names(panel.x.names)),
+            y=replace(panel.y, names=names(panel.y.names)),
+            domain=names(panel.domain),
+            rows=[{key: shorten(v) if isinstance(v, str) else v for key, v in row.items()} for row in panel.rows],
+        )
+        for panel in chart.panels
+    ]
+    return replace(chart, panels=panels), [f"{short}: {label}" for label, short in shorts.items()]
+
+
 def metric_axis(metric: str, rows: Sequence[Mapping[str, Any]]) -> ChartAxis:
     """The axis of a metric, which does not depend on the scores where the metric has a range.
 
@@ -133,8 +172,8 @@ def _row_words(panel: ChartPanel) -> Callable[[Mapping[str, Any]], str]:
     return words
 
 
-#: The most differences that are drawn.
-_PAIRS = 60
+#: The most differences that are drawn, and the most forms of groups.
+_PAIRS = _FORMS = 60
 #: What is scored, in the order of the palette.
 SCORINGS = ("ranked", "generated")
 
@@ -145,15 +184,23 @@ def overview_chart(results: ResultsData) -> ChartSpec:
 
 
 def scores_chart(results: ResultsData) -> ChartSpec:
-    """The first score of every form with its 95 % interval, the best of each task first; the chance level as a line."""
+    """The first score of every form with its 95 % interval, the best of each task first; the chance level as a line.
+
+    Of many forms those in groups are left out, for whom their groups stand.
+    """
     tasks = list(dict.fromkeys(form.task for form in results.forms))
     panels = []
     for panel in _score_panels(results):
         sign = -1 if (panel.title or "").endswith("↑") else 1
         rows = [row for row in panel.rows if row["kind"] == "form"]
         rows.sort(key=lambda row: (tasks.index(row["task"]), sign * row["score"]))
+        title, inside = panel.title, sum(row["parent"] is not None for row in rows)
+        if inside and len(rows) > _FORMS:
+            groups = [row for row in panel.rows if row["kind"] == "group"]
+            rows = [*groups, *(row for row in rows if row["parent"] is None)]
+            title = f"{title}, without the {inside} forms in groups"
         if rows:
-            panels.append(replace(panel, y=ChartAxis(field="form"), rows=rows))
+            panels.append(replace(panel, title=title, y=ChartAxis(field="form"), rows=rows))
     return describe_chart("scores", "scores with 95 % intervals", panels)
 
 
@@ -355,8 +402,11 @@ def position_panel(form: FormResult, bias: PositionBias) -> ChartPanel:
 def calibration_chart(results: ResultsData) -> ChartSpec:
     """How often the picked choice is right, by how sure the model is of it."""
     panels = [calibration_panel(form, result) for form, result in _measures(results, calibration_of_form)]
-    rows = [row for panel in panels for row in panel.rows]
-    return describe_chart("calibration", "accuracy by confidence", [replace(panels[0], rows=rows)])
+    if len(panels) > len(PALETTE):
+        panels = [replace(panel, title=panel.rows[0]["form"]) for panel in panels]
+    else:
+        panels = [replace(panels[0], rows=[row for panel in panels for row in panel.rows])]
+    return describe_chart("calibration", "accuracy by confidence", panels, columns=4)
 
 
 def calibration_panel(form: FormResult, result: Calibration) -> ChartPanel:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.errors import MultiformError, UsageError
 from multiform.paths import replace_output
-from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec
+from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec, shorten_names
 from multiform.results.values import ResultsData
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Charts:
         return self._draw("calibration")
 
     def _draw(self, name: str) -> Chart:
-        return draw(CHARTS[name](self._results))
+        return draw(CHARTS[name](self._results), self._results)
 
 
 def save_chart(results: ResultsData, name: str, path: str | Path) -> Path:
@@ -69,7 +69,7 @@ def save_chart(results: ResultsData, name: str, path: str | Path) -> Path:
     if path.suffix not in _SUFFIXES:
         message = f"'{path.suffix}' is not a picture format that can be written"
         raise UsageError(message, where=str(path), hint=f"name a file that ends with {', '.join(_SUFFIXES)}")
-    chart = draw(CHARTS[name](results))
+    chart = draw(CHARTS[name](results), results)
     with replace_output(path) as file:
         chart.save(str(file), **({"inline": True} if path.suffix == ".html" else {}))
     return path
@@ -84,20 +84,25 @@ def chart_image(results: ResultsData) -> str:
     except MultiformError:  # there are no scores
         return ""
     picture = io.StringIO()
-    draw(spec).save(picture, format="svg")
+    draw(spec, results).save(picture, format="svg")
     data = base64.b64encode(picture.getvalue().encode()).decode()
     return f'<img alt="{escape(spec.text)}" src="data:image/svg+xml;base64,{data}">'
 
 
-def draw(spec: ChartSpec) -> Chart:
-    """An Altair chart of a description."""
+def draw(spec: ChartSpec, results: ResultsData) -> Chart:
+    """An Altair chart of a description of the results; below it is what the short labels of formats stand for."""
     alt = _altair()
+    shown, legend = shorten_names(spec, results)
     marks = {"interval": _intervals, "cell": _cells, "bar": _bars, "line": _lines}
     panels = []
-    for panel in spec.panels:
+    for panel in shown.panels:
         chart = marks[panel.mark](alt, panel)
         panels.append(chart.properties(title=panel.title) if panel.title else chart)
-    chart = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=spec.columns)
+    chart = panels[0] if len(panels) == 1 and not legend else alt.concat(*panels, columns=spec.columns)
+    if legend:
+        chart = chart.properties(
+            title=alt.Title(legend, orient="bottom", anchor="start", fontSize=10, fontWeight="normal", offset=12)
+        )
     return chart.properties(description=spec.text)
 
 
@@ -179,6 +184,7 @@ def _lines(alt: Any, panel: ChartPanel) -> Any:
     base = _rows_chart(alt, panel).encode(
         x=_encoding(alt, panel.x, "X"), y=_encoding(alt, panel.y, "Y"), **_color(alt, panel)
     )
+    legend = alt.Legend(title="documents", tickCount=3, format="d")
     ideal = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
     diagonal = ideal.mark_line(strokeDash=[4, 4], color="gray").encode(x="x:Q", y="y:Q")
-    return base.mark_line() + base.mark_circle().encode(size="n:Q") + diagonal
+    return base.mark_line() + base.mark_circle().encode(size=alt.Size("n:Q", legend=legend)) + diagonal
