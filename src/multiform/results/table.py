@@ -267,7 +267,7 @@ def html_text(results: ResultsData) -> str:
     """The results for a notebook: the table, the spread over forms, and the notes."""
     parts, notes = _parts(results, default_style(results), _UNLIMITED)
     shown = [*notes, *form_notes(results), *result_notes(results)]
-    return "".join([*map(_html_table, parts), f"<p>{'<br>'.join(map(escape, shown))}</p>" if shown else ""])
+    return "".join([*map(_html_table, parts), *(f"<p>{escape(note)}</p>" for note in shown)])
 
 
 def _html_table(columns: Sequence[Column]) -> str:
