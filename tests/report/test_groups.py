@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tests.report.conftest import evaluate_group, serve
 from tests.report.test_accessibility import violations
 
 pytestmark = pytest.mark.process
+
+LONG = "exam_high_school_government_and_politics"
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,32 @@ def test_the_group_is_the_answer_and_the_first_row_of_two_runs(page: Any) -> Non
     page.get_by_role("tab", name="Differences").click()
     rows = page.locator(".between .dot-row:not(.axis-row)").evaluate_all("rows => rows.map((row) => row.dataset.row)")
     assert sorted(rows[:2]) == ["exam@cloze", "exam@mcqa"]
+
+
+def test_a_range_of_forms_is_not_called_an_interval(
+    open_page: Callable[..., Any], two_runs: tuple[Path, list[Results]], tmp_path: Path
+) -> None:
+    page = open_page(write_report(two_runs[1][:1], tmp_path / "report.html").as_uri())
+    row = page.locator(".plot [data-row=exam_a]")
+    assert row.locator(".point").count() == 2
+    assert row.locator(".dot-numbers .soft").inner_text().strip() == "2 forms, n=20"
+
+
+def test_names_are_not_cut_beside_their_scores(
+    open_page: Callable[..., Any], two_runs: tuple[Path, list[Results]], tmp_path: Path
+) -> None:
+    """Columns of charts are as wide as their names, and names in tables break between their words."""
+    long = [
+        replace(run, forms=[replace(f, form=f.form.replace("exam_a@", f"{LONG}@"), task=f.task.replace("exam_a", LONG))
+                            if f.task == "exam_a" else f for f in run.forms])
+        for run in two_runs[1]
+    ]  # fmt: skip
+    page = open_page(write_report(long, tmp_path / "report.html").as_uri())
+    names = page.locator(".plot .dot-name").evaluate_all(
+        "all => all.map((node) => node.scrollWidth - node.clientWidth)"
+    )
+    assert max(names) <= 0
+    assert page.locator(f"[data-change='{LONG}@mcqa'] wbr").count() > 3
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -74,7 +74,7 @@ def test_heads_sort_the_documents_and_stay_in_sight(open_page: Callable[..., Any
     head = page.get_by_role("columnheader", name="cloze")
     before = head.bounding_box()
     page.locator(".list").evaluate("list => list.scrollTo(0, 900)")
-    page.wait_for_function("!document.getElementById('row-0')")
+    page.locator("#row-0").wait_for(state="detached")
     assert head.bounding_box() == before
     assert head.is_visible()
 
@@ -202,3 +202,28 @@ def test_a_tiny_p_value_is_not_zero(open_page: Callable[..., Any], tmp_path: Pat
     assert "p<0.001" in texts
     for zero in ("p = 0.000", "p=0.000", "p = 0 ", "p=0 "):
         assert zero not in texts
+
+
+def test_columns_are_as_wide_as_what_they_hold(open_page: Callable[..., Any], url: str) -> None:
+    """So that questions get the room; heads stand above their columns."""
+    page = open_page(url)
+    row = page.locator(".list .item:not(.heads)").first
+    left = "nodes => nodes.map((node) => Math.round(node.getBoundingClientRect().left))"
+    width = "node => node.getBoundingClientRect().width"
+    assert row.locator("> *").evaluate_all(left) == page.locator(".list .heads > *").evaluate_all(left)
+    doc, question, letters, texts = (row.locator("> *").nth(index).evaluate(width) for index in range(4))
+    assert doc < 120 < question
+    assert letters < texts
+
+
+def test_a_wide_screen_shows_more_forms(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url, width=1920)
+    assert page.locator(".list").evaluate("node => node.clientWidth") > 1750
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1920
+
+
+def test_on_a_phone_an_opened_document_comes_into_sight(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url, width=390)
+    page.locator(".list .doc").first.click()
+    page.wait_for_selector(".detail h3")
+    assert page.locator(".detail h3").evaluate("node => node.getBoundingClientRect().top") < 400

@@ -251,6 +251,41 @@ def test_two_to_six_runs_are_compared(viewer: Viewer, folder: Path, open_page: C
 
 
 @pytest.mark.process
+def test_later_runs_are_compared_with_earlier_ones(viewer: Viewer, open_page: Callable[..., Any]) -> None:
+    """Whatever the order in which they are chosen, of which nothing is shown."""
+    page = open_page(viewer.url)
+    for name in ("alpha-step200", "alpha-step100"):
+        page.locator("#runs tr", has_text=name).locator("input").check()
+    page.get_by_role("button", name="compare 2 runs").click()
+    page.wait_for_selector(".changes")
+    heads = page.locator(".changes thead th").all_inner_texts()
+    assert [head.strip() for head in heads[1:3]] == ["alpha-step100", "alpha-step200"]
+
+
+@pytest.mark.process
+def test_the_columns_of_the_average_come_first(folder: Path, open_page: Callable[..., Any]) -> None:
+    """And not those of a run that has no other, whose names may come first."""
+    model("other", {"bpb": 10}).save(folder)
+    with serve(folder) as viewer:
+        heads = open_page(viewer.url).locator("#leaderboard th.number").all_inner_texts()
+    assert [head.split()[0] for head in heads] == ["quiz@cloze", "quiz@mcqa", "quiz@bpb"]
+
+
+@pytest.mark.process
+def test_reversals_that_may_be_chance_are_shown_on_request(folder: Path, open_page: Callable[..., Any]) -> None:
+    model("beta", {"mcqa": 58, "cloze": 22}).save(folder)
+    model("gamma", {"mcqa": 30, "cloze": 90}).save(folder)
+    with serve(folder) as viewer:
+        board = open_page(viewer.url).locator("#leaderboard")
+        clear = board.locator("ul:visible li").all_inner_texts()
+        chance = board.locator("details", has_text="may be chance")
+        assert len(clear) == 2
+        assert all("gamma" in line for line in clear)
+        chance.locator("summary").click()
+        assert "beta" in chance.locator("li").first.inner_text()
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_nothing_on_the_home_page(viewer: Viewer, open_page: Callable[..., Any], dark: bool) -> None:
     assert violations(open_page(viewer.url, dark=dark)) == []

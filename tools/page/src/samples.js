@@ -561,11 +561,10 @@ export class SampleBrowser {
     keepInAddress({ sample: document.key }, { form: names.map(encodeURIComponent).join(",") });
     this.split.classList.add("opened");
     this.list.paint();
-    const shown = this.drawer.show(document);
-    // Where the document is below the list, it may be out of sight.
-    if (getComputedStyle(this.split).gridTemplateColumns.split(" ").length === 1)
-      this.drawer.root.scrollIntoView({ block: "start" });
-    return shown;
+    return this.drawer.show(document).then(() => {
+      // Where the document is below the list, it may be out of sight.
+      if (getComputedStyle(this.split).gridTemplateColumns.split(" ").length === 1) this.drawer.root.scrollIntoView();
+    });
   }
 
   /** Opens what the page's address names. */
