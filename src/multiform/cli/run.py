@@ -14,7 +14,7 @@ from multiform.cli import options as flags
 from multiform.cli.parser import JSON, Gather, command, flag, print_result
 from multiform.errors import ConfigError, IncompleteRunError, MultiformError, UsageError, shorten
 from multiform.run.values import SOURCES, count, one_of
-from multiform.terminal import align, fit, one_line, screen_width, visible
+from multiform.terminal import align, fit, one_line, screen_width
 
 if TYPE_CHECKING:
     from multiform.results import Results
