@@ -96,9 +96,7 @@ def compile_format(format: FormatConfig, mapping: FieldMapping, answer_base: int
     _check_label_names(format)
     writer = _Writer(format, mapping)
     return FormatTemplates(
-        doc_to_text=writer.bind(writer.text()),
-        doc_to_choice=writer.choice(),
-        doc_to_target=writer.target(answer_base),
+        doc_to_text=writer.bind(writer.text()), doc_to_choice=writer.choice(), doc_to_target=writer.target(answer_base)
     )
 
 

@@ -17,14 +17,7 @@ from multiform.forms.sample import FilteredSample, Sample, ScoredSample, Step, V
 from multiform.forms.scoring import build_scoring, check_reductions
 from multiform.forms.spec import FormSpec
 from multiform.requests import Completion, LLOutput, Output
-from multiform.scoring.aggregations import (
-    Aggregation,
-    ItemKind,
-    aggregate_values,
-    item_kind,
-    mean,
-    plain_aggregation,
-)
+from multiform.scoring.aggregations import Aggregation, ItemKind, aggregate_values, item_kind, mean, plain_aggregation
 from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome

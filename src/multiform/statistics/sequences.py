@@ -204,12 +204,7 @@ class Search:
         totals[forms] += rows.sum(axis=0)
         counts[forms] += len(rows)
         return replace(
-            self,
-            capital=capital,
-            totals=totals,
-            counts=counts,
-            maybe_best=maybe_best,
-            maybe_worst=maybe_worst,
+            self, capital=capital, totals=totals, counts=counts, maybe_best=maybe_best, maybe_worst=maybe_worst
         )
 
 
@@ -232,13 +227,7 @@ Evaluate: TypeAlias = Callable[[range, list[int]], ArrayLike]
 
 
 def search_forms(
-    evaluate: Evaluate,
-    *,
-    documents: int,
-    forms: int,
-    budget: int | None = None,
-    block: int = 10,
-    delta: float = 0.05,
+    evaluate: Evaluate, *, documents: int, forms: int, budget: int | None = None, block: int = 10, delta: float = 0.05
 ) -> Search:
     """Search until the best and the worst form are known, the budget is spent, or there are no more documents.
 

@@ -114,12 +114,7 @@ def wording_population(means: FormMeans) -> WordingPopulation:
     )
 
 
-def axis_effects(
-    means: FormMeans,
-    axes: Sequence[Mapping[str, str]],
-    *,
-    permutations: int = 9_999,
-) -> list[AxisEffect]:
+def axis_effects(means: FormMeans, axes: Sequence[Mapping[str, str]], *, permutations: int = 9_999) -> list[AxisEffect]:
     """The effect of every value of every axis on which the wordings differ; `axes` has the values of each wording.
 
     Wordings are drawn at random, so that the other axes are noise between the wordings with one value. Whether an axis

@@ -24,10 +24,7 @@ from multiform.tasks.group import Group, Node, build_group, distinct, subset_tas
 from multiform.tasks.index import Index, Target, TaskLookup, shorten_name
 from multiform.tasks.keys import Source, StatedKeys, display
 from multiform.tasks.protocols import Protocol, add_entry, read_protocols
-from multiform.tasks.python_tasks import (
-    instantiate,
-    resolve_class,
-)
+from multiform.tasks.python_tasks import instantiate, resolve_class
 from multiform.tasks.yaml import read_yaml
 
 _MAX_GROUPS = 1000

@@ -40,6 +40,15 @@ def test_json_lines(tmp_path: Path) -> None:
     check(read_rows(tmp_path / "rows.jsonl"))
 
 
+def test_rows_are_those_of_the_file_that_was_read_if_another_takes_its_place(tmp_path: Path) -> None:
+    path, other = tmp_path / "rows.jsonl", tmp_path / "other.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    rows = read_rows(path)
+    other.write_text("".join(json.dumps(row) + "\n" for row in reversed(ROWS)))
+    other.replace(path)
+    check(rows)
+
+
 def test_parquet_and_tables_of_the_hub(tmp_path: Path) -> None:
     table = datasets.Dataset.from_list(ROWS)
     table.to_parquet(tmp_path / "rows.parquet")

@@ -162,9 +162,7 @@ def wrap_mapping(
         raise ConfigError(message, hint="set doc_to_choice to the column that holds them")
     check_raw(format, mapping)
     complete = replace(
-        mapping,
-        question="question" if question is None else question,
-        answer="answer" if answer is None else answer,
+        mapping, question="question" if question is None else question, answer="answer" if answer is None else answer
     )
     written = compile_format(format, complete, answer_base)
     jinja = bind_field(written.doc_to_choice)

@@ -25,13 +25,7 @@ class UnclearPromptError(ConfigError):
     """
 
     def __init__(
-        self,
-        what: str,
-        *,
-        reason: str = "",
-        key: str = "doc_to_text",
-        where: str | None = None,
-        hint: str | None = ADD,
+        self, what: str, *, reason: str = "", key: str = "doc_to_text", where: str | None = None, hint: str | None = ADD
     ) -> None:
         super().__init__(what, where=where, hint=hint)
         self.reason, self.key = reason, key

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import sys
+import weakref
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -268,15 +269,16 @@ class LazyRows(Sequence[dict[str, Any]]):
 def _json_lines(path: Path, places: array[int]) -> LazyRows:
     """The rows of a JSON Lines file, which were read before, by the places at which their lines begin."""
 
-    def read_lines(start: int, stop: int) -> list[dict[str, Any]]:
-        rows = []
-        with open_file(path) as file:
-            for index in range(start, stop):
-                file.seek(places[index])
-                rows.append(json.loads(file.readline().removeprefix(b"\xef\xbb\xbf")))
-        return rows
+    file = open_file(path)  # which stays open: a file that takes its place may have other rows
 
-    return LazyRows(len(places), read_lines)
+    def read_line(place: int) -> dict[str, Any]:
+        file.seek(place)
+        row: dict[str, Any] = json.loads(file.readline().removeprefix(b"\xef\xbb\xbf"))
+        return row
+
+    rows = LazyRows(len(places), lambda start, stop: list(map(read_line, places[start:stop])))
+    weakref.finalize(rows, file.close)
+    return rows
 
 
 class Dataset(Mapping[str, Rows]):
