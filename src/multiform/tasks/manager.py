@@ -166,9 +166,9 @@ class TaskManager:
 
     def _defined_labels(self, target: Target, name: str) -> list[str]:
         """The labels that a name stands for in a table of formats or a protocol; of a group, those that all have."""
-        if target.task_class is not None or target.declared is not None:
+        if target.task_class is not None:
             return []
-        stated = _read_task_file(target.path)
+        stated = _read_target(target)
         protocol = self.protocols.get(name)
         if name in format_table(stated.get("formats")):
             return [name]
@@ -254,9 +254,7 @@ class TaskManager:
         if target.task_class is not None:
             return instantiate(target.task_class).to_node(label, overrides, member=target.member)
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
-        if target.declared is not None:
-            return TaskConfig.from_stated(target.declared.stated.with_keys(**changes))
-        stated = self._with_protocol(_read_task_file(target.path), changes)
+        stated = self._with_protocol(_read_target(target), changes)
         if target.member is not None:
             task = self._with_protocol(subset_tasks(stated)[target.member], changes)
             return TaskConfig.from_stated(task.with_keys(**changes))
@@ -294,9 +292,7 @@ class TaskManager:
         """The formats that a task, or every task of a group, supports."""
         if target.task_class is not None:
             return instantiate(target.task_class).supported_formats()
-        if target.declared is not None:
-            return _labels_supported_by(target.declared.stated)
-        stated = _read_task_file(target.path)
+        stated = _read_target(target)
         if target.member is not None or not _is_group(stated) or "subsets" in stated.data:
             return _labels_supported_by(stated)
         node = self.node(target, None)
@@ -309,7 +305,7 @@ def _target_name(target: Target) -> str:
     """The name of a target, for messages."""
     if target.member is not None or target.declared is not None or target.task_class is not None:
         return str(target.member or target.path)
-    stated = _read_task_file(target.path)
+    stated = _read_target(target)
     return str(stated.get("group") or stated.get("task"))
 
 
@@ -336,10 +332,14 @@ def _limit_languages(group: StatedKeys, languages: Sequence[str]) -> StatedKeys:
     return group.with_keys(subsets={key: subsets[key] for key in kept} if isinstance(subsets, dict) else kept)
 
 
-def _read_task_file(path: Path) -> StatedKeys:
-    if is_dir(path):
-        raise UsageError("it is a folder", where=display(path), hint="give it as --include_path and name its tasks")
-    stated = read_yaml(path)
+def _read_target(target: Target) -> StatedKeys:
+    """What the file of a target states, or what a dataset declares itself."""
+    if target.declared is not None:
+        return target.declared.stated
+    if is_dir(target.path):
+        hint = "give it as --include_path and name its tasks"
+        raise UsageError("it is a folder", where=display(target.path), hint=hint)
+    stated = read_yaml(target.path)
     for key in stated.data:
         if str(key).startswith("_"):
             raise ConfigError(f"unknown key '{key}' in a task", where=stated.where(str(key)), hint="remove it")
