@@ -1,6 +1,16 @@
 """The registered scorers."""
 
-from multiform.scoring.scorers import ai_judge, answers, choice_match, code, contrast, ifbench_rules, json_schema, ratings, rules
+from multiform.scoring.scorers import (
+    ai_judge,
+    answers,
+    choice_match,
+    code,
+    contrast,
+    ifbench_rules,
+    json_schema,
+    ratings,
+    rules,
+)
 from multiform.scoring.scorers.base import ReadingScorer, Scorer, register_scorer, scorers
 
 __all__ = [
