@@ -63,7 +63,7 @@ def write_outputs(destination: Path) -> None:
 def output(argv: list[str]) -> str:
     """What a command prints; of one that fails, the message and the exit code as well."""
     from multiform.cli.main import main
-    from multiform.tasks import library
+    from multiform.tasks.folders import LIBRARY
 
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
@@ -74,7 +74,7 @@ def output(argv: list[str]) -> str:
         return "".join([text, *errors, f"exit code {code}\n"])
     if "--json" in argv:
         return json.dumps(shape(json.loads(text)), indent=2, ensure_ascii=False) + "\n"
-    lines = text.replace(str(Path(library.__file__).parent), "LIBRARY").splitlines()
+    lines = text.replace(str(LIBRARY), "LIBRARY").splitlines()
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 

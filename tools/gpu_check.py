@@ -23,6 +23,7 @@ import torch
 import transformers
 
 from tools.benchmarks.answering import SIDES
+from tools.benchmarks.workloads import plain_request
 from tools.zoo.check import Finding, check
 from tools.zoo.models import zoo_model
 
@@ -158,7 +159,6 @@ def _seconds(answer: Any, asked: list[list[Any]]) -> float:
 def quiz_requests(task: str, docs: int) -> list[list[Any]]:
     """The distinct requests of the bundled quiz, with few-shot examples."""
     from multiform.forms import Task
-    from multiform.requests import GenerationRequest, LoglikelihoodRequest
     from multiform.tasks.manager import TaskManager
 
     (config,) = TaskManager().load(task)
@@ -166,13 +166,9 @@ def quiz_requests(task: str, docs: int) -> list[list[Any]]:
     form.set_num_fewshot(SHOTS)
     requests: dict[str, list[Any]] = {}
     for instance in form.build_all_requests(limit=docs):
-        request = instance.request
-        if isinstance(request, GenerationRequest):
-            asked: list[Any] = [request.context, {**request.gen_kwargs, "max_gen_toks": 32}]
-        else:
-            assert isinstance(request, LoglikelihoodRequest)
-            asked = [request.context, request.continuation]
-        requests[repr(asked)] = asked
+        context, asked = plain_request(instance.request)
+        asked = {**asked, "max_gen_toks": 32} if isinstance(asked, dict) else asked
+        requests[repr([context, asked])] = [context, asked]
     return list(requests.values())
 
 

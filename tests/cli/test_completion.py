@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from multiform.cli.installation import SHELLS
+from multiform.cli.ls import SHELLS
 from multiform.cli.main import main
 
 argcomplete = pytest.importorskip("argcomplete")
@@ -47,7 +47,7 @@ def test_the_shell_completes(line, word, tmp_path):
 @pytest.mark.process
 def test_completion_imports_nothing_heavy():
     code = (
-        "import sys; from multiform.cli.main import parser; from multiform.cli.installation import complete_tasks\n"
+        "import sys; from multiform.cli.main import parser; from multiform.cli.ls import complete_tasks\n"
         "parser('run'); complete_tasks('arc'); complete_tasks('quiz@')\n"
         "assert not {'torch', 'transformers', 'datasets', 'numpy'} & set(sys.modules)"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import multiform
-from multiform.cli.installation import find_pages
+from multiform.cli.ls import find_pages
 from multiform.cli.main import main
 
 ROOT = Path(__file__).parents[2]

@@ -58,14 +58,22 @@ def test_search_finds_ten_words_in_a_page_opened_as_a_file(site: Path, chromium:
     page.close()
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("name", ["index", "tour", "guides/your-own-file", "commands", "explain/intervals"])
-def test_a_page_fits_a_phone_and_a_desk(name: str, width: int, site: Path, chromium: Any) -> None:
+@pytest.mark.parametrize(("width", "share"), [(390, 1), (1440, 8)])
+def test_every_page_fits_a_phone_and_some_a_desk(width: int, share: int, site: Path, chromium: Any) -> None:
+    """Nothing is wider than the window, and pictures are there. Pages of benchmarks are alike: a few are looked at."""
+    pages = [*site.glob("*.html"), *site.glob("guides/*.html"), *site.glob("explain/*.html")]
+    pages += [site / "benchmarks" / name for name in ("index.html", "arc.html", "ruler.html")]
     page = chromium.new_page(viewport={"width": width, "height": 900})
-    page.goto((site / f"{name}.html").as_uri())
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-    assert page.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+    problems = []
+    for path in sorted(pages)[::share]:
+        page.goto(path.as_uri())
+        if page.evaluate("document.documentElement.scrollWidth") != width:
+            problems.append(f"{path.name} is too wide")
+        if not page.evaluate("[...document.images].every(image => image.naturalWidth > 0)"):
+            problems.append(f"{path.name} lacks a picture")
     page.close()
+    assert len(pages) > 40
+    assert problems == []
 
 
 def test_the_reference_of_commands_has_every_flag(site: Path) -> None:

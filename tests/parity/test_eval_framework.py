@@ -15,7 +15,7 @@ import pytest
 import multiform
 from multiform import compat
 from multiform.errors import MultiformError
-from multiform.imports.finder import eval_framework_finder as finder
+from multiform.imports import eval_framework_finder as finder
 from multiform.tasks.python_tasks import task_classes, task_classes_in
 from tests.parity.eval_framework_rows import write_rows
 

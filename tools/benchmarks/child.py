@@ -12,34 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+#: What is counted of the tokens that go through a model.
+COUNTED = ("read", "written", "passes")
+
 
 def score(job: dict[str, Any]) -> dict[str, Any]:
     """Load a model and have it answer."""
-    import torch
-
-    from tools.benchmarks.answering import SIDES, Count, model_inputs, tree_nodes
-
-    torch.set_num_threads(job["threads"])
-    model, answer = SIDES[job["side"]](job["model"])
-    count = Count(model)
-    began, cpu = time.monotonic(), time.process_time()
-    answers = answer(job["requests"])
-    cpu, ended = time.process_time() - cpu, time.monotonic()
-    measured = {
-        "cpu": cpu,
-        "began": began,
-        "ended": ended,
-        "peak_mb": peak_mb(),
-        "read": count.read,
-        "written": count.written,
-        "passes": count.passes,
-        "answers": answers,
-    }
-    if job["side"] == "multiform":  # once, after the measurement: it needs time and memory of its own
-        from transformers import AutoTokenizer
-
-        inputs, scored = model_inputs(AutoTokenizer.from_pretrained(job["model"]), job["requests"])
-        measured |= {"nodes": tree_nodes(inputs), "scored": scored}
+    measured: dict[str, Any] = score_each({**job, "runs": [job["requests"]]})["runs"][0]
     return measured
 
 
@@ -48,19 +27,23 @@ def score_each(job: dict[str, Any]) -> dict[str, Any]:
     import torch
     from transformers import AutoTokenizer
 
-    from tools.benchmarks.answering import SIDES, Count, model_inputs
+    from tools.benchmarks.answering import SIDES, Count, model_inputs, tree_nodes
 
     torch.set_num_threads(job["threads"])
     model, answer = SIDES[job["side"]](job["model"])
-    count = Count(model)
-    runs = []
+    count, runs = Count(model), []
     for requests in job["runs"]:
-        read, cpu = count.read, time.process_time()
+        before = {name: getattr(count, name) for name in COUNTED}
+        began, cpu = time.monotonic(), time.process_time()
         answers = answer(requests)
-        runs.append({"cpu": time.process_time() - cpu, "read": count.read - read, "answers": answers})
+        cpu, ended = time.process_time() - cpu, time.monotonic()
+        counts = {name: getattr(count, name) - before[name] for name in COUNTED}
+        runs.append({"cpu": cpu, "began": began, "ended": ended, "peak_mb": peak_mb(), **counts, "answers": answers})
+    # Once all is measured: this needs time and memory of its own.
     tokenizer = AutoTokenizer.from_pretrained(job["model"])
     for run, requests in zip(runs, job["runs"], strict=True):
-        run["scored"] = model_inputs(tokenizer, requests)[1]
+        inputs, scored = model_inputs(tokenizer, requests)
+        run |= {"nodes": tree_nodes(inputs), "scored": scored}
     return {"runs": runs}
 
 

@@ -75,18 +75,16 @@ WORKLOADS = (
 def multiform_requests(config: dict[str, Any], mirror: Path, limit: int | None) -> list[list[Any]]:
     """The requests that Multiform makes: a context with a continuation or with generation arguments."""
     from multiform.forms import Task
-    from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
     task = Task.from_config(dict(config), dataset_mirror=mirror)
-    made: list[list[Any]] = []
-    for instance in task.build_all_requests(limit=limit):
-        request = instance.request
-        if isinstance(request, GenerationRequest):
-            made.append([request.context, request.gen_kwargs])
-        else:
-            assert isinstance(request, LoglikelihoodRequest)
-            made.append([request.context, request.continuation])
-    return made
+    return [plain_request(instance.request) for instance in task.build_all_requests(limit=limit)]
+
+
+def plain_request(request: Any) -> list[Any]:
+    """A request of Multiform as a context with a continuation or with generation arguments."""
+    from multiform.requests import GenerationRequest
+
+    return [request.context, request.gen_kwargs if isinstance(request, GenerationRequest) else request.continuation]
 
 
 def lm_eval_task(config: dict[str, Any], mirror: Path) -> Any:

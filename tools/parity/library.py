@@ -17,7 +17,7 @@ from typing import Any
 
 from multiform import Task, TaskConfig, TaskManager
 from multiform.errors import MultiformError
-from multiform.imports.finder import with_removed_modules
+from multiform.imports import with_removed_modules
 from multiform.paths import mirror_folders
 from multiform.tasks.group import Group
 from multiform.tasks.yaml import read_yaml

@@ -164,14 +164,12 @@ def _compared(
     peer: PeerScores | None,
 ) -> Finding:
     """The finding with the differences; without texts, the model's own `generate` fails and none can be compared."""
-    pairs = [(outputs[index], judged) for index, judged in enumerate(expected)]
-    differences = [abs(ours.loglikelihood - judged.loglikelihood) / (judged.tokens or 1) for ours, judged in pairs]
-    wrong_texts = sum(completions[index].text != text for index, text in enumerate(texts or ()))
+    difference, wrong_flags, wrong_texts = _differences(outputs, expected, completions, texts)
     return Finding(
         **{
             **_fields(finding),
-            "difference": max(differences),
-            "wrong_flags": sum(ours.is_greedy != judged.is_greedy for ours, judged in pairs),
+            "difference": difference,
+            "wrong_flags": wrong_flags,
             "wrong_texts": wrong_texts,
             "lm_eval": _difference_from_lm_eval(outputs, completions, peer),
             "reasons": finding.reasons if texts is not None else (*finding.reasons, "its own `generate` fails"),
@@ -179,18 +177,26 @@ def _compared(
     )
 
 
+def _differences(
+    outputs: dict[int, LLOutput],
+    expected: Sequence[LLOutput],
+    completions: dict[int, Completion],
+    texts: Sequence[str] | None,
+) -> tuple[float, int, int]:
+    """The largest difference of a log-likelihood for each token, and the numbers of flags and texts that differ."""
+    pairs = [(outputs[index], judged) for index, judged in enumerate(expected)]
+    difference = max(abs(ours.loglikelihood - judged.loglikelihood) / (judged.tokens or 1) for ours, judged in pairs)
+    flags = sum(ours.is_greedy != judged.is_greedy for ours, judged in pairs)
+    return difference, flags, sum(completions[index].text != text for index, text in enumerate(texts or ()))
+
+
 def _difference_from_lm_eval(
     outputs: dict[int, LLOutput], completions: dict[int, Completion], peer: PeerScores | None
 ) -> str:
-    """The largest difference from a log-likelihood of lm-eval for each token, and the flags and texts that differ."""
+    """The differences from lm-eval in words, the flags and texts only where they differ."""
     if peer is None or peer.outputs is None:
         return "fails"
-    theirs = peer.outputs
-    difference = max(
-        abs(outputs[index].loglikelihood - each.loglikelihood) / (each.tokens or 1) for index, each in enumerate(theirs)
-    )
-    flags = sum(outputs[index].is_greedy != each.is_greedy for index, each in enumerate(theirs))
-    texts = sum(completions[index].text != text for index, text in enumerate(peer.texts or ()))
+    difference, flags, texts = _differences(outputs, peer.outputs, completions, peer.texts)
     parts = [f"{difference:.0e}", f"{flags} flags" if flags else "", f"{texts} texts" if texts else ""]
     if peer.texts is None:
         parts.append("generation fails")

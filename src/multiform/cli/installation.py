@@ -1,175 +1,27 @@
-"""`multiform docs`, `completion` and `doctor`: the documentation, completion in the shell, and whether all works."""
+"""`multiform doctor` and `store`: what this installation has, whether it works, and the responses that it stores."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from importlib import import_module
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from multiform.cli import options as flags
 from multiform.cli.parser import JSON, command, flag, print_result
-from multiform.errors import UsageError, nearest
+from multiform.errors import UsageError, shorten
 from multiform.models.identity import package_version
 from multiform.run.values import one_of
-from multiform.terminal import align
-
-SHELLS = {
-    "bash": 'eval "$(multiform completion bash)" in ~/.bashrc',
-    "zsh": 'eval "$(multiform completion zsh)" in ~/.zshrc, below compinit',
-    "fish": "multiform completion fish | source in ~/.config/fish/config.fish",
-}
-
-
-def complete(parser: Callable[[str | None], argparse.ArgumentParser]) -> None:
-    """Print the completions that the shell asks for, and end the process; return where it asks for none."""
-    if "_ARGCOMPLETE" not in os.environ:
-        return
-    try:
-        import argcomplete
-    except ImportError:
-        return
-    words = re.findall(r"\S+", os.environ.get("COMP_LINE", ""))[1:]
-    top = parser(words[0] if words else "")
-    for subparser in _subparsers(top):
-        for action in subparser._actions:
-            completer = _completer(action)
-            if completer is not None:
-                action.completer = completer  # type: ignore[attr-defined]
-    argcomplete.autocomplete(top, always_complete_options=False)
-
-
-def _subparsers(top: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParser]:
-    for action in top._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.values()
-
-
-def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
-    """What completes the values of a flag; None leaves it to files."""
-    completers: dict[str, Callable[..., Iterable[str]]] = {
-        "model": lambda **_: import_module("multiform.models").models,
-        "topic": lambda **_: find_pages(),
-        "kind": lambda **_: str(action.help).split(", "),
-        "shell": lambda **_: SHELLS,
-    }
-    return complete_tasks if action.metavar == "T[@F]" else completers.get(action.dest)
-
-
-def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, **others: object) -> list[str]:
-    """Names of tasks, groups and tags that begin like the last one of ``a,b``; formats after an ``@`` or ``+``.
-
-    >>> complete_tasks("quiz@c")
-    ['quiz@cloze', 'quiz@cot']
-    >>> complete_tasks("quiz@mcqa,qu")[:1]
-    ['quiz@mcqa,quac']
-    """
-    before, comma, last = prefix.rpartition(",")
-    stem = before + comma
-    if "@" in last:
-        from multiform.formats.base import formats
-
-        base, mark = re.match(r"(.*[@+])(.*)", last).groups()  # type: ignore[union-attr]
-        return [f"{stem}{base}{name}" for name in (*formats, "all") if name.startswith(mark)]
-    from multiform.tasks.folders import task_folders
-    from multiform.tasks.index import build_index
-
-    try:
-        folders = task_folders(getattr(parsed_args, "include_path", None))
-    except UsageError:  # of a folder that does not exist
-        folders = task_folders(None)
-    index = build_index(folders)
-    names = sorted({*index.entries, *index.tags()})
-    return [stem + name for name in names if name.startswith(last)]
-
-
-@command(
-    "complete commands, flags, tasks and formats in the shell",
-    flag("shell", "your shell", one_of(tuple(SHELLS))),
-    description="Print what your shell needs to complete commands, flags, tasks, formats and models.",
-    examples="put one of these lines into the start file of your shell:\n"
-    + "\n".join(f"  {line}" for line in SHELLS.values())
-    + "\n",
-)
-def completion(options: argparse.Namespace) -> None:
-    """Print the code that the shell evaluates when it starts."""
-    try:
-        from argcomplete.shell_integration import shellcode
-    except ImportError as error:
-        message = "completion needs the package argcomplete"
-        raise UsageError(message, where="completion", hint="pip install 'multiform[completion]'") from error
-    print(shellcode(["multiform"], shell=options.shell))
-
-
-@command(
-    "read a page of the documentation in the terminal",
-    flag("topic", "a page, such as tour or guides/switching", nargs="?", metavar="TOPIC"),
-    JSON,
-    description="Show a page of the documentation. Without a topic, list the pages.",
-    examples="""\
-examples:
-  multiform docs                  the pages, each with its title
-  multiform docs tour             a tour in ten minutes
-  multiform docs servers | less   models on servers
-  multiform docs benchmarks/arc   a benchmark of the library
-""",
-)
-def docs(options: argparse.Namespace) -> None:
-    """Print the page, or the list of pages."""
-    pages = find_pages()
-    if options.topic is None:
-        titles = {topic: _title(path) for topic, path in pages.items() if not topic.startswith("benchmarks/")}
-        more = f"and {len(pages) - len(titles)} pages of benchmarks: multiform docs benchmarks/NAME"
-        print_result(options, titles, [*align(list(titles.items())), more])
-        return
-    topic = options.topic.strip("/").removesuffix(".md").removeprefix("docs/")
-    topic = topic.lower() if topic in _BESIDE_DOCS else topic
-    matches = [name for name in pages if name == topic or name.rpartition("/")[2] == topic]
-    if not matches:
-        close = nearest(topic, pages)
-        hint = close if close.startswith("did you mean") else "'multiform docs' lists them"
-        raise UsageError(f"no page '{options.topic}'", where="multiform docs", hint=hint)
-    text = pages[matches[0]].read_text(encoding="utf-8")
-    if sys.stdout.isatty() and not options.json:
-        from rich.console import Console
-        from rich.markdown import Markdown
-
-        Console().print(Markdown(text))
-    else:
-        print_result(options, {"topic": matches[0], "text": text}, [text])
-
-
-#: The pages that the repository has beside its folder docs.
-_BESIDE_DOCS = ("CHANGELOG", "CONTRIBUTING", "SECURITY")
-
-
-def find_pages() -> dict[str, Path]:
-    """The pages by topic: those inside of the installed package, or of the repository that it is run from."""
-    package = Path(__file__).parents[1]
-    folder = next((path for path in (package / "docs", package.parents[1] / "docs") if path.is_dir()), None)
-    if folder is None:
-        hint = "install Multiform from its wheel, or run it from its repository"
-        raise UsageError("this installation has no documentation", where="multiform docs", hint=hint)
-    pages = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")}
-    for name in _BESIDE_DOCS:  # of the wheel they are inside
-        path = pages.pop(name, folder.parent / f"{name}.md")
-        if path.is_file():
-            pages[name.lower()] = path
-    return dict(sorted(pages.items(), key=lambda item: (item[0].count("/"), item[0])))
-
-
-def _title(path: Path) -> str:
-    with path.open(encoding="utf-8") as file:
-        return file.readline().lstrip("# ").strip()
-
 
 State = Literal["ok", "missing", "failed"]
 _SIGNS: dict[State, str] = {"ok": "+", "missing": "-", "failed": "!"}
@@ -314,3 +166,161 @@ def _trial_problem(model: str) -> str | None:
     except Exception as error:  # noqa: BLE001 whatever fails is the finding
         return reason(error)
     return None if len(list(results)) == 2 else "the run has no scores"
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def _path(options: argparse.Namespace) -> Path:
+    from multiform.run.store import default_path
+
+    return Path(options.cache_path).expanduser() if options.cache_path else default_path()
+
+
+def _ls(options: argparse.Namespace) -> tuple[str, Any]:
+    from multiform.run.database import usage
+
+    models = usage(_path(options))
+    lines = []
+    for model in models:
+        span = f"{_day(model.oldest)} to {_day(model.newest)}"
+        lines.append(f"{model.responses:>10,}  {_shown_size(model.size):>9}  {span:24}  {model.identity}")
+    return "\n".join(lines) or f"{_path(options)} holds no responses", [asdict(model) for model in models]
+
+
+def _stats(options: argparse.Namespace) -> tuple[str, Any]:
+    from multiform.run.database import usage
+
+    path = _path(options)
+    models = usage(path)
+    size, responses = path.stat().st_size, sum(model.responses for model in models)
+    oldest = min((model.oldest for model in models if model.oldest), default=None)
+    newest = max((model.newest for model in models if model.newest), default=None)
+    text = f"{path}: {responses:,} responses of {len(models)} models, {_shown_size(size)}"
+    value = {"path": str(path), "size": size, "models": len(models), "responses": responses}
+    return f"{text}, from {_day(oldest)} to {_day(newest)}", {**value, "oldest": oldest, "newest": newest}
+
+
+def _gc(options: argparse.Namespace) -> tuple[str, Any]:
+    from multiform.forms.request_cache import requests_folder
+    from multiform.paths import cache_root
+    from multiform.run.database import prune, prune_files
+
+    if options.max_age is None and options.max_size is None and options.model is None:
+        message = "nothing says what to remove"
+        raise UsageError(message, where="store gc", hint="give --max_age, e.g. 90d, --max_size, e.g. 5GB, or --model")
+    limits = {"max_age": options.max_age, "max_size": options.max_size, "model": options.model}
+    pruned = prune(_path(options), **limits, dry=options.dry_run)
+    files = 0
+    if options.max_age is not None and options.model is None:
+        caches = ((cache_root() / "tasks", "*.index"), (requests_folder(), "requests-*"))
+        files = sum(prune_files(*cache, max_age=options.max_age, dry=options.dry_run) for cache in caches)
+    value = {**asdict(pruned), "files": files, "dry_run": options.dry_run}
+    verb = "would remove" if options.dry_run else "removed"
+    text = f"{verb} {pruned.responses:,} responses and {files:,} files of cached task indexes and prompts"
+    sizes = f"{_shown_size(pruned.size_before)} before, {_shown_size(pruned.size_after)} after"
+    return text if options.dry_run else f"{text}; {sizes}", value
+
+
+def _export(options: argparse.Namespace) -> tuple[str, Any]:
+    from multiform.paths import replace_output
+    from multiform.run.database import export_lines
+
+    lines = (json.dumps(line) + "\n" for line in export_lines(_path(options)))
+    if options.output is None:
+        for line in lines:
+            print(line, end="")
+        return "", None
+    number = 0
+    with replace_output(Path(options.output)) as partial, partial.open("w", encoding="utf-8") as file:
+        for line in lines:
+            file.write(line)
+            number += 1
+    return f"wrote {number:,} responses to {options.output}", {"responses": number}
+
+
+def _merge(options: argparse.Namespace) -> tuple[str, Any]:
+    from multiform.run.database import merge
+
+    if len(options.files) < 2:
+        message = "expected the file to add to and at least one other"
+        raise UsageError(message, where="store merge", hint="write e.g. multiform store merge all.db node1.db node2.db")
+    into, *sources = (Path(name).expanduser() for name in options.files)
+    added = merge(into, sources)
+    return f"added {added:,} responses to {into}", {"added": added}
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace], tuple[str, Any]]] = {
+    "ls": _ls,
+    "stats": _stats,
+    "gc": _gc,
+    "export": _export,
+    "merge": _merge,
+}
+#: The actions that each flag is for; --cache_path is for all but merge, which names its files.
+_USED_BY = {
+    "files": ("merge",),
+    "cache_path": ("ls", "stats", "gc", "export"),
+    "max_age": ("gc",),
+    "max_size": ("gc",),
+    "model": ("gc",),
+    "dry_run": ("gc",),
+    "output": ("export",),
+}
+
+
+def _age(text: str) -> float:
+    return _amount(text, _SECONDS, "--max_age", "90d, 12h or 2w")
+
+
+def _size(text: str) -> int:
+    return int(_amount(text.lower().removesuffix("b"), _BYTES, "--max_size", "5GB or 500MB"))
+
+
+def _amount(text: str, units: dict[str, int], flag: str, example: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)", text.lower())
+    if match is None or match[2] not in units:
+        raise UsageError(f"expected a number with a unit, got {shorten(text)}", where=flag, hint=f"give e.g. {example}")
+    return float(match[1]) * units[match[2]]
+
+
+def _shown_size(size: int) -> str:
+    for unit, bytes_each in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= bytes_each:
+            return f"{size / bytes_each:.1f} {unit}"
+    return f"{size} B"
+
+
+def _day(seconds: int | None) -> str:
+    return "unknown" if seconds is None else str(datetime.fromtimestamp(seconds).date())
+
+
+@command(
+    "list, prune, export or merge stored responses",
+    flag("action", "what to do", one_of(tuple(_ACTIONS)).reader("store"), metavar="|".join(_ACTIONS)),
+    flag("files", "for merge: the file to add to, then the others", nargs="*", metavar="FILE"),
+    flags.CACHE_PATH,
+    flag("--max_age", "for gc: remove what is older, e.g. 90d or 12h", _age, metavar="AGE"),
+    flag("--max_size", "for gc: keep the newest that fit, e.g. 5GB", _size, metavar="SIZE"),
+    flag("--model", "for gc: only models whose identity contains this", metavar="TEXT"),
+    flag("--dry_run", "for gc: say what would be removed"),
+    flag("--output", "for export: the file to write (default: standard output)", metavar="FILE"),
+    JSON,
+    examples="""\
+examples:
+  multiform store ls                                   each model, with the number, size and age of its responses
+  multiform store gc --max_age 90d --max_size 5GB      remove what is older, then the oldest until the rest fits
+  multiform store export --output responses.jsonl      a line for each response
+  multiform store merge all.db node1.db node2.db       add the responses of several files to one
+""",
+)
+def store(options: argparse.Namespace) -> None:
+    """Run the chosen action and print its result."""
+    for name, actions in _USED_BY.items():
+        if getattr(options, name) and options.action not in actions:
+            message = f"{'FILE' if name == 'files' else f'--{name}'} is for {' and '.join(actions)}"
+            raise UsageError(message, where=f"store {options.action}", hint="leave it out")
+    text, value = _ACTIONS[options.action](options)
+    if text:
+        print_result(options, value, [text])

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import compare, diff, formats, installation, ls, report, run, show, store, validate
+from multiform.cli import compare, diff, formats, installation, ls, report, run, show, validate
 from multiform.cli import options as flags
 from multiform.cli.parser import Parser, quiet_libraries, value_text
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
@@ -35,7 +35,7 @@ _GROUPS = {
     "compare and decide": (compare.compare, compare.gate, diff.diff, report.advise),
     "find tasks and formats": (ls.ls, show.show, formats.formats),
     "write tasks": (validate.new, validate.validate, validate.lint, formats.convert),
-    "this installation": (installation.doctor, installation.docs, store.store, installation.completion),
+    "this installation": (installation.doctor, ls.docs, installation.store, ls.completion),
 }
 _COMMANDS = {command.name: command for group in _GROUPS.values() for command in group}
 
@@ -75,7 +75,7 @@ def parser(only: str | None = None) -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input), 130 (interrupted) or 143 (terminated)."""
     _open_closed_streams()
-    installation.complete(parser)
+    ls.complete(parser)
     if argv is None:
         _leave_working_folder()
         gc.set_threshold(YOUNG_OBJECTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiform.tasks.functions  # noqa: F401 - it sets how finders load the files of tasks
 from multiform.errors import UsageError, nearest
-from multiform.imports.finder import PackageFinder, eval_framework_finder, lm_eval_finder
+from multiform.imports import PackageFinder, eval_framework_finder, lm_eval_finder
 
 _FINDERS: dict[str, PackageFinder] = {finder.packages[0]: finder for finder in (lm_eval_finder, eval_framework_finder)}
 

@@ -17,8 +17,9 @@ PROMPT = "prompt"
 TASK_KEYS = frozenset({
     "description", "keep_description", "doc_to_context", "doc_to_text", "doc_to_choice", "doc_to_target",
     "doc_to_turns", "doc_to_rationale", "doc_to_image", "output_type", "dataset_path", "dataset_name", "dataset_kwargs",
-    "training_split", "validation_split", "test_split", "fewshot_split", "rename_columns", "drop_docs", "draw_docs",
-    "process_docs", "num_fewshot", "fewshot_config", "filter_list", "process_results", "multiple_inputs", "repeats",
+    "training_split", "validation_split", "test_split", "fewshot_split", "rename_columns", "unfold_columns",
+    "drop_docs", "draw_docs", "process_docs", "num_fewshot", "fewshot_config", "filter_list", "process_results",
+    "multiple_inputs", "repeats",
     "unsafe_code", "should_decontaminate", "doc_to_decontamination_query", "known_errors", "protocol",
 })  # fmt: skip
 #: Keys that are a format's otherwise, and that a finished prompt takes from its entry.

@@ -19,7 +19,7 @@ from multiform.tasks.resolve import apply_overrides
 _SELECTION = ("task", "formats", "variations", "_formats_selection", "_qualified_name", "protocol", "known_errors")
 _DOCUMENTS = (
     *("dataset_path", "dataset_name", "dataset_kwargs", "training_split", "validation_split", "test_split"),
-    *("rename_columns", "drop_docs", "draw_docs", "process_docs", "custom_dataset"),
+    *("rename_columns", "unfold_columns", "drop_docs", "draw_docs", "process_docs", "custom_dataset"),
 )
 _LAYOUT = ("doc_to_text", "doc_to_context", "target_delimiter", "fewshot_delimiter", "gen_prefix")
 _EXTRACTION = ("filter_list", "scorer", "process_results")

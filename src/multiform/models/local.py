@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from multiform.errors import UsageError
 from multiform.labels import leading_label
@@ -75,6 +75,14 @@ class TextOptions:
         names = ("enable_thinking", "reasoning_effort", "thinking_budget")
         thinking = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return {**(self.chat_template_args or {}), **thinking}
+
+
+class Sequences(NamedTuple):
+    """Requests as tokens: the pairs of continuations, the windows of whole texts and the prompts of completions."""
+
+    pairs: list[Pair]
+    windows: list[Pair]
+    generations: list[Generation]
 
 
 class LocalModel(Model):
@@ -154,9 +162,7 @@ class LocalModel(Model):
         """The completion of each sequence, counted."""
 
     @abstractmethod
-    def _computed_tokens(
-        self, pairs: Sequence[Pair], windows: Sequence[Pair], generations: Sequence[Generation]
-    ) -> int:
+    def _computed_tokens(self, sequences: Sequences) -> int:
         """The tokens of prompts that the engine would compute."""
 
     @abstractmethod
@@ -195,9 +201,10 @@ class LocalModel(Model):
     def workload(self, requests: Sequence[Request]) -> Usage | None:
         if self.media:  # the number of an image's tokens is known only when it has been processed
             return None
-        pairs, windows, generations = self._sequences(requests, for_later=True)
+        sequences = self._sequences(requests, for_later=True)
+        pairs, windows, generations = sequences
         return Usage(
-            prefill=self._computed_tokens(pairs, windows, generations),
+            prefill=self._computed_tokens(sequences),
             unshared=sum(pair.inputs for pair in (*pairs, *windows)) + sum(len(each.prompt) for each in generations),
             decode=sum(generation.limit for generation in generations),
             completions=len(generations),
@@ -230,13 +237,8 @@ class LocalModel(Model):
     def _apply_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
         return str(self.tokenizer.apply_chat_template(messages, **options))
 
-    def _sequences(
-        self, requests: Sequence[Request], *, for_later: bool = False
-    ) -> tuple[list[Pair], list[Pair], list[Generation]]:
-        """The pairs of continuations, the windows of whole texts and the prompts of completions.
-
-        With `for_later` the tokens are kept until the requests are run, and warnings wait until then.
-        """
+    def _sequences(self, requests: Sequence[Request], *, for_later: bool = False) -> Sequences:
+        """The tokens of requests; with `for_later` they are kept until these are run, and warnings wait until then."""
         scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
         rolling = [request for request in requests if isinstance(request, RollingRequest)]
         generated = [request for request in requests if isinstance(request, GenerationRequest)]
@@ -244,7 +246,7 @@ class LocalModel(Model):
         windows = [window for request in rolling for window in self._windows(encoded[request.text])]
         pairs, _ = self._pairs(scored, for_later=for_later)
         generations, _ = self._generations(generated, for_later=for_later)
-        return pairs, windows, generations
+        return Sequences(pairs, windows, generations)
 
     def _pairs(
         self, requests: Sequence[LoglikelihoodRequest], *, for_later: bool = False

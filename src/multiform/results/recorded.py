@@ -13,7 +13,7 @@ from multiform.errors import DataError, UsageError, reason, shorten
 from multiform.forms import Sample, ScoredSample
 from multiform.paths import open_file, read_file, safe_name
 from multiform.results.results import Results
-from multiform.results.samples import RecordedDoc, read_costs, recorded_doc, scored_sample, with_costs
+from multiform.results.samples import read_costs, scored_sample, with_costs
 from multiform.results.values import FailedDoc, FormResult, GroupResult
 from multiform.statistics.estimates import Estimate, recorded_estimate
 
@@ -50,9 +50,9 @@ class RecordedRun:
         """The names of all forms, in the order of the run."""
         return [name for name in self.results["results"] if name in self.results["configs"]]
 
-    def docs(self, form: str) -> Iterator[RecordedDoc] | None:
+    def docs(self, form: str) -> Iterator[ScoredSample] | None:
         """The documents of a form, each once for all filters; None where the run did not log samples."""
-        docs = self._read_lines(form, recorded_doc)
+        docs = self._read_lines(form, scored_sample)
         return None if docs is None else _distinct(doc for _, doc in docs)
 
     def samples(self, form: str) -> Iterator[tuple[int, ScoredSample]]:
@@ -106,7 +106,7 @@ class RecordedRun:
         return next((file for file in files if file.is_file()), None)
 
 
-def _distinct(docs: Iterable[RecordedDoc]) -> Iterator[RecordedDoc]:
+def _distinct(docs: Iterable[ScoredSample]) -> Iterator[ScoredSample]:
     ids: set[int] = set()
     for doc in docs:
         if doc.doc_id not in ids:

@@ -1,7 +1,7 @@
 """Samples in the layout of lm-eval: a line for each document and filter, with its prompts, responses and values.
 
-`sample_line` writes a line; `scored_sample` and `recorded_doc` read one, of Multiform or of lm-eval. `Sidecars` writes
-what is beside the samples files of a run, for a page: ``media/<sha256>.jpg`` has the images of prompts, small, and
+`sample_line` writes a line; `scored_sample` reads one, of Multiform or of lm-eval. `Sidecars` writes what is beside
+the samples files of a run, for a page: ``media/<sha256>.jpg`` has the images of prompts, small, and
 ``costs_<date>.jsonl`` what is not the same when responses are cached: how many tokens each response has and how many
 seconds it took, by form and document. A run that is under way writes both as its documents are scored.
 """
@@ -12,7 +12,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, groupby
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -34,17 +34,6 @@ from multiform.requests import (
     RollingRequest,
 )
 from multiform.results.values import FormResult, metrics_in_order
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedDoc:
-    """A document of a samples file with its requests and the model's outputs; `failure` says why there are none."""
-
-    doc_id: int
-    doc: Mapping[str, Any]
-    instances: tuple[Instance, ...]
-    outputs: tuple[Output, ...]
-    failure: str | None = None
 
 
 def sample_lines(form: FormResult, sidecars: Sidecars | None = None) -> Iterator[dict[str, Any]]:
@@ -172,8 +161,7 @@ def _response(output: Any, request: Request | None = None) -> Any:
     return output.text if isinstance(output, Completion) else str(output)
 
 
-def recorded_doc(line: Mapping[str, Any], folder: Path | None = None) -> RecordedDoc:
-    """The document of a line of a samples file; `folder` is that of the run, with the images of its prompts."""
+def _requests_with_outputs(line: Mapping[str, Any], folder: Path | None) -> tuple[list[Instance], list[Output]]:
     instances: list[Instance] = []
     outputs: list[Output] = []
     places, completions, likelihoods = count(), count(), count()
@@ -184,13 +172,7 @@ def recorded_doc(line: Mapping[str, Any], folder: Path | None = None) -> Recorde
             if response is not None:
                 number = next(completions if isinstance(request, GenerationRequest) else likelihoods)
                 outputs.append(_output(line, request, response, next(places), number))
-    return RecordedDoc(
-        doc_id=line["doc_id"],
-        doc=line["doc"],
-        instances=tuple(instances),
-        outputs=tuple(outputs),
-        failure=line.get("failure") if not outputs else None,
-    )
+    return instances, outputs
 
 
 def _arguments(recorded: Any) -> list[tuple[Any, Any, Any]]:
@@ -242,35 +224,38 @@ def _at(line: Mapping[str, Any], key: str, place: int) -> Any:
 
 
 def scored_sample(line: Mapping[str, Any], folder: Path | None = None) -> ScoredSample:
-    """The sample of one line of a samples file, as far as the line has its fields; `folder` is that of the run."""
-    doc = recorded_doc(line, folder)
-    ranked = [item.request.continuation for item in doc.instances if isinstance(item.request, LoglikelihoodRequest)]
+    """The sample of one line of a samples file, as far as the line has its fields.
+
+    `folder` is that of the run, with the images of its prompts.
+    """
+    instances, outputs = _requests_with_outputs(line, folder)
+    ranked = [item.request.continuation for item in instances if isinstance(item.request, LoglikelihoodRequest)]
     choices = tuple(text.strip() for text in ranked) if len(ranked) > 1 else ()
     sample = Sample(
-        doc_id=doc.doc_id,
-        doc=doc.doc,
+        doc_id=line["doc_id"],
+        doc=line["doc"],
         target=line.get("target"),
         choices=choices,
         gold=_gold(line, choices),
         texts=tuple(map(str, line.get("choices") or ())),
         labels=tuple(line.get("labels") or ()),
-        references=_references(line, doc.instances),
+        references=_references(line, instances),
         permutation=None if line.get("choice_order") is None else tuple(line["choice_order"]),
-        instances=doc.instances,
+        instances=tuple(instances),
     )
     filtered = tuple(line.get("filtered_resps") or ())
     known = "prediction" in line
     return ScoredSample(
         sample=sample,
-        outputs=doc.outputs,
+        outputs=tuple(outputs),
         scorer=str(line.get("filter", "none")),
         filtered=filtered,
         # What judges wrote is no metric.
         values={name: line[name] for name in (line.get("metrics") or ()) if name in line}
         | {name: text for name, text in line.items() if name.startswith("judge_text")},
-        prediction=line["prediction"] if known else _prediction(choices, doc.outputs, filtered),
+        prediction=line["prediction"] if known else _prediction(choices, outputs, filtered),
         steps=tuple(Step(name=step["step"], value=step["value"]) for step in line.get("steps") or ()),
-        failure=doc.failure,
+        failure=line.get("failure") if not outputs else None,
     )
 
 

@@ -32,7 +32,7 @@ from multiform.run.options import RunOptions
 from multiform.run.outcome import RunResults, interrupts_say
 from multiform.run.progress import workload_words
 from multiform.run.runner import Runner, Spending, dollars
-from multiform.run.schedule import detectable_differences, early_stopping
+from multiform.run.schedule import detectable_differences, make_schedule
 from multiform.run.setup import load_forms, set_seeds
 from multiform.run.store import Store, chosen_store
 from multiform.sandbox import using_sandbox
@@ -154,15 +154,18 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
         enter = stack.enter_context
         if options.sandbox:
             enter(using_sandbox(options.sandbox))
+
+        # What is run: most mistakes end here.
         set_seeds(options.seeds)
         forms, groups = load_forms(options)
         judging = _make_judging(options, forms, open_store)
         if judging is not None:
             enter(judging_by(judging))
         check_forms(options, forms)
-        stopping = early_stopping(options, forms, groups) if options.stops_early else None
+        schedule = make_schedule(options, forms, groups)
         check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
 
+        # On which model, and its documents.
         progress = enter(chosen_progress(options.progress))
         enter(interrupts_say(lambda: "the model has not been run yet; run the same command again"))
         executor = executor or enter(open_executor(options.cluster))
@@ -176,9 +179,10 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
         store = open_store() if options.use_cache or model.stored else None
         if options.plan_only:
             return Results(forms=[], run={"plan": plan_text(documents, options, model, store)}, provenance={})
-        if len(forms) > 1 and stopping is None and (detectable := detectable_differences(forms, documents.counts)):
+        if not options.stops_early and (detectable := detectable_differences(forms, documents.counts)):
             progress.message(detectable)
 
+        # The run itself, and its results.
         spending = Spending.of(model, options.prices, options.max_cost)
         results = enter(
             RunResults(
@@ -205,12 +209,9 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
             spending=spending,
             logs=results.logs,
         )
-        model.keep_prefixes(stopping is not None or not documents.is_one_chunk)
+        model.keep_prefixes(options.stops_early or not documents.is_one_chunk)
         stack.callback(model.keep_prefixes, False)
-        if stopping is None:
-            runner.run_all(documents)
-            return results.finish(runner.outcome())
-        stops = stopping.run(runner, documents.render_all())
+        stops = schedule.run(runner, documents)
         return results.finish(runner.outcome(stops))
 
 

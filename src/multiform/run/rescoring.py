@@ -18,7 +18,6 @@ from multiform.results.judging import HumanLabels, judging_entry
 from multiform.results.provenance import described_config
 from multiform.results.read import newest_run
 from multiform.results.recorded import RecordedRun
-from multiform.results.samples import RecordedDoc
 from multiform.results.values import FailedDoc
 from multiform.run.checks import check_consent
 from multiform.run.options import RunOptions
@@ -213,7 +212,7 @@ def _form(
 
 def _stored_docs(
     form: Form, recorded: RecordedRun, store: Store | None, failed: Container[int]
-) -> Iterator[RecordedDoc]:
+) -> Iterator[ScoredSample]:
     """The documents of a form whose responses the store has; an error unless it has all that did not fail."""
     hint = "run the same command again, best with --log_samples: stored responses are not requested again"
     if store is None or form.settings.apply_chat_template:
@@ -234,8 +233,7 @@ def _stored_docs(
         waiting = [sample for sample in following.values() if sample is not None]
         samples = [following.get(sample.doc_id) or sample for sample in samples]
     for sample in samples:
-        outputs = _outputs(sample, cached)
-        yield RecordedDoc(doc_id=sample.doc_id, doc=sample.doc, instances=sample.instances, outputs=outputs)
+        yield ScoredSample(sample=sample, outputs=_outputs(sample, cached), scorer="none", filtered=(), values={})
 
 
 def _outputs(sample: Sample, cached: Mapping[Request, Output]) -> tuple[Output, ...]:

@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
+from typing import Protocol
 
 from multiform.errors import UsageError
 from multiform.forms import Form
 from multiform.results.groups import TaskStops
-from multiform.run.documents import RenderedSamples
+from multiform.run.documents import Documents
 from multiform.run.options import RunOptions
 from multiform.run.runner import Runner
 from multiform.run.sequential import FormSet, RunEndedError, SequentialEvaluation
@@ -29,13 +30,28 @@ from multiform.tasks.group import Group
 logger = logging.getLogger("multiform")
 
 
-def early_stopping(options: RunOptions, forms: Sequence[Form], groups: Sequence[Group]) -> EarlyStopping | None:
-    """How a run stops early, checked before a model is loaded; None where it evaluates all documents."""
+class Schedule(Protocol):
+    """Which documents of its forms a run evaluates, and when."""
+
+    def run(self, runner: Runner, documents: Documents) -> Sequence[TaskStops]:
+        """Run documents; returns where and why forms were stopped before their last one."""
+
+
+def make_schedule(options: RunOptions, forms: Sequence[Form], groups: Sequence[Group]) -> Schedule:
+    """The schedule of a run, checked before a model is loaded."""
     if not options.stops_early:
-        return None
+        return AllDocuments()
     sets = form_sets(forms, groups)
     _check_budget(sets, options.budget)
     return EarlyStopping(options, sets)
+
+
+class AllDocuments:
+    """All documents of all forms, in their order."""
+
+    def run(self, runner: Runner, documents: Documents) -> Sequence[TaskStops]:
+        runner.run_all(documents)
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +61,8 @@ class EarlyStopping:
     options: RunOptions
     form_sets: Sequence[FormSet]
 
-    def run(self, runner: Runner, samples: RenderedSamples) -> list[TaskStops]:
-        """Run samples until each set of forms can stop; returns where and why each did."""
+    def run(self, runner: Runner, documents: Documents) -> Sequence[TaskStops]:
+        samples = documents.render_all()
         budget, half_width = self.options.budget, self.options.until_ci
         seed, counts_failed = self.options.seeds[0], self.options.on_error == "count"
         evaluations = [

@@ -51,7 +51,7 @@ def load_forms(options: RunOptions) -> tuple[list[Form], list[Group]]:
         hint = "give the task by its name or configuration, or leave choice_order and fewshot_draws out"
         raise UsageError(message, where="tasks", hint=hint)
     _check_languages(named, design.languages)
-    nodes = with_budgets(with_draws(with_orders(named, design, settings, mirror), design, settings), design)
+    nodes = multiply(named, design, settings, mirror)
     if len(nodes) > 1 or any(isinstance(node, Group) for node in nodes):
         nodes = distinct(nodes)
     forms: dict[str, Form] = {}
@@ -175,48 +175,36 @@ def _by_note(notes: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{list_first(forms, 1)}: {note}" for note, forms in names.items()]
 
 
-def with_orders(nodes: Sequence[Node], design: Design, settings: RunSettings, mirror: Path | None) -> list[Node]:
-    """The nodes in each order of choices that the design requests; a node that shows no choices is kept once."""
-    if design.choice_order is None:
-        return list(nodes)
+def multiply(nodes: Sequence[Node], design: Design, settings: RunSettings, mirror: Path | None) -> list[Node]:
+    """The nodes in each order of choices, with each draw of few-shot examples, and with each thinking budget."""
+    nodes = list(nodes)
+    if design.choice_order is not None:
+        _refuse_chosen(nodes, "choice_order", "--choice_order", "an order of choices", "order")
+    if design.choice_order not in (None, "original"):
+
+        def orders(node: Node) -> list[dict[str, str]]:
+            return [{"order": order} for order in _orders(node, str(design.choice_order), settings, mirror)]
+
+        lacks = "does not show choices whose order can change"
+        nodes = _multiply(nodes, "--choice_order", orders, _shows_choices, lacks)
+    if design.fewshot_draws > 1:
+        _refuse_chosen(nodes, "fewshot_draw", "--fewshot_draws", "a draw of examples", "draw")
+        draws = [{"draw": str(draw)} for draw in range(design.fewshot_draws)]
+        lacks = "has no few-shot examples that are drawn at random"
+        nodes = _multiply(nodes, "--fewshot_draws", lambda _: draws, partial(_draws_shots, settings=settings), lacks)
+    if design.thinking_budgets:
+        budgets = [{"budget": str(budget)} for budget in design.thinking_budgets]
+        lacks = "has no format under which a model may think"
+        nodes = _multiply(nodes, "--thinking_budget", lambda _: budgets, _may_think, lacks)
+    return nodes
+
+
+def _refuse_chosen(nodes: Sequence[Node], field: str, flag: str, what: str, word: str) -> None:
+    """Refuse a flag that multiplies nodes by what the name of one of them chooses already."""
     for config in (config for node in nodes for config in node.tasks()):
-        if config.choice_order is not None:
-            message = f"'{config.form_name}' has an order of choices already"
-            raise UsageError(message, where="--choice_order", hint="leave out the flag, or the order after the @")
-    if design.choice_order == "original":
-        return list(nodes)
-
-    def orders(node: Node) -> list[dict[str, str]]:
-        return [{"order": order} for order in _orders(node, str(design.choice_order), settings, mirror)]
-
-    lacks = "does not show choices whose order can change"
-    return _multiply(nodes, "--choice_order", orders, _shows_choices, lacks)
-
-
-def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> list[Node]:
-    """The nodes with each draw of few-shot examples; a node without randomly drawn examples is kept once."""
-    if design.fewshot_draws == 1:
-        return list(nodes)
-    for config in (config for node in nodes for config in node.tasks()):
-        if config.fewshot_draw:
-            message = f"'{config.form_name}' has a draw of examples already"
-            raise UsageError(message, where="--fewshot_draws", hint="leave out the flag, or the draw after the @")
-    draws = [{"draw": str(draw)} for draw in range(design.fewshot_draws)]
-    lacks = "has no few-shot examples that are drawn at random"
-    return _multiply(nodes, "--fewshot_draws", lambda _: draws, partial(_draws_shots, settings=settings), lacks)
-
-
-def with_budgets(nodes: Sequence[Node], design: Design) -> list[Node]:
-    """The nodes with each thinking budget; a node under which the model writes nothing is kept once."""
-    if not design.thinking_budgets:
-        return list(nodes)
-    budgets = [{"budget": str(budget)} for budget in design.thinking_budgets]
-
-    def may_think(config: TaskConfig) -> bool:
-        return config.format is not None and config.format.generates
-
-    lacks = "has no format under which a model may think"
-    return _multiply(nodes, "--thinking_budget", lambda _: budgets, may_think, lacks)
+        if getattr(config, field):
+            message = f"'{config.form_name}' has {what} already"
+            raise UsageError(message, where=flag, hint=f"leave out the flag, or the {word} after the @")
 
 
 def _multiply(
@@ -270,6 +258,10 @@ def _most_choices(config: TaskConfig, settings: RunSettings, mirror: Path | None
     form = Task.from_config(config, dataset_mirror=mirror).form.under(settings)
     docs = form.docs(limit=settings.limit)
     return max((len(form.renderer.fields(doc).raw_choices or ()) for _, doc in docs), default=1)
+
+
+def _may_think(config: TaskConfig) -> bool:
+    return config.format is not None and config.format.generates
 
 
 def _shows_choices(config: TaskConfig) -> bool:

@@ -81,7 +81,7 @@ def _folder(name: str | Path) -> Path:
 
 def lm_eval_folder() -> Path | None:
     """The folder of task files of the installed lm-eval, which is not imported; None if it is not installed."""
-    from multiform.imports.finder import lm_eval_finder as finder
+    from multiform.imports import lm_eval_finder as finder
 
     package = finder.real_folder()
     return package / "tasks" if package is not None and (package / "tasks").is_dir() else None

@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
-from multiform.imports.finder import (
+from multiform.imports import (
     PackageFinder,
     lm_eval_finder,
     original_name,

@@ -177,6 +177,8 @@ class TaskKeys:
     fewshot_split: str | None = None
     #: Columns by other names, such as those of another revision of the dataset: the old name with the new one.
     rename_columns: dict[str, str] | None = None
+    #: Columns that hold several documents, such as the questions of a passage: each of their entries becomes one.
+    unfold_columns: list[str] | None = None
     #: Documents to leave out: a template that is true for them, such as ``{{label == -1}}``.
     drop_docs: str | None = None
     #: Evaluate a sample of the documents: ``{number: 1000, seed: 1234}`` is ``random.Random(1234).sample(docs, 1000)``.

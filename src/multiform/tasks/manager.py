@@ -16,7 +16,7 @@ from multiform.formats.compile import FieldMapping
 from multiform.formats.localization import language_names
 from multiform.formats.select import format_table, supported_formats
 from multiform.formats.variation import Grammar, Variation
-from multiform.imports.finder import lm_eval_finder
+from multiform.imports import lm_eval_finder
 from multiform.paths import is_dir, mirror_path
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.folders import task_folders

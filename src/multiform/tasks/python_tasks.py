@@ -15,7 +15,7 @@ from typing import Any
 from multiform.errors import ConfigError, UsageError, running, shorten
 from multiform.fields import FieldSpec
 from multiform.formats.dialects import WrittenFormat
-from multiform.imports.finder import eval_framework_finder
+from multiform.imports import eval_framework_finder
 from multiform.paths import is_file
 from multiform.prompts.template import has_markup
 from multiform.registry import Registry

@@ -13,7 +13,7 @@ import pytest
 
 import multiform
 from multiform import ConfigError, UsageError, compat
-from multiform.imports.finder import eval_framework_finder
+from multiform.imports import eval_framework_finder
 
 CODE = """
 import hashlib

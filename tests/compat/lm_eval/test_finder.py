@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from multiform import ConfigError, TaskManager, compat
-from multiform.imports.finder import lm_eval_finder as finder
+from multiform.imports import lm_eval_finder as finder
 from multiform.tasks.functions import FunctionRef, load_module
 from multiform.tasks.keys import FilePosition
 

@@ -15,7 +15,7 @@ from multiform.compat.lm_eval.model_helpers import Collator, normalize_gen_kwarg
 from multiform.compat.lm_eval.registry import get_filter, get_model, get_scorer, register_scorer
 from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.compat.lm_eval.task import Task as LmEvalTask
-from multiform.imports.finder import import_paths
+from multiform.imports import import_paths
 from multiform.scoring.scorers import Scorer
 
 #: What the documents of the specification import, and what scripts do.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from multiform import ConfigError, DataError, Task, TaskManager, evaluate
-from multiform.imports.finder import lm_eval_finder as finder
+from multiform.imports import lm_eval_finder as finder
 from multiform.requests import GenerationRequest, Instance, LoglikelihoodRequest
 
 from .conftest import needs_lm_eval

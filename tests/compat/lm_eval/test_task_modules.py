@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from multiform.imports.finder import import_provided, is_provided
-from multiform.imports.finder import lm_eval_finder as finder
+from multiform.imports import import_provided, is_provided
+from multiform.imports import lm_eval_finder as finder
 
 from .conftest import blocker, needs_lm_eval
 

@@ -12,7 +12,7 @@ import pytest
 from multiform.compat.lm_eval import evaluator
 from multiform.compat.lm_eval.manager import TaskManager
 from multiform.compat.lm_eval.models import LM
-from multiform.imports.finder import lm_eval_finder as finder
+from multiform.imports import lm_eval_finder as finder
 
 from .conftest import needs_lm_eval
 

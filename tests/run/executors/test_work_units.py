@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.run.executors import Unit
-from multiform.run.executors.work_units import MAX_OVERHEAD, DocRef, Subtree, halves, smallest_range, subtrees
+from multiform.run.executors.work_units import MAX_OVERHEAD, DocRef, halves, smallest_range, subtrees, tree_tokens
 
 
 def few_shot(task: str, docs: int, *, prefix: int = 200, choices: int = 4) -> list[Request]:
@@ -23,28 +23,29 @@ def few_shot(task: str, docs: int, *, prefix: int = 200, choices: int = 4) -> li
     ]
 
 
-def tokens_alone(parts: Sequence[Subtree]) -> int:
-    return sum(part.tokens for part in parts)
+def tokens_alone(parts: Sequence[Unit]) -> int:
+    return sum(map(tree_tokens, parts))
 
 
 def test_every_request_is_in_one_sub_tree() -> None:
     asked = few_shot("a", 30) + few_shot("b", 50)
-    parts = subtrees([asked, [RollingRequest("text")], [GenerationRequest.of("Say", {})]], 3)
-    assert sorted(map(repr, (request for part in parts for request in part.requests))) == sorted(
+    units: list[Unit] = [asked, [RollingRequest("text")], [GenerationRequest.of("Say", {})]]
+    parts = [part for unit in units for part in subtrees(unit, 3)]
+    assert sorted(map(repr, (request for part in parts for request in part))) == sorted(
         map(repr, [*asked, RollingRequest("text"), GenerationRequest.of("Say", {})])
     )
-    assert all(len({type(request) for request in part.requests}) == 1 for part in parts)
+    assert all(len({type(request) for request in part}) == 1 for part in parts)
 
 
 def test_tasks_are_cut_apart_before_their_few_shot_prefix_is() -> None:
-    parts = subtrees([[*few_shot("a", 20), *few_shot("b", 20), *few_shot("c", 20), *few_shot("d", 20)]], 1)
-    first_words = [{request.context[:1] for request in part.requests} for part in parts]  # type: ignore[union-attr]
+    parts = subtrees([*few_shot("a", 20), *few_shot("b", 20), *few_shot("c", 20), *few_shot("d", 20)], 1)
+    first_words = [{request.context[:1] for request in part} for part in parts]  # type: ignore[union-attr]
     assert sorted(map(sorted, first_words)) == [["a"], ["b"], ["c"], ["d"]]
 
 
 def test_the_choices_of_a_document_stay_together() -> None:
-    parts = subtrees([few_shot("a", 40, prefix=20)], 4)
-    docs = [{request.context for request in part.requests} for part in parts]  # type: ignore[union-attr]
+    parts = subtrees(few_shot("a", 40, prefix=20), 4)
+    docs = [{request.context for request in part} for part in parts]  # type: ignore[union-attr]
     assert len(parts) >= 4
     assert sum(map(len, docs)) == 40
 
@@ -52,15 +53,15 @@ def test_the_choices_of_a_document_stay_together() -> None:
 @pytest.mark.parametrize("workers", [2, 8])
 def test_cuts_add_few_tokens_where_every_worker_has_something_to_do(workers: int) -> None:
     asked = [request for task in "abcdefgh" for request in few_shot(task, 200)]
-    whole = tokens_alone(subtrees([asked], 0))
-    parts = subtrees([asked], workers)
+    whole = tokens_alone(subtrees(asked, 0))
+    parts = subtrees(asked, workers)
     assert tokens_alone(parts) <= (1 + MAX_OVERHEAD) * whole
     assert len(parts) >= workers
 
 
 def test_parts_are_balanced_and_the_largest_comes_first() -> None:
-    parts = subtrees([few_shot("a", 300, prefix=10)], 2)
-    sizes = [part.tokens for part in parts]
+    parts = subtrees(few_shot("a", 300, prefix=10), 2)
+    sizes = [tree_tokens(part) for part in parts]
     assert len(sizes) == 8
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] < 3 * sizes[-1]
@@ -68,12 +69,12 @@ def test_parts_are_balanced_and_the_largest_comes_first() -> None:
 
 def test_a_small_run_is_cut_for_idle_workers_all_the_same() -> None:
     """Two workers that each compute the prefix are done sooner than one that computes everything."""
-    parts = subtrees([few_shot("a", 100, prefix=200)], 2)
+    parts = subtrees(few_shot("a", 100, prefix=200), 2)
     assert len(parts) == 2
 
 
 def test_nothing_is_cut_that_shares_nearly_everything() -> None:
-    parts = subtrees([few_shot("a", 1, prefix=2000)], 2)
+    parts = subtrees(few_shot("a", 1, prefix=2000), 2)
     assert len(parts) == 1
 
 
@@ -82,7 +83,7 @@ def test_no_requests_are_no_sub_trees() -> None:
 
 
 def test_completions_count_by_their_limit() -> None:
-    short, long = (subtrees([[GenerationRequest.of("Say", {"max_tokens": n})]], 1)[0].tokens for n in (10, 500))
+    short, long = (tree_tokens([GenerationRequest.of("Say", {"max_tokens": n})]) for n in (10, 500))
     assert long - short == 490
 
 
@@ -124,6 +125,6 @@ def test_ranges_are_as_large_as_neighbours_share_prefixes() -> None:
 
 @given(requests_of_a_unit, st.integers(1, 5))
 def test_sub_trees_hold_everything_once(unit: Unit, workers: int) -> None:
-    parts = subtrees([unit], workers)
-    assert sorted(map(repr, (request for part in parts for request in part.requests))) == sorted(map(repr, unit))
-    assert all(part.requests for part in parts)
+    parts = subtrees(unit, workers)
+    assert sorted(map(repr, (request for part in parts for request in part))) == sorted(map(repr, unit))
+    assert all(parts)

@@ -48,8 +48,8 @@ class WorkersHere:
     def wait_until_loaded(self) -> LoadedModel:
         return self._loaded[0]
 
-    def call(self, method: str, *arguments: Any) -> Any:
-        return getattr(self._workers[0], method)(*arguments)
+    def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return self._workers[0].call(method, *arguments, **options)
 
     def start(self) -> None: ...
 

@@ -67,3 +67,33 @@ def test_a_part_of_a_split_is_taken_from_the_mirror_that_has_the_split(tmp_path:
     second = write(tmp_path / "second", "test", {"q": "x", "a": 1}, {"q": "y", "a": 1})
     part = docs(Path(f"{first}:{second}"), dataset_kwargs={"split": "test[:1]"})
     assert part == [{"q": "x", "a": 1}]
+
+
+PAPER = {
+    "q": "old",
+    "a": 0,
+    "qas": [{"q": "x", "tries": {"a": [1, 2], "by": ["A", "B"]}}, {"q": "y", "tries": {"a": [3]}}],
+}
+
+
+def test_each_entry_of_a_column_is_a_document(tmp_path: Path):
+    mirror = write(tmp_path, "test", PAPER)
+    assert [(doc["q"], doc["a"]) for doc in docs(mirror, unfold_columns=["qas"])] == [("x", 0), ("y", 0)]
+
+
+def test_columns_are_unfolded_one_after_the_other_and_before_documents_are_left_out(tmp_path: Path):
+    mirror = write(tmp_path, "test", PAPER)
+    unfolded = docs(mirror, unfold_columns=["qas", "tries"], drop_docs="{{a == 2}}")
+    assert unfolded == [{"q": "x", "a": 1, "by": "A"}, {"q": "y", "a": 3}]
+
+
+def test_an_entry_that_is_no_mapping_keeps_the_name_of_its_column(tmp_path: Path):
+    mirror = write(tmp_path, "test", {"q": ["x", "y"], "a": 1})
+    assert docs(mirror, unfold_columns=["q"]) == [{"a": 1, "q": "x"}, {"a": 1, "q": "y"}]
+
+
+@pytest.mark.parametrize("value", [1, None, {"q": ["x", "y"], "a": [1]}])
+def test_a_column_without_entries_cannot_be_unfolded(tmp_path: Path, value: object):
+    mirror = write(tmp_path, "test", {"q": "x", "a": 1, "qas": value})
+    with pytest.raises(DataError, match="expected several entries in column 'qas'"):
+        docs(mirror, unfold_columns=["qas"])

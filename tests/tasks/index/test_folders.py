@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from multiform.errors import UsageError
-from multiform.imports.finder import lm_eval_finder as finder
+from multiform.imports import lm_eval_finder as finder
 from multiform.tasks.folders import LIBRARY, task_folders
 
 

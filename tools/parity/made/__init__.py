@@ -2,7 +2,7 @@
 
 shapes     what is known about a value, and a value that fits
 templates  what Jinja templates read              code   what Python functions read
-documents  the document of a task, and a prompt   written  rows written by hand
+documents  the document of a task, and a prompt; rows written by hand
 
 python -m tools.parity.made   counts all tasks of lm-eval
 """

@@ -27,8 +27,7 @@ from multiform.errors import MultiformError
 from tools import ROOT
 from tools.parity import standins
 from tools.parity.found import TaskFile, task_files, task_folder
-from tools.parity.made.documents import attempt
-from tools.parity.made.written import written_row
+from tools.parity.made.documents import attempt, written_row
 
 #: Has task files that fetch something when they are imported fail at once, or do without.
 _OFFLINE: dict[str, Any] = {

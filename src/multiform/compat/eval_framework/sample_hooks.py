@@ -27,19 +27,9 @@ NO_SUBJECT = "no_subject"
 DATA = ("_get_raw_question", "_get_choices", "_get_correct_index")
 #: The hooks that the styler implements: a class that overrides one has no equivalent format.
 STYLED = (
-    "_get_instruction_text",
-    "_get_fewshot_target_text",
-    "_get_ground_truth",
-    "_get_cue_text",
-    "_get_possible_completions",
-    "_get_initial_prompt_text",
-    "_get_system_prompt_text",
-    "_get_instruction_messages",
-    "_get_example_messages",
-    "_get_messages",
-    "_sample_fewshot_examples",
-    "_create_samples",
-    "_get_context",
+    *("_get_instruction_text", "_get_fewshot_target_text", "_get_ground_truth", "_get_cue_text"),
+    *("_get_possible_completions", "_get_initial_prompt_text", "_get_system_prompt_text", "_get_instruction_messages"),
+    *("_get_example_messages", "_get_messages", "_sample_fewshot_examples", "_create_samples", "_get_context"),
     "post_process_generated_completion",
 )
 #: The hooks that load rows, which are called under every format.

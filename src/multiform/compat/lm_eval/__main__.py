@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from multiform.cli.main import main
-from multiform.imports.finder import lm_eval_finder as finder
+from multiform.imports import lm_eval_finder as finder
 
 #: Words of a command line that prints no table, or says which.
 _NO_TABLE = {"-h", "--help", "--version", "--table", "--json"}

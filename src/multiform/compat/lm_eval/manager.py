@@ -14,7 +14,7 @@ from multiform.compat.lm_eval.registry import TASK_REGISTRY
 from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.errors import UsageError, shorten
 from multiform.forms import Task
-from multiform.imports.finder import lm_eval_finder as finder
+from multiform.imports import lm_eval_finder as finder
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.group import Group as OurGroup
 from multiform.tasks.group import GroupConfig, Node, distinct, node_name

@@ -22,7 +22,7 @@ from multiform.models.hf.load import Loaded, load, without_progress_bars
 from multiform.models.hf.load import max_length as context_length
 from multiform.models.hf.source import RULES, ModelSource
 from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file
-from multiform.models.local import LocalModel, TextOptions
+from multiform.models.local import LocalModel, Sequences, TextOptions
 from multiform.models.tokenizer import Encoder, Seq2SeqEncoder
 from multiform.models.torch.device import (
     MATMULS,
@@ -115,22 +115,18 @@ class HFModel(LocalModel):
         """The cost of scoring the requests and of prefilling their prompts, in words."""
         if self.media:  # the number of an image's tokens is known only when it has been processed
             return None
-        costs = self._costs(*self._sequences(requests))
+        costs = self._costs(self._sequences(requests))
         return "\n".join(f"{name}: {describe(cost)}" for name, cost in costs.items() if cost.sequences) or None
 
-    def _costs(
-        self, pairs: Sequence[Pair], windows: Sequence[Pair], generations: Sequence[Generation]
-    ) -> dict[str, Cost]:
+    def _costs(self, sequences: Sequences) -> dict[str, Cost]:
         return {
-            "continuations": self.engine.scoring_cost(pairs),
-            "whole texts": self.engine.scoring_cost(windows),
-            "prompts": self.engine.prefill_cost(generations),
+            "continuations": self.engine.scoring_cost(sequences.pairs),
+            "whole texts": self.engine.scoring_cost(sequences.windows),
+            "prompts": self.engine.prefill_cost(sequences.generations),
         }
 
-    def _computed_tokens(
-        self, pairs: Sequence[Pair], windows: Sequence[Pair], generations: Sequence[Generation]
-    ) -> int:
-        return sum(cost.computed for cost in self._costs(pairs, windows, generations).values())
+    def _computed_tokens(self, sequences: Sequences) -> int:
+        return sum(cost.computed for cost in self._costs(sequences).values())
 
     def info(self) -> dict[str, Any]:
         return {"model_num_parameters": self.model.num_parameters(), **super().info()}

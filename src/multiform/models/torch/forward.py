@@ -30,7 +30,7 @@ from multiform.models.torch.attention import (
 )
 from multiform.models.torch.cache import KVCache, TransformersCache
 from multiform.models.torch.device import device_of, to_device
-from multiform.models.torch.plan import Pass
+from multiform.models.torch.plan import Pair, Pass
 from multiform.models.torch.structure import accepted_options, parameters, sliding_window
 from multiform.models.torch.tree import Branch, Tokens
 from multiform.requests import LLOutput, Response
@@ -215,6 +215,16 @@ class Targets:
         self.positions.extend(range(first, first + len(tokens)))
         self.tokens.extend(tokens)
         self.owners.extend([owner] * len(tokens))
+
+    def add_needed(
+        self, pairs: Sequence[Pair], branch: Branch, depths: tuple[int, int], *, row: int, first: int
+    ) -> None:
+        """Add the tokens that the outputs needed of a branch predict, between two depths; the first is at `first`."""
+        for needed in branch.needed:
+            start, stop = max(needed.start, depths[0]), min(needed.stop, depths[1])
+            if start < stop:
+                tokens = pairs[needed.request].tokens[start + 1 : stop + 1]
+                self.add(needed.request, row, first + start - depths[0], tokens)
 
     def needed_positions(self) -> NDArray[np.int64]:
         """The positions that are needed of any row, in order."""

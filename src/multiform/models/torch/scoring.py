@@ -113,11 +113,8 @@ def _pass_targets(pairs: Sequence[Pair], planned: Plan, step: Pass) -> Targets:
     targets = Targets()
     offset = 0
     for chunk in step.chunks:
-        for needed in planned.branches[chunk.branch].needed:
-            start, stop = max(needed.start, chunk.new_from), min(needed.stop, chunk.stop)
-            if start < stop:
-                tokens = pairs[needed.request].tokens[start + 1 : stop + 1]
-                targets.add(needed.request, 0, offset + start - chunk.start, tokens)
+        first = offset + chunk.new_from - chunk.start
+        targets.add_needed(pairs, planned.branches[chunk.branch], (chunk.new_from, chunk.stop), row=0, first=first)
         offset += chunk.stop - chunk.start
     return targets
 
@@ -196,11 +193,7 @@ def _run_batch(
     """Compute a batch: the responses that are complete, and its state where it is kept."""
     targets = Targets()
     for number, row in enumerate(batch.rows):
-        for needed in planned.branches[row.branch].needed:
-            start, stop = max(needed.start, row.start), min(needed.stop, row.stop)
-            if start < stop:
-                tokens = pairs[needed.request].tokens[start + 1 : stop + 1]
-                targets.add(needed.request, number, start - row.start, tokens)
+        targets.add_needed(pairs, planned.branches[row.branch], (row.start, row.stop), row=number, first=0)
     # Padding stands to the right of every token that a causal model looks at, so it needs no mask. Only rows of one
     # length are kept, so it never becomes part of a state.
     rows = [planned.branches[row.branch].tokens[row.start : row.stop] for row in batch.rows]

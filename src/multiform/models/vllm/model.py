@@ -22,7 +22,7 @@ from multiform.models.arguments import (
 from multiform.models.hf.source import ModelSource
 from multiform.models.identity import package_version
 from multiform.models.identity import signature as files_signature
-from multiform.models.local import LocalModel, TextOptions
+from multiform.models.local import LocalModel, Sequences, TextOptions
 from multiform.models.torch.device import fixed_rows
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.sampling import Generation, end_tokens
@@ -189,12 +189,10 @@ class VLLMModel(LocalModel):
                 generation.tokens, generation.at_limit = list(output.tokens), output.at_limit
                 yield generation.index, generation.completion(self.tokenizer)  # cut as `hf` cuts it
 
-    def _computed_tokens(
-        self, pairs: Sequence[Pair], windows: Sequence[Pair], generations: Sequence[Generation]
-    ) -> int:
+    def _computed_tokens(self, sequences: Sequences) -> int:
         """The nodes of the prefix trees; vLLM, which shares whole blocks, computes a few more."""
-        inputs = [pair.tokens[:-1] for pair in (*pairs, *windows) if pair.inputs]
-        return _nodes(inputs) + _nodes([array("i", generation.prompt) for generation in generations])
+        inputs = [pair.tokens[:-1] for pair in (*sequences.pairs, *sequences.windows) if pair.inputs]
+        return _nodes(inputs) + _nodes([array("i", generation.prompt) for generation in sequences.generations])
 
     def info(self) -> dict[str, Any]:
         return {**super().info(), "vllm_version": self.engine.version, "vllm_scoring": self.scoring}

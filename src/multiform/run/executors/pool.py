@@ -130,7 +130,7 @@ class PoolExecutor(Executor):
         return self.pool.size
 
     def run(self, units: Iterable[Unit]) -> Responses:
-        parts = (part.requests for unit in units for part in subtrees([unit], self.pool.size))
+        parts = (part for unit in units for part in subtrees(unit, self.pool.size))
         for task, batch in self._run(parts):
             for position, output in batch.outputs:
                 yield task.unit[position], output

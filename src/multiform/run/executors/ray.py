@@ -172,12 +172,12 @@ class RayPool:
             self._early += self._new_events()
         return self._first
 
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method on a worker and return its result."""
+    def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the model on a worker and return its result."""
         self.wait_until_loaded()
         worker = next(iter(set(self._actors) - set(self._loading.values())))
         try:
-            return self._ray.get(getattr(self._actors[worker], method).remote(*arguments))
+            return self._ray.get(self._actors[worker].call.remote(method, *arguments, **options))
         except self._errors.RayTaskError as error:
             raise _cause(error) from error
         except self._errors.RayError as error:

@@ -70,45 +70,36 @@ def doc_ranges(tasks: Sequence[TaskDocs], workers: Callable[[], int]) -> Iterato
             first = last
 
 
-@dataclass(frozen=True, slots=True)
-class Subtree:
-    """Requests of one kind that are computed together, and about how many tokens that takes."""
+def subtrees(unit: Unit, workers: int) -> list[Unit]:
+    """The unit cut into sub-trees for a number of workers, the largest first.
 
-    requests: Unit
-    tokens: int
-
-
-def subtrees(units: Sequence[Unit], workers: int) -> list[Subtree]:
-    """The units cut into sub-trees for a number of workers, the largest first.
-
-    Cutting ends once it would add more than `MAX_OVERHEAD` to the tokens of the run, unless a worker would be idle.
+    Cutting ends once it would add more than `MAX_OVERHEAD` to the tokens of the unit, unless a worker would be idle.
 
     >>> requests = [LoglikelihoodRequest(f"{task} " * 40 + f"{doc}?", " yes") for task in "ab" for doc in range(4)]
-    >>> [len(part.requests) for part in subtrees([requests], 2)]
+    >>> [len(part) for part in subtrees(requests, 2)]
     [4, 4]
     """
-    walks = [_Walk.of(unit) for unit in units]
-    total = sum(walk.tokens(0, len(walk.requests)) for walk in walks)
+    if not unit:
+        return []
+    walk = _Walk.of(unit)
+    total = walk.tokens(0, len(unit))
     spare = MAX_OVERHEAD * total
     # The largest sub-tree is cut next; those that are not worth cutting are left uncut.
-    heap = [(-walk.tokens(0, len(walk.requests)), n, 0, len(walk.requests)) for n, walk in enumerate(walks)]
-    heapq.heapify(heap)
-    uncut: list[tuple[int, int, int, int]] = []
+    heap, uncut = [(-total, 0, len(unit))], list[tuple[int, int, int]]()
     while heap and len(heap) + len(uncut) < UNITS_PER_WORKER * workers:
-        section = heapq.heappop(heap)
-        _, number, first, last = section
-        walk = walks[number]
+        cost, first, last = section = heapq.heappop(heap)
         cut = walk.cheapest_cut(first, last)
-        if cut is None or (
-            walk.shared[cut] > spare and not _worth(walk, section, cut, len(heap) + len(uncut), workers)
-        ):
+        if cut is not None and walk.shared[cut] > spare:
+            # A costly cut is made for a worker that would be idle, if the run ends sooner.
+            largest = max(walk.tokens(first, cut), walk.tokens(cut, last))
+            cut = cut if len(heap) + len(uncut) + 1 < workers and largest < -0.8 * cost else None
+        if cut is None:
             uncut.append(section)
             continue
         spare -= walk.shared[cut]
-        heapq.heappush(heap, (-walk.tokens(first, cut), number, first, cut))
-        heapq.heappush(heap, (-walk.tokens(cut, last), number, cut, last))
-    sections = sorted([*heap, *uncut])
-    return [Subtree(walks[number].requests[first:last], -cost) for cost, number, first, last in sections]
+        heapq.heappush(heap, (-walk.tokens(first, cut), first, cut))
+        heapq.heappush(heap, (-walk.tokens(cut, last), cut, last))
+    return [walk.requests[first:last] for _, first, last in sorted([*heap, *uncut])]
 
 
 def smallest_range(samples: Sequence[Sequence[Request]]) -> int | None:
@@ -118,23 +109,22 @@ def smallest_range(samples: Sequence[Sequence[Request]]) -> int | None:
     than all documents together; workers keep the prefix that nine of ten share.
     """
     size = 1
-    whole = _tree_tokens([request for sample in samples for request in sample])
+    whole = tree_tokens([request for sample in samples for request in sample])
     first = _Walk.of([sample[0] for sample in samples if sample])
     kept = sorted(first.shared)[1 + len(first.shared) // 10] + _ROUNDING if len(first.shared) > 1 else 0
     while 2 * size <= len(samples):
         parts = [samples[first : first + size] for first in range(0, len(samples), size)]
         ranges = [[request for sample in part for request in sample] for part in parts]
-        tokens = sum(map(_tree_tokens, ranges))
+        tokens = sum(map(tree_tokens, ranges))
         if tokens - kept * (len(ranges) - 1) <= (1 + MAX_OVERHEAD) * whole:
             return size
         size *= 2
     return None if len(samples) > 1 else 1
 
 
-def _tree_tokens(requests: Unit) -> int:
+def tree_tokens(requests: Unit) -> int:
     """About how many tokens requests take together."""
-    walk = _Walk.of(requests)
-    return walk.tokens(0, len(requests))
+    return _Walk.of(requests).tokens(0, len(requests))
 
 
 def halves(unit: Sequence[Any]) -> list[Sequence[Any]]:
@@ -149,12 +139,6 @@ def halves(unit: Sequence[Any]) -> list[Sequence[Any]]:
         walk = _Walk.of(unit)
         unit, cut = walk.requests, walk.cheapest_cut(0, len(unit)) or len(unit) // 2
     return [unit[:cut], unit[cut:]]
-
-
-def _worth(walk: _Walk, section: tuple[int, int, int, int], cut: int, others: int, workers: int) -> bool:
-    """Whether a costly cut ends the run sooner, as a worker would be idle without it."""
-    cost, _, first, last = section
-    return others + 1 < workers and max(walk.tokens(first, cut), walk.tokens(cut, last)) < -0.8 * cost
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,17 +102,9 @@ class Worker:
                 batch, sent = Batch(), time.monotonic()
         yield batch
 
-    def plan(self, requests: Sequence[Request]) -> str | None:
-        return self.model.plan(requests)
-
-    def price(self, file: Path | None) -> Price | None:
-        return self.model.price(file)
-
-    def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
-        return self.model.estimate_tokens(requests)
-
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool) -> Content:
-        return self.model.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+    def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the model, such as `plan`, and return its result."""
+        return getattr(self.model, method)(*arguments, **options)
 
     def computed_tokens(self) -> int:
         """The tokens computed so far; 0 where the model does not count them."""
@@ -189,7 +181,8 @@ class WorkerModel(FactsModel):
         return RuntimeError(f"model '{self.name}' is on workers: its executor runs the requests")
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> Content:
-        content: Content = self._pool.call("apply_chat_template", messages, add_generation_prompt)
+        options = {"add_generation_prompt": add_generation_prompt}
+        content: Content = self._pool.call("apply_chat_template", messages, **options)
         return content
 
     def plan(self, requests: Sequence[Request]) -> str | None:

@@ -12,38 +12,13 @@ _NO_NEW_PRIVILEGES, _SET_SECCOMP, _SET_DEATH_SIGNAL, _SET_DUMPABLE = 38, 22, 1, 
 _NEW_USER, _NEW_PROCESSES, _NEW_NETWORK, _NEW_IPC = 0x10000000, 0x20000000, 0x40000000, 0x08000000
 _SIGKILL = 9
 
-#: Refused system calls by their numbers on x86-64 and on ARM; None where there is no such call.
-_REFUSED: dict[str, tuple[int | None, int | None]] = {
-    # other programs and processes
-    "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281), "ptrace": (101, 117),
-    "kill": (62, 129), "tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
-    "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "pidfd_getfd": (438, 438), "kcmp": (312, 272),
-    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "process_madvise": (440, 440),
-    "setsid": (112, 157), "setpgid": (109, 154), "setpriority": (141, 140), "sched_setscheduler": (144, 119),
-    "sched_setparam": (142, 118), "sched_setattr": (314, 274), "ioprio_set": (251, 30), "migrate_pages": (256, 238),
-    "move_pages": (279, 239),
-    # the network, and memory that processes share
-    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "accept": (43, 202),
-    "accept4": (288, 242), "shmget": (29, 194), "shmat": (30, 196), "semget": (64, 190), "msgget": (68, 186),
-    "mq_open": (240, 180),
-    # files that are no regular ones, and the rights of files
-    "mknod": (133, None), "mknodat": (259, 33), "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53),
-    "fchmodat2": (452, 452), "chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54),
-    "utime": (132, None), "utimes": (235, None), "utimensat": (280, 88), "futimesat": (261, None),
-    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
-    "lremovexattr": (198, 15), "fremovexattr": (199, 16), "truncate": (76, 45), "open_by_handle_at": (304, 265),
-    "name_to_handle_at": (303, 264), "fanotify_init": (300, 262),
-    # the system, and parts of the kernel that programs do not need
-    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97),
-    "setns": (308, 268), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
-    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
-    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "add_key": (248, 217), "request_key": (249, 218),
-    "keyctl": (250, 219), "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
-    "kexec_load": (246, 104), "personality": (135, 92), "acct": (163, 89), "swapon": (167, 224), "reboot": (169, 142),
-    "sethostname": (170, 161), "setdomainname": (171, 162), "settimeofday": (164, 170), "clock_settime": (227, 112),
-    "adjtimex": (159, 171), "syslog": (103, 116), "quotactl": (179, 60),
-}  # fmt: skip
+#: The numbers of refused system calls on x86-64 and on ARM, by name; None where there is no such call.
+with open(f"{os.path.dirname(__file__)}/refused_calls.txt") as _file:
+    _REFUSED: dict[str, list[int | None]] = {
+        line.split()[0]: [None if number == "-" else int(number) for number in line.split()[1:]]
+        for line in _file
+        if line.strip() and not line.startswith("#")
+    }
 #: System calls that are refused with some values of an argument: numbers, the argument, and the values.
 _REFUSED_VALUES = {
     "prctl": ((157, 167), 0, (_SET_DEATH_SIGNAL, _SET_DUMPABLE)),

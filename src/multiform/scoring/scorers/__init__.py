@@ -1,6 +1,16 @@
 """The registered scorers."""
 
-from multiform.scoring.scorers import ai_judge, answers, choice_match, code, contrast, ifbench_rules, ratings, rules
+from multiform.scoring.scorers import (
+    ai_judge,
+    answers,
+    choice_match,
+    code,
+    contrast,
+    ifbench_rules,
+    json_schema,
+    ratings,
+    rules,
+)
 from multiform.scoring.scorers.base import ReadingScorer, Scorer, register_scorer, scorers
 
 __all__ = [
@@ -12,6 +22,7 @@ __all__ = [
     "code",
     "contrast",
     "ifbench_rules",
+    "json_schema",
     "ratings",
     "register_scorer",
     "rules",

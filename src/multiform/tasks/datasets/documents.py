@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, MultiformError, running
+from multiform.errors import ConfigError, DataError, MultiformError, running, shorten
 from multiform.fields import Field
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.files import Dataset, listing, splits_of
@@ -246,7 +246,7 @@ class DocSource:
         raise DataError("there is no split to draw few-shot examples from", where=self.config.where("fewshot_split"))
 
     def _process_split(self, name: str, process: Callable[..., Any] | None) -> Docs:
-        key = (name, id(process), repr((self.config.rename_columns, self.config.drop_docs)))
+        key = (name, id(process), repr((self.config.rename_columns, self.config.unfold_columns, self.config.drop_docs)))
         if key not in self._splits:
             try:
                 rows = self.dataset[name]
@@ -305,13 +305,15 @@ def select_ids(number: int, *, limit: float | None = None, samples: Sequence[int
 
 
 def prepare_rows(rows: Docs, config: TaskConfig) -> Docs:
-    """The rows with the column names of `rename_columns`, and without those for which `drop_docs` is true."""
+    """The rows as `rename_columns` names their columns, one for each entry of `unfold_columns`, without `drop_docs`."""
     names, condition = config.rename_columns, config.drop_docs
     if names:
         rows = [
             {names[key] if key in names and names[key] not in row else key: value for key, value in row.items()}
             for row in rows
         ]
+    for column in config.unfold_columns or ():
+        rows = [unfolded for row in rows for unfolded in _unfold(row, column, config)]
     if condition is None:
         return rows
     drops = Field.of(condition)
@@ -319,6 +321,23 @@ def prepare_rows(rows: Docs, config: TaskConfig) -> Docs:
         return [row for row in rows if not drops.value(row)]
     except MultiformError as error:
         raise DataError(error.what, where=config.where("drop_docs"), hint=error.hint) from error
+
+
+def _unfold(row: Mapping[str, Any], column: str, config: TaskConfig) -> Iterator[dict[str, Any]]:
+    """A row for each entry of a column: a list, or a mapping of lists of equal length, as `datasets` stores mappings.
+
+    The keys of an entry are columns of its row; an entry that is no mapping has the name of the column.
+    """
+    entries, kept = row.get(column), {name: value for name, value in row.items() if name != column}
+    if isinstance(entries, Mapping):
+        lists = {name: values for name, values in entries.items() if isinstance(values, list)}
+        if len({len(values) for values in lists.values()}) == 1:
+            entries = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+    if not isinstance(entries, list):
+        message = f"expected several entries in column '{column}', got {shorten(entries)}"
+        raise DataError(message, where=config.where("unfold_columns"), hint="name a column with lists")
+    for entry in entries:
+        yield {**kept, **entry} if isinstance(entry, Mapping) else {**kept, column: entry}
 
 
 def _process(process: Callable[..., Any], rows: Docs, config: TaskConfig) -> Docs:

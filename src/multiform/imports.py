@@ -1,7 +1,8 @@
 """PackageFinder: an import hook that provides the package of another harness with modules of this one.
 
-The table in ``paths.yaml`` says which modules and names these are. An import path is one of our modules, or a module of
-names that are defined elsewhere ("module:name"). A path above those of the table is a package without names of its own.
+The table in ``imports.yaml`` says which modules and names these are. An import path is one of our modules, or a module
+of names that are defined elsewhere ("module:name"). A path above those of the table is a package without names of its
+own.
 
 Task files also get libraries as they expect them: modules that newer releases removed (transformers 5 no longer has
 `transformers.data.metrics.squad_metrics`), and `evaluate` with a sandboxed metric.
@@ -28,7 +29,7 @@ def import_paths() -> dict[str, str | dict[str, str]]:
     """Our module for each import path, or the places of the names that it has ("module:name")."""
     import yaml  # which is needed for task files alone
 
-    text = Path(__file__).with_name("paths.yaml").read_text(encoding="utf-8")
+    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
     table = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     above = {".".join(path.split(".")[:depth]) for path in table for depth in range(1, path.count(".") + 1)}
     provided: dict[str, str | dict[str, str]] = {path: {} for path in sorted(above)}

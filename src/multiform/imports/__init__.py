@@ -1,1 +1,0 @@
-"""Import hooks for task files."""
