@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import tomllib
 from pathlib import Path
 
@@ -51,3 +52,15 @@ def test_the_trial_run_works_and_a_broken_one_is_reported(capsys, monkeypatch):
     code, found = checks(capsys)
     assert (code, found["run dummy"]["state"]) == (1, "failed")
     assert "ZeroDivisionError" in found["run dummy"]["finding"]
+
+
+def test_warnings_about_the_trial_run_are_not_shown(capsys, monkeypatch):
+    def evaluate(**_):
+        logging.getLogger("multiform").warning("add --apply_chat_template")
+        return ["quiz@mcqa", "quiz@cloze"]
+
+    monkeypatch.setattr(installation, "find_spec", lambda name: None)
+    monkeypatch.setattr("multiform.run.evaluate.evaluate", evaluate)
+    assert main(["doctor"]) == 0
+    assert "apply_chat_template" not in capsys.readouterr().err
+    assert logging.root.manager.disable == logging.NOTSET

@@ -53,3 +53,9 @@ def test_the_code_that_security_names_exists() -> None:
     named = re.findall(r"`((?:multiform|tests)/[\w/.]+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
     assert len(named) > 15
     assert [name for name in named if not any((ROOT / place / name).exists() for place in ("", "src"))] == []
+
+
+def test_what_changed_in_the_newest_version_is_read_in_two_minutes() -> None:
+    """At 250 words a minute; what only scripts notice is in docs/upgrading.md."""
+    newest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1]
+    assert len(newest.split()) <= 500

