@@ -1,16 +1,6 @@
 """The registered scorers."""
 
-from multiform.scoring.scorers import (
-    ai_judge,
-    answers,
-    choice_match,
-    code,
-    contrast,
-    ifbench_rules,
-    json_schema,
-    ratings,
-    rules,
-)
+from multiform.scoring.scorers import ai_judge, answers, choice_match, code, documents, ifbench_rules, rules
 from multiform.scoring.scorers.base import ReadingScorer, Scorer, register_scorer, scorers
 
 __all__ = [
@@ -20,10 +10,8 @@ __all__ = [
     "answers",
     "choice_match",
     "code",
-    "contrast",
+    "documents",
     "ifbench_rules",
-    "json_schema",
-    "ratings",
     "register_scorer",
     "rules",
     "scorers",
