@@ -212,7 +212,7 @@ export class SampleBrowser {
     const cells = this.columns.map(
       (name, column) => `min(var(--cell), ${Math.max(name.length + 4, picks[column] + 5)}ch)`,
     );
-    const first = `min(var(--doc), ${Math.max(12, doc + 4)}ch)`;
+    const first = `min(var(--doc), ${Math.max(14, doc + 4)}ch)`;
     return `grid-template-columns:${first} minmax(var(--question), 1fr) ${cells.join(" ")};min-width:calc(${[first, "var(--question)", ...cells].join(" + ")})`;
   }
 
