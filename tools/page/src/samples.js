@@ -112,7 +112,7 @@ export class SampleBrowser {
     this.filterBox = element("input", {
       type: "search",
       class: "expression",
-      placeholder: `filter, such as: wrong in ${first}${second ? ` and right in ${second}` : ""}`,
+      placeholder: `filter: wrong in ${first}${second ? ` and right in ${second}` : ""}`,
       "aria-label": "filter",
       title: FILTER_WORDS,
       "aria-describedby": "filter-problem",
