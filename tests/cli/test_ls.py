@@ -106,6 +106,12 @@ def test_tasks_are_listed_with_what_is_known_of_them_and_filtered(folder):
     assert (row["rows"], row["licence"], "mgsm_de" in row["tasks"]) == (2750, "CC BY 4.0", True)
 
 
+def test_rows_that_nobody_has_counted_are_unknown_and_not_none(folder):
+    rows = folder.run("ls", "tasks", "--json").json()
+    assert {row["rows"] for row in rows if row["name"] in ("inverse_scaling", "global_piqa_parallel")} == {"unknown"}
+    assert [row["name"] for row in rows if row.get("rows") == 0] == []
+
+
 def test_a_fault_that_many_files_include_is_named_once(folder):
     folder.write({"tasks/common_yaml": "tag: [open\n"})
     folder.write({f"tasks/{number}.yaml": f"include: common_yaml\ntask: t{number}\n" for number in range(70)})

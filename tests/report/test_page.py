@@ -868,6 +868,18 @@ def test_a_flip_matrix_fits_a_phone(open_page: Callable[..., Any], url: str) -> 
     assert page.locator(".cells").bounding_box()["width"] <= page.locator(".panel.cost").bounding_box()["width"]
 
 
+def test_a_large_flip_matrix_is_readable_on_a_phone(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """It scrolls by itself beside the names of its rows; the page does not."""
+    many = evaluate(model="dummy", tasks="quiz@mcqa~16", limit=20, progress=False, use_cache=False)
+    page = open_page(write_report([many], tmp_path / "r.html").as_uri(), width=390)
+    cells = page.locator(".cells tbody tr").first.locator("td")
+    assert min(cells.evaluate_all("cells => cells.map((cell) => cell.getBoundingClientRect().width)")) >= 24
+    page.locator(".wide:has(.cells)").evaluate("node => node.scrollTo(500, 0)")
+    name, cell = (page.locator(f".cells tbody tr >> nth=1 >> {part}").bounding_box() for part in ("th", "td >> nth=16"))
+    assert 0 <= name["x"] < name["x"] + name["width"] <= cell["x"] + 1 < 390
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_a_chat_template_that_is_not_used_is_said_first(
     open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,9 +135,9 @@ def _task_row(entries: Sequence[Entry]) -> dict[str, Any]:
     first, members = entries[0], entries[1:]
     row = {"name": first.name, "about": (path := display(first.path)), "path": path, **first.about}
     if members:
-        rows = [entry.about.get("rows") for entry in members]
+        rows = [number for entry in members if isinstance(number := entry.about.get("rows"), int)]
         if not isinstance(row.get("rows"), int):
-            row["rows"] = sum(number for number in rows if isinstance(number, int))
+            row["rows"] = sum(rows) if rows else "unknown"
         row["languages"] = sorted({str(entry.about["language"]) for entry in members if "language" in entry.about})
         row["language"] = (
             ", ".join(row["languages"]) if len(row["languages"]) < 4 else f"{len(row['languages'])} languages"

@@ -112,7 +112,7 @@ export class SampleBrowser {
     this.filterBox = element("input", {
       type: "search",
       class: "expression",
-      placeholder: `filter, such as: wrong in ${first}${second ? ` and right in ${second}` : ""}`,
+      placeholder: `filter: wrong in ${first}${second ? ` and right in ${second}` : ""}`,
       "aria-label": "filter",
       title: FILTER_WORDS,
       "aria-describedby": "filter-problem",
@@ -212,7 +212,7 @@ export class SampleBrowser {
     const cells = this.columns.map(
       (name, column) => `min(var(--cell), ${Math.max(name.length + 4, picks[column] + 5)}ch)`,
     );
-    const first = `min(var(--doc), ${Math.max(12, doc + 4)}ch)`;
+    const first = `min(var(--doc), ${Math.max(14, doc + 4)}ch)`;
     return `grid-template-columns:${first} minmax(var(--question), 1fr) ${cells.join(" ")};min-width:calc(${[first, "var(--question)", ...cells].join(" + ")})`;
   }
 

@@ -47,7 +47,8 @@ async function watch() {
   } catch (error) {
     const banner =
       document.getElementById("connection") ?? element("p", { class: "attention", id: "connection", role: "alert" });
-    banner.textContent = `The viewer does not answer: ${message(error)}. What is shown may be old; asking again …`;
+    const answered = error instanceof TypeError ? "does not answer" : "answers with an error"; // no answer is a TypeError
+    banner.textContent = `The viewer ${answered}: ${message(error)}. What is shown may be old; asking again …`;
     byId("report").before(banner);
   }
   setTimeout(watch, WATCH);
