@@ -8,7 +8,7 @@ from multiform import DataError
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
-from multiform.scoring.scorers.documents import Contrast
+from multiform.scoring.scorers.columns import Contrast
 
 RIGHT = ["The seeds pass through your body.", "Nothing happens."]
 WRONG = ["A plant grows in your stomach.", "You get sick . You see a doctor."]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multiform.scoring.scorers.documents import is_right, read_calls
+from multiform.scoring.scorers.columns import is_right, read_calls
 
 CITY = {"type": "string"}
 FUNCTIONS = [

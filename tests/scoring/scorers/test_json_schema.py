@@ -10,8 +10,8 @@ from multiform import DataError
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
-from multiform.scoring.scorers import documents
-from multiform.scoring.scorers.documents import JSONSchema
+from multiform.scoring.scorers import columns
+from multiform.scoring.scorers.columns import JSONSchema
 
 SCHEMA = {
     "type": "object",
@@ -62,7 +62,7 @@ def test_a_column_that_is_no_schema_is_an_error():
 
 
 def test_a_pattern_that_takes_forever_does_not_match(monkeypatch):
-    monkeypatch.setattr(documents, "_SECONDS", 0.2)
+    monkeypatch.setattr(columns, "_SECONDS", 0.2)
     assert values(json.dumps("a" * 60), {"pattern": "^(a+)+b$"})["schema_compliance"] == 0.0
 
 

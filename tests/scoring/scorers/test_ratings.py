@@ -8,7 +8,7 @@ from multiform import DataError
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
-from multiform.scoring.scorers.documents import Ratings
+from multiform.scoring.scorers.columns import Ratings
 
 REFERENCE = {
     "emotion1": "Relief", "emotion2": "Anger", "emotion3": "Pride", "emotion4": "Boredom",

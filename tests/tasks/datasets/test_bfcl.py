@@ -63,7 +63,7 @@ def test_a_question_without_an_answer_is_named(tmp_path: Path) -> None:
     "name", ["simple", "multiple", "parallel", "parallel_multiple", "live_simple", "live_multiple"]
 )
 def test_the_first_right_values_of_real_rows_are_right(name: str) -> None:
-    from multiform.scoring.scorers.documents import is_right
+    from multiform.scoring.scorers.columns import is_right
 
     for row in read(category=name, dataset_mirror=ROWS)["test"]:
         calls = []

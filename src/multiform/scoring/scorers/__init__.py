@@ -1,6 +1,6 @@
 """The registered scorers."""
 
-from multiform.scoring.scorers import ai_judge, answers, choice_match, code, documents, ifbench_rules, rules
+from multiform.scoring.scorers import ai_judge, answers, choice_match, code, columns, ifbench_rules, rules
 from multiform.scoring.scorers.base import ReadingScorer, Scorer, register_scorer, scorers
 
 __all__ = [
@@ -10,7 +10,7 @@ __all__ = [
     "answers",
     "choice_match",
     "code",
-    "documents",
+    "columns",
     "ifbench_rules",
     "register_scorer",
     "rules",
