@@ -130,3 +130,9 @@ def safe_name(name: str) -> str:
     if len(safe.encode()) <= _LONGEST_NAME:
         return safe
     return safe.encode()[: _LONGEST_NAME - 9].decode("utf-8", "ignore") + "_" + sha256(name)[:8]
+
+
+def display(path: Path) -> str:
+    """The path for a message: relative to the working directory if it is below that."""
+    text, working_folder = str(path), os.getcwd()
+    return "." if text == working_folder else text.removeprefix(os.path.join(working_folder, ""))

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from multiform.errors import ConfigError
+from multiform.paths import display
 from multiform.tasks.functions import resolve_functions
-from multiform.tasks.keys import FilePosition, Source, StatedKeys, display
+from multiform.tasks.keys import FilePosition, Source, StatedKeys
 from multiform.tasks.yaml import read_yaml
 
 

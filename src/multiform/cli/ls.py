@@ -98,9 +98,9 @@ def _protocol_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _index_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from multiform.paths import display
     from multiform.tasks.folders import task_folders
     from multiform.tasks.index import build_index, warn_of
-    from multiform.tasks.keys import display
 
     index = build_index(task_folders(options.include_path))
     warn_of(sorted({str(error) for error in index.broken.values()}))
@@ -130,7 +130,7 @@ def _families(index: Index) -> dict[str, list[Entry]]:
 
 def _task_row(entries: Sequence[Entry]) -> dict[str, Any]:
     """What is known of a task, or of all subsets of a dataset."""
-    from multiform.tasks.keys import display
+    from multiform.paths import display
 
     first, members = entries[0], entries[1:]
     row = {"name": first.name, "about": (path := display(first.path)), "path": path, **first.about}

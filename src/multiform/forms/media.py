@@ -19,12 +19,11 @@ from multiform.forms.doc_fields import FieldReader
 from multiform.forms.spec import FormSpec
 from multiform.hashing import sha256
 from multiform.labels import parse_literal_list
-from multiform.paths import mirror_folders, read_file
+from multiform.paths import display, mirror_folders, read_file
 from multiform.prompts.media import MARKS, Kind, Media, decode_wav, pixel_hash, waveform_from_array
 from multiform.prompts.prompt import Prompt, Turn, plain_text
 from multiform.prompts.template import has_markup
 from multiform.tasks.config import TaskConfig
-from multiform.tasks.keys import display
 
 #: The media of a document by kind, as the numbers in marks count them; None if a column is empty.
 Numbered: TypeAlias = Mapping[Kind, Sequence[Media | None]]

@@ -21,9 +21,9 @@ from multiform.hashing import sha256
 from multiform.models import Model
 from multiform.models.identity import package_version
 from multiform.models.model import Usage
-from multiform.paths import safe_name
+from multiform.paths import display, safe_name
 from multiform.results.values import ResultsData
-from multiform.tasks.keys import FewshotConfig, display, plain
+from multiform.tasks.keys import FewshotConfig, plain
 
 #: The version of lm-eval that prompts, scores and files agree with.
 LM_EVAL_VERSION = "0.4.13"

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multiform.errors import ConfigError, UsageError, reason, shorten
-from multiform.paths import cache_root, replace_file
+from multiform.paths import cache_root, display, replace_file
 from multiform.registry import entry_points_of, package_of
-from multiform.tasks.keys import StatedKeys, display
 
 if TYPE_CHECKING:
+    from multiform.tasks.keys import StatedKeys
     from multiform.tasks.python_tasks import TaskClass
 
 logger = logging.getLogger("multiform")
@@ -317,6 +317,7 @@ def _names(stated: StatedKeys) -> tuple[Entry, ...]:
     if kind == "task" or not keys.get("subsets"):
         return (named,)
     from multiform.tasks.group import subset_tasks
+    from multiform.tasks.keys import StatedKeys
 
     tasks = subset_tasks(StatedKeys({key: keys[key] for key in _OF_FAMILY if key in keys}, stated.source))
     return (named, *(Entry(task, "task", family=name, about=_about(tasks[task].data)) for task in tasks))

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from multiform.errors import ConfigError, MultiformError, UsageError, shorten
+from multiform.paths import display
 from multiform.schema import check_keys, check_values
 from multiform.tasks.config import TaskConfig, task_keys
 from multiform.tasks.functions import resolve_functions
-from multiform.tasks.keys import FewshotConfig, Source, StatedKeys, default_keys, display, where
+from multiform.tasks.keys import FewshotConfig, Source, StatedKeys, default_keys, where
 
 #: Keys of a group file that configure the group; all others override keys of its members.
 _KEYS = ("group", "group_alias", "task", "subsets", "aggregate_metric_list", "metadata", "tag")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import partial
@@ -17,6 +16,7 @@ from multiform.fields import Field, FieldSpec
 from multiform.formats.base import FormatConfig, OutputType
 from multiform.formats.dialects.template import TemplateConfig
 from multiform.hashing import stable_name
+from multiform.paths import display
 from multiform.schema import check_keys, check_values, key_path
 
 logger = logging.getLogger("multiform")
@@ -343,12 +343,6 @@ class StatedKeys:
     def where(self, *path: str | int) -> str | None:
         """The file, line and path of a key, as messages show them."""
         return where(self.source, self.data.get("task", self.data.get("group")), *path)
-
-
-def display(path: Path) -> str:
-    """The path for a message: relative to the working directory if it is below that."""
-    text, working_folder = str(path), os.getcwd()
-    return "." if text == working_folder else text.removeprefix(os.path.join(working_folder, ""))
 
 
 def where(source: Source | None, task: str | None, *path: str | int) -> str | None:

@@ -17,12 +17,12 @@ from multiform.formats.localization import language_names
 from multiform.formats.select import format_table, supported_formats
 from multiform.formats.variation import Grammar, Variation
 from multiform.imports import lm_eval_finder
-from multiform.paths import is_dir, mirror_path
+from multiform.paths import display, is_dir, mirror_path
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.folders import task_folders
 from multiform.tasks.group import Group, Node, build_group, distinct, subset_tasks, tasks_by_name
 from multiform.tasks.index import Index, Target, TaskLookup, shorten_name
-from multiform.tasks.keys import Source, StatedKeys, display
+from multiform.tasks.keys import Source, StatedKeys
 from multiform.tasks.protocols import Protocol, add_entry, read_protocols
 from multiform.tasks.python_tasks import instantiate, resolve_class
 from multiform.tasks.yaml import read_yaml

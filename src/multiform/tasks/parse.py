@@ -13,8 +13,9 @@ import yaml
 from yaml.reader import ReaderError
 
 from multiform.errors import ConfigError, shorten
+from multiform.paths import display
 from multiform.tasks.functions import FunctionRef
-from multiform.tasks.keys import FilePosition, KeyPath, display
+from multiform.tasks.keys import FilePosition, KeyPath
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: The most values of a task file, with everything that aliases repeat.

@@ -16,13 +16,13 @@ from multiform.errors import ConfigError, UsageError, running, shorten
 from multiform.fields import FieldSpec
 from multiform.formats.dialects import WrittenFormat
 from multiform.imports import eval_framework_finder
-from multiform.paths import is_file
+from multiform.paths import display, is_file
 from multiform.prompts.template import has_markup
 from multiform.registry import Registry
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.functions import FunctionRef, resolve_functions
 from multiform.tasks.group import Node
-from multiform.tasks.keys import FilePosition, StatedKeys, default_keys, display, plain
+from multiform.tasks.keys import FilePosition, StatedKeys, default_keys, plain
 from multiform.tasks.yaml import read_text
 
 _MAX_BASES = 50  # no task is derived from more classes of its own file

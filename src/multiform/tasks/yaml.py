@@ -19,9 +19,9 @@ import yaml
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.fields import ComputedField, Doc, Field
 from multiform.formats.compile import BoundTemplate
-from multiform.paths import open_file, resolve
+from multiform.paths import display, open_file, resolve
 from multiform.tasks.functions import resolve_functions
-from multiform.tasks.keys import FilePosition, KeyPath, Source, StatedKeys, display
+from multiform.tasks.keys import FilePosition, KeyPath, Source, StatedKeys
 from multiform.tasks.parse import Parsed, parse_yaml
 
 #: The most bytes of a task file, the most files that it includes one inside the other, and the most includes in all.

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from multiform.errors import DataError, nearest, reason, shorten
-from multiform.paths import open_file, read_file
-from multiform.tasks.keys import display
+from multiform.paths import display, open_file, read_file
 
 #: A list, or what reads rows of a large table when they are needed.
 Rows = Sequence[dict[str, Any]]

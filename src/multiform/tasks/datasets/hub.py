@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import DataError, nearest, reason
-from multiform.paths import mirror_folders
+from multiform.paths import display, mirror_folders
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.files import Dataset, splits_of
 from multiform.tasks.datasets.local import DatasetKwargs, dataset_title
-from multiform.tasks.keys import display
 
 #: Loaders of `datasets` that run code of a file (pickles), or ask other systems.
 _REFUSED = ("pandas", "sql", "spark", "generator", "cache")

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import DataError, nearest, reason, shorten
-from multiform.paths import is_dir, is_file, mirror_folders
+from multiform.paths import display, is_dir, is_file, mirror_folders
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.files import READERS, Dataset, Rows, merge_datasets, read_rows, slice_splits, splits_of
-from multiform.tasks.keys import display
 
 #: Arguments that are about the hub or its cache: they do not change the rows of a local file.
 _ABOUT_THE_HUB = frozenset({
