@@ -51,24 +51,6 @@ _PLAIN_FORMS = 6
 _SCORES_PAUSE = 0.5
 
 
-class Ticker:
-    """Calls a function periodically in a thread, until it is stopped; `seconds` is the interval."""
-
-    def __init__(self, call: Callable[[], None], seconds: float) -> None:
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(call, seconds), daemon=True, name="multiform-progress")
-        self._thread.start()
-
-    def _run(self, call: Callable[[], None], seconds: float) -> None:
-        while not self._stopped.wait(seconds):
-            call()
-
-    def stop(self) -> None:
-        """End the thread after the current call."""
-        self._stopped.set()
-        self._thread.join()
-
-
 class Silent:
     """Shows nothing."""
 
@@ -88,7 +70,8 @@ class Display(Silent, ABC):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self._ticker: Ticker | None = None
+        self._ticker: threading.Thread | None = None
+        self._has_ended = threading.Event()
         self.status: RunStatus | None = None
         #: The current step of the run, and since when.
         self.activity: tuple[str, float] = ("", clock())
@@ -109,12 +92,21 @@ class Display(Silent, ABC):
         self.status = status
 
     def start_ticker(self, call: Callable[[], None], seconds: float) -> None:
-        """Call a function periodically until the run ends, unless that is done already."""
-        self._ticker = self._ticker or Ticker(call, seconds)
+        """Call a function periodically in a thread until the run ends, unless that is done already."""
+        if self._ticker is None:
+            self._has_ended = has_ended = threading.Event()
+
+            def call_periodically() -> None:
+                while not has_ended.wait(seconds):
+                    call()
+
+            self._ticker = threading.Thread(target=call_periodically, daemon=True, name="multiform-progress")
+            self._ticker.start()
 
     def end(self) -> None:
         if self._ticker is not None:
-            self._ticker.stop()
+            self._has_ended.set()
+            self._ticker.join()
             self._ticker = None
         self.status = None
 
