@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tools import ROOT, mirror_folder
 from tools.benchmarks import building, commands, forms, report, scale, scoring, workers
-from tools.benchmarks.rows import Row, print_rows, say
 from tools.benchmarks.sides import Setting
+from tools.benchmarks.tables import Row, print_rows, say
 
 MEASUREMENTS = {
     "startup": commands.measure_startup,

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tools.benchmarks.rows import Row, say
 from tools.benchmarks.sides import NAMES, Setting
+from tools.benchmarks.tables import Row, say
 from tools.benchmarks.workloads import LABELS_TASK, WORKLOADS, Workload
 
 #: A tenth of a subject of MMLU, which has 246 documents on average.

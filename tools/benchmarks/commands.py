@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.benchmarks.rows import Row, say
 from tools.benchmarks.sides import Setting
+from tools.benchmarks.tables import Row, say
 
 MULTIFORM = ("-m", "multiform.cli.main")
 LM_EVAL = ("-m", "lm_eval")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tools.benchmarks.answering import differences
-from tools.benchmarks.rows import Row, say
 from tools.benchmarks.scoring import save_random
 from tools.benchmarks.sides import Setting
+from tools.benchmarks.tables import Row, say
 
 TASK, SELECTION, SHOTS, DOCS, MANY_DOCS = "arc_challenge", "all+mcqa~8", 2, 8, 150
 #: What is written is cut short on both sides: it is the prompts that forms share.

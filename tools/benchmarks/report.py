@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.benchmarks.rows import Row, say
 from tools.benchmarks.sides import Setting
+from tools.benchmarks.tables import Row, say
 
 FORMS = ("mcqa", "cloze", "hybrid", "generate", "cot", "bpb")
 #: What one question holds, and the few prompts that have it as an example.

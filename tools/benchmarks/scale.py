@@ -18,8 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from tools.benchmarks.rows import Row, say
 from tools.benchmarks.sides import Setting
+from tools.benchmarks.tables import Row, say
 
 if TYPE_CHECKING:
     from multiform.run.executors.ranges import RangedDocs

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tools.benchmarks.answering import PER_TOKEN, differences, errors
-from tools.benchmarks.rows import Row, say
 from tools.benchmarks.sides import NAMES, Setting
+from tools.benchmarks.tables import Row, say
 from tools.benchmarks.workloads import WORKLOADS, Workload
 
 

@@ -23,8 +23,8 @@ from unittest.mock import patch
 
 from tools import ROOT, mirror_folder
 from tools.benchmarks.answering import PER_TOKEN, Answer, differences, errors, lm_eval_answer, multiform_answer
-from tools.benchmarks.rows import Row, print_rows, say
 from tools.benchmarks.sides import NAMES
+from tools.benchmarks.tables import Row, print_rows, say
 from tools.benchmarks.workloads import WORKLOADS, multiform_requests
 
 #: Both sides run vLLM like this.

@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from tools.benchmarks.rows import Row, say
 from tools.benchmarks.sides import Setting
+from tools.benchmarks.tables import Row, say
 from tools.benchmarks.workloads import WORKLOADS
 from tools.scripts.simulate_scale import predicted_seconds
 

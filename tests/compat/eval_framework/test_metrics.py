@@ -9,13 +9,14 @@ import pytest
 
 import multiform
 from multiform import ConfigError, compat
-from multiform.compat.eval_framework.metrics import (
+from multiform.compat.eval_framework.samples import (
+    Completion,
     ConfidenceWeightedAccuracy,
     DistributionalCorrectnessScore,
+    Loglikelihood,
     TernaryScore,
     calculate,
 )
-from multiform.compat.eval_framework.samples import Completion, Loglikelihood
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     AccuracyLoglikelihood,

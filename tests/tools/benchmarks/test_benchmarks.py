@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.benchmarks.answering import differences, errors, tree_nodes
-from tools.benchmarks.rows import Row
 from tools.benchmarks.sides import take_turns
+from tools.benchmarks.tables import Row
 
 pytestmark = pytest.mark.process
 

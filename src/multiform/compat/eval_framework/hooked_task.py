@@ -14,9 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from multiform.compat.eval_framework.metrics import calculate
 from multiform.compat.eval_framework.sample_hooks import LOADING, NO_SUBJECT, SampleHooks
-from multiform.compat.eval_framework.samples import Completion, Loglikelihood, Message, Role, Sample
+from multiform.compat.eval_framework.samples import Completion, Loglikelihood, Message, Role, Sample, calculate
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc, FieldSpec
 from multiform.formats.dialects.metric_classes import BaseMetric, result_keys

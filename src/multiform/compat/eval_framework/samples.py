@@ -1,17 +1,23 @@
-"""Samples, messages and responses as the hooks of Python tasks get them.
+"""Samples, messages and responses as the hooks of Python tasks get them, and the metric classes that take responses.
 
 The types have the names, fields and defaults of eval-framework's, so that a task or metric written for it runs here.
+There are the metric classes that registered metrics equal, and those that a run refuses; all others are the code of
+eval-framework itself, from the files of its install or clone.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from enum import Enum
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from multiform.errors import UsageError
-from multiform.formats.dialects.metric_results import Error
+from multiform.formats.dialects.metric_classes import BaseMetric
+from multiform.formats.dialects.metric_results import Error, MetricResult
+from multiform.scoring.metrics.base import build_metric
 from multiform.scoring.outcome import ChoiceOutcome, TextOutcome
 
 
@@ -118,3 +124,79 @@ def extract_context_metric(response: Completion, metric_context_class: type[Metr
     known = ", ".join(type(context).__name__ for context in contexts if context is not None) or "none"
     message = f"a metric needs a {metric_context_class.__name__}, and _get_context gave {known}"
     raise UsageError(message, hint=f"return a {metric_context_class.__name__} from _get_context")
+
+
+def calculate(metric: BaseMetric[Any], response: Completion | Loglikelihood) -> list[MetricResult]:
+    """The values of a response: by the registered metric that a class stands for, or by its `calculate`."""
+    if not metric.is_registered():
+        return metric.calculate(response)
+    registered = build_metric(metric.specs[0])
+    value = None if response.error is not None else float(registered(response.outcome()))
+    return metric.result(value, error=response.error, better=registered.higher_is_better)
+
+
+class ConfidenceWeightedAccuracy(BaseMetric[Loglikelihood]):
+    """The probability of the most likely completion where it is correct, and 0 where it is not."""
+
+    NAME = "Confidence-weighted Accuracy"
+    specs = ({"metric": "confidence_weighted_acc"},)
+
+
+class DistributionalCorrectnessScore(BaseMetric[Loglikelihood]):
+    """Probability of correct minus wrong completions, scaled down by the probability of "I don't know"."""
+
+    NAME = "Distributional Correctness Score"
+    specs = ({"metric": "dcs"},)
+
+
+class TernaryScore(BaseMetric[Loglikelihood]):
+    """1 for a correct answer, 0 for "I don't know", -1 for a wrong answer."""
+
+    NAME = "Ternary Score"
+    specs = ({"metric": "ternary_score"},)
+
+
+_LANGUAGES = ("en", "de", "es", "it", "fr", "nl", "pt", "fi")
+
+
+@cache
+def _language_detector() -> Any:
+    import lingua  # type: ignore[import-not-found, unused-ignore]
+
+    codes = [getattr(lingua.IsoCode639_1, code.upper()) for code in _LANGUAGES]
+    return lingua.LanguageDetectorBuilder.from_iso_codes_639_1(*codes).build()
+
+
+class LanguageRawConsistencyChecker(BaseMetric[Completion]):
+    """Whether all that the model wrote is in the language of the question."""
+
+    NAME = "Language Consistency Raw"
+
+    def unavailable(self) -> str | None:
+        installed = importlib.util.find_spec("lingua") is not None
+        return None if installed else "it needs the package lingua-language-detector"
+
+    def calculate(self, response: Completion) -> list[MetricResult]:
+        if response.error is not None:
+            return self.result(None, error=response.error)
+        texts = (response.raw_completion, response.user_instruction)
+        language, expected = (_language_detector().detect_language_of(text) for text in texts)
+        return [] if language is expected is None else self.result(float(language == expected))
+
+
+class CodeCompletionAssertion(BaseMetric[Any]):
+    """Stands for the metrics that run the model's code; a run refuses it before the first request."""
+
+    def calculate(self, response: Any) -> list[MetricResult]:
+        raise NotImplementedError(self.unavailable())
+
+    def unavailable(self) -> str:
+        return "it runs the model's code in a container, and Multiform starts none"
+
+
+class CodeExecutionPassAtOne(CodeCompletionAssertion):
+    """The same by another name."""
+
+
+class MultiPLECodeAssertion(CodeCompletionAssertion):
+    """The same by another name."""

@@ -136,14 +136,6 @@ class TemplateLM(LM):
             encoded.append(((context, continuation), *(([prefix], tokens[1:]) if has_prefix else ([prefix], tokens))))
         return self._loglikelihood_tokens(encoded, disable_tqdm=disable_tqdm)
 
-    @abstractmethod
-    def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
-        """Of each (text,): its log-likelihood as a whole."""
-
-    @abstractmethod
-    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Of each (context, generation arguments): the completion."""
-
     def chat_template(self, chat_template: bool | str = False) -> str | None:
         """The tokenizer's template: its only one, or the one of a name."""
         if self.tokenizer is None or chat_template is False:

@@ -165,7 +165,6 @@ class SharedPrefixBatch:
         self.next_id = 0
 
     def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
-        """Add prompts as new rows at the end, and return the logits after each of them."""
         by_prefix: dict[tuple[int, ...], dict[int, Tokens]] = {}
         for prompt, length in zip(prompts, prefixes, strict=True):
             by_prefix.setdefault(tuple(prompt[:length]), {})[self.next_id] = array("i", prompt[length:])
@@ -180,7 +179,6 @@ class SharedPrefixBatch:
         return torch.stack([logits[sequence] for sequence in self.ids[-len(prompts) :]])
 
     def decode(self, tokens: Sequence[int]) -> Tensor:
-        """Append one token to every row, and return the logits after it."""
         groups = [group for group in self.groups.values() if group.ids]
         token_of = dict(zip(self.ids, tokens, strict=True))
         ids = [sequence for group in groups for sequence in group.ids]
@@ -204,7 +202,6 @@ class SharedPrefixBatch:
         return logits[[line_of[sequence] for sequence in self.ids]]
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Drop all rows but these."""
         remaining = [self.ids[row] for row in rows]
         dropped = set(self.ids) - set(remaining)
         for group in self.groups.values():
