@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tools import ROOT, mirror_folder
-from tools.benchmarks import building, commands, forms, report, scale, scoring, workers
+from tools.benchmarks import building, commands, report, scale, scoring, workers
 from tools.benchmarks.sides import Setting
 from tools.benchmarks.tables import Row, print_rows, say
 
@@ -28,7 +28,7 @@ MEASUREMENTS = {
     "whole": building.measure_whole,
     "growth": scoring.measure_growth,
     "architectures": scoring.measure_architectures,
-    "forms": forms.measure,
+    "forms": scoring.measure_forms,
     "report": report.measure,
     "streams": scale.measure_streams,
     "driver": scale.measure_driver,
