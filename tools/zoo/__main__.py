@@ -99,15 +99,16 @@ def page(findings: list[Finding]) -> str:
     return f"""# Architectures
 
 `make zoo` writes this page. It builds a tiny model of every causal and encoder-decoder architecture of transformers
-{transformers.__version__}, with random weights of large scale, and holds the engine against transformers itself: the
-plain forward pass of each sequence alone, and `generate`. Sequences have up to {POSITIONS} tokens, beyond every window
+{transformers.__version__}, with random weights of large scale, and compares the engine with transformers itself: with
+the plain forward pass of each sequence alone, and with `generate`. Sequences have up to {POSITIONS} tokens, beyond every window
 ({WINDOW} tokens) and chunk ({CHUNK}); contexts of {POSITIONS + 40} tokens are truncated to the last position.
 
-{len(compared)} architectures were compared; {right} of them give every log-likelihood within {TOLERANCE:g} a token,
-every greedy flag and every text. {shared} share a prefix tree when these sequences are scored, and {copied} go on from
-copied states; the others say in the log why they do not. "Difference" is the largest of a log-likelihood, for each of
-its tokens. The last column is the same from lm-eval in batches of one: of the {worked} that it can score, {agree} agree
-within {TOLERANCE:g} in all numbers, flags and texts. Where they do not, the numbers here are those of the model alone.
+{len(compared)} architectures were compared. {right} of them give every log-likelihood within {TOLERANCE:g} per token,
+and every greedy flag and text. When these sequences are scored, {shared} share a prefix tree, and {copied} continue
+from copied states; for the others, the log says why they do not. "Difference" is the largest difference of a
+log-likelihood per token. The last column compares with lm-eval in batches of one: of the {worked} architectures that
+lm-eval can score, {agree} agree within {TOLERANCE:g} in all numbers, flags and texts. For the others, the numbers here
+are those of the model alone.
 
 | architecture | scoring | generation | why prefixes are not shared | difference | from lm-eval |
 |---|---|---|---|---|---|
