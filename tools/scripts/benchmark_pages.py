@@ -201,9 +201,9 @@ def coverage(found: Mapping[str, Any]) -> str:
     lines = [
         "## What people report",
         "",
-        "Tier A is in the model cards and leaderboards of today, B is common, and C is for special purposes.",
-        f"The library has {', '.join(counts[:-1])} and {counts[-1]}. Of the others, the last column says what they",
-        "would need.",
+        "Tier A is in today's model cards and leaderboards, tier B is common, and tier C is for special purposes.",
+        f"The library has {', '.join(counts[:-1])} and {counts[-1]}.",
+        "For each of the others, the last column says what it would need.",
         "",
         "| benchmark | tier | tasks | remark |",
         "|---|---|---|---|",
@@ -239,7 +239,7 @@ def main() -> None:
         rows.append("| " + " | ".join(re.sub(r"[|\n]", " ", str(cell)) for cell in cells) + " |")
     head = "| name | title | kind | rows | licence |\n|---|---|---|---|---|\n"
     intro = (
-        f"# Benchmarks\n\nThe {len(found)} benchmarks of the library; `make benchmark-pages` writes these pages.\n\n"
+        f"# Benchmarks\n\nThe library has {len(found)} benchmarks. `make benchmark-pages` writes these pages.\n\n"
     )
     table = head + "\n".join(rows) + "\n\n"
     (PAGES / "README.md").write_text(intro + table + coverage(found), encoding="utf-8")
