@@ -7,6 +7,7 @@ or number. It is compiled once and then read from any number of documents.
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -130,8 +131,20 @@ def _reader(spec: FieldSpec) -> Callable[[Doc], Any]:
     return _column_or_text(spec)
 
 
+def other_separator(doc: Doc) -> str | None:
+    """What separates the columns of a CSV file that was read as one column; None if it was read as it should be.
+
+    >>> other_separator({"question;A;B": "Two plus two?;3;4"}), other_separator({"question": "a; b"})
+    (';', None)
+    """
+    [name] = doc if len(doc) == 1 else [""]
+    return next((separator for separator in (";", "\t", "|") if separator in str(name)), None)
+
+
 def _column_hint(name: str, doc: Doc) -> str:
     """The nearest column; for choices, those that are in a column each (A, B, ... or choice1, choice2, ...)."""
+    if separator := other_separator(doc):
+        return f"columns are separated by {separator!r} here: write dataset_kwargs: {{sep: {json.dumps(separator)}}}"
     hint = nearest(name, doc, listed="the columns are")
     if not name.lower().startswith(("choice", "option", "answers")):
         return hint

@@ -27,6 +27,17 @@ def test_choices_in_columns_of_their_own_are_suggested(folder):
     assert "C. Paris" in folder.run("show", "t.yaml@mcqa", "--doc", "1").out
 
 
+def test_a_table_saved_with_semicolons_is_understood(folder):
+    folder.write({"q.csv": CSV.replace(",", ";")})
+    assert folder.run("new", "q.csv", "--output", "t.yaml").code == 0
+    assert "dataset_kwargs: {sep: ;}  # guess: what separates the columns" in (folder.path / "t.yaml").read_text()
+    assert "C. Paris" in folder.run("show", "t.yaml@mcqa", "--doc", "1").out
+    folder.write({"u.yaml": TASK + COLUMNS})
+    assert (
+        "columns are separated by ';' here: write dataset_kwargs: {sep: \";\"}" in folder.run("show", "u.yaml@mcqa").err
+    )
+
+
 def test_labels_that_are_columns_are_told_from_choices(folder):
     folder.write({"q.csv": CSV, "t.yaml": TASK + "doc_to_choice: [A, B, C, D]\noutput_type: multiple_choice\n"})
     shown = folder.run("show", "t.yaml@mcqa")

@@ -86,6 +86,7 @@ def task_text(
     output: Path | None = None,
 ) -> str:
     """The text of a task file for a dataset."""
+    from multiform.fields import other_separator
     from multiform.paths import is_file, mirror_path
     from multiform.tasks.config import TaskConfig
     from multiform.tasks.datasets.documents import load_dataset
@@ -97,13 +98,22 @@ def task_text(
     pinned: dict[str, Any] = {} if is_local else {"dataset_kwargs": {"revision": revision or "main"}}
     # Task files name data files relative to themselves.
     path = os.path.relpath(dataset, output.parent) if is_local and output is not None else dataset
-    config = TaskConfig(task="new", dataset_path=dataset, dataset_name=name, test_split="test", **pinned)
-    try:
-        splits = load_dataset(config, mirror)
-    except MultiformError as error:
-        raise error.relocate(dataset) from error
+
+    def read() -> Dataset:
+        config = TaskConfig(task="new", dataset_path=dataset, dataset_name=name, test_split="test", **pinned)
+        try:
+            return load_dataset(config, mirror)
+        except MultiformError as error:
+            raise error.relocate(dataset) from error
+
+    splits = read()
     evaluated = _split_to_evaluate(splits)
+    if separator := other_separator(splits[evaluated][0]):
+        pinned["dataset_kwargs"] = {"sep": separator}
+        splits = read()
     guess: Guess = guess_mapping(splits[evaluated][:_ROWS])
+    if separator:
+        guess.comments["dataset_kwargs"] = "guess: what separates the columns"
     if "doc_to_text" not in guess.keys or "doc_to_target" not in guess.keys:
         part = "question" if "doc_to_text" not in guess.keys else "answer"
         columns = ", ".join(splits[evaluated][0])
@@ -152,7 +162,7 @@ def _yaml_with_comments(keys: dict[str, Any], comments: dict[str, str], revision
     """The YAML of the keys, each with its comment."""
     from multiform.cli.formats import yaml_text
 
-    if revision is None and "dataset_kwargs" in keys:
+    if revision is None and "revision" in keys.get("dataset_kwargs", {}):
         comments = {**comments, "dataset_kwargs": "pin a commit here, so that the rows stay the same"}
     lines = ["# Written by 'multiform new': look at the comments, then at the prompts (multiform show).\n"]
     for key, value in keys.items():
