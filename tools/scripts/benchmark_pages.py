@@ -238,9 +238,7 @@ def main() -> None:
         )
         rows.append("| " + " | ".join(re.sub(r"[|\n]", " ", str(cell)) for cell in cells) + " |")
     head = "| name | title | kind | rows | licence |\n|---|---|---|---|---|\n"
-    intro = (
-        f"# Benchmarks\n\nThe library has {len(found)} benchmarks. `make benchmark-pages` writes these pages.\n\n"
-    )
+    intro = f"# Benchmarks\n\nThe library has {len(found)} benchmarks. `make benchmark-pages` writes these pages.\n\n"
     table = head + "\n".join(rows) + "\n\n"
     (PAGES / "README.md").write_text(intro + table + coverage(found), encoding="utf-8")
     print(f"{len(found)} pages in {PAGES.relative_to(ROOT)}; without an example: {', '.join(without) or 'none'}")
