@@ -101,7 +101,8 @@ def page(findings: list[Finding]) -> str:
 `make zoo` writes this page. It builds a tiny model of every causal and encoder-decoder architecture of transformers
 {transformers.__version__}, with random weights of large scale, and compares the engine with transformers itself: with
 the plain forward pass of each sequence alone, and with `generate`. Sequences have up to {POSITIONS} tokens, beyond
-every window ({WINDOW} tokens) and chunk ({CHUNK}); contexts of {POSITIONS + 40} tokens are truncated to the last position.
+every window ({WINDOW} tokens) and chunk ({CHUNK}); contexts of {POSITIONS + 40} tokens are truncated to the last
+position.
 
 {len(compared)} architectures were compared. {right} of them give every log-likelihood within {TOLERANCE:g} per token,
 and every greedy flag and text. When these sequences are scored, {shared} share a prefix tree, and {copied} continue
