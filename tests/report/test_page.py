@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -673,7 +674,7 @@ def test_a_cell_of_the_flip_matrix_opens_exactly_those_documents(
     page = open_page(url)
     page.get_by_role("button", name="right in cloze and wrong in mcqa").click()
     expect_shown(page, len(expected))
-    listed = page.locator(".list .doc").all_inner_texts()
+    listed = page.locator(".list .doc").all_text_contents()
     assert listed == [f"quiz {doc}" for doc in sorted(expected)][: len(listed)]
     assert [form.split()[0] for form in page.locator(".detail h3").all_inner_texts()] == ["quiz@cloze", "quiz@mcqa"]
     page.keyboard.press("j")
@@ -905,6 +906,38 @@ def test_two_runs_say_first_whether_they_differ_and_on_how_many_documents(
     assert "run 2 is not shown to differ from run 1 on quiz@mcqa" in page.locator(".answer-line").inner_text()
     facts = page.locator(".facts b").all_inner_texts()
     assert facts == ["60", str(len(change.lowered)), str(len(change.raised)), "may be"]
+
+
+def test_forms_without_others_on_their_documents_have_no_row_among_the_flips(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    base = evaluate(model="dummy", tasks="quiz@mcqa+cloze+generate", limit=20, progress=False, use_cache=False)
+    alone = replace(base.forms[2], form="other@generate", task="other")
+    mixed = replace(base, forms=[*base.forms[:2], alone], comparisons=compare_forms([*base.forms[:2], alone]))
+    page = open_page(write_report([mixed], tmp_path / "r.html").as_uri())
+    assert page.locator(".cells thead th").all_inner_texts() == ["mcqa", "cloze"]
+
+
+def test_the_probability_of_a_text_is_no_ranked_choice(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    scored = evaluate(model="dummy", tasks="quiz@bpb", limit=4, progress=False, use_cache=False)
+    page = open_page(write_report([scored], tmp_path / "r.html").as_uri())
+    assert page.locator(".plot .legend-line").inner_text() == "log-likelihoods"
+    page.get_by_role("tab", name="Samples").click()
+    assert page.locator(".key").inner_text().split("\n") == ["· neither right nor wrong"]
+
+
+def test_more_than_two_runs_say_which_are_compared_and_how_they_were_run(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    about: dict[str, Any] = {"tasks": "quiz@mcqa+cloze", "limit": 20, "progress": False, "use_cache": False}
+    runs = [evaluate(model="dummy", num_fewshot=shots, **about) for shots in (0, 1, 2)]
+    page = open_page(write_report(runs, tmp_path / "r.html").as_uri())
+    sentence = page.locator(".answer-line").inner_text()
+    assert sentence.startswith("3 runs against each other: ")
+    assert "of 6 comparisons show a loss" in sentence
+    assert re.search(r"on quiz@\w+, run \d − run \d$", page.locator("[data-fact='worst change'] span").inner_text())
+    shots = ["1-shot" in line or "2-shot" in line for line in page.locator(".about li").all_inner_texts()]
+    assert shots == [False, True, True]
 
 
 def test_tasks_of_one_form_each_have_no_matrix_of_forms(open_page: Callable[..., Any], tmp_path: Path) -> None:

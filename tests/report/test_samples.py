@@ -28,7 +28,7 @@ def url(results: Results, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def listed(page: Any) -> list[str]:
-    return [str(text) for text in page.locator(".list .doc").all_inner_texts()]
+    return [str(text) for text in page.locator(".list .doc").all_text_contents()]
 
 
 def verdicts(results: Results, name: str) -> dict[str, bool]:
@@ -227,3 +227,20 @@ def test_on_a_phone_an_opened_document_comes_into_sight(open_page: Callable[...,
     page.locator(".list .doc").first.click()
     page.wait_for_selector(".detail h3")
     assert page.locator(".detail h3").evaluate("node => node.getBoundingClientRect().top") < 400
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_number_of_a_document_stays_in_sight(open_page: Callable[..., Any], tmp_path: Path, width: int) -> None:
+    """Beside a task with a long name."""
+    base = evaluate(model="dummy", tasks="quiz@mcqa", limit=3, progress=False, use_cache=False)
+    names = ("quiz_of_a_very_long_name_indeed", "another_quiz")
+    forms = [replace(base.forms[0], form=f"{name}@mcqa", task=name) for name in names]
+    page = open_page(write_report([replace(base, forms=forms)], tmp_path / "r.html").as_uri(), width=width)
+    page.get_by_role("tab", name="Samples").click()
+    cut = """cells => cells.filter((cell) => {
+        const range = document.createRange();
+        range.selectNode(cell.lastChild);
+        return range.getBoundingClientRect().right > cell.getBoundingClientRect().right;
+    }).length"""
+    assert page.locator(".list .doc").evaluate_all(cut) == 0
+    assert page.locator(".list .doc").first.text_content().endswith(" 0")

@@ -12,7 +12,7 @@ from itertools import combinations, product
 from typing import Any, TypeAlias
 
 from multiform.errors import MultiformError
-from multiform.report.page import minute
+from multiform.report.page import minute, setting_words
 from multiform.results.charts import ChartAxis, ChartPanel, ChartSpec, describe_chart, metric_axis
 from multiform.results.provenance import arguments_text
 from multiform.results.results import Results
@@ -220,15 +220,6 @@ def model_labels(runs: Mapping[str, Results]) -> dict[str, str]:
 def form_label(form: Entry, results: Results) -> str:
     """The name of a column: a form or group, with its few-shot examples and chat template."""
     return " · ".join([form.name, *setting_words([form], results)])
-
-
-def setting_words(entries: Sequence[Entry], results: Results) -> Iterator[str]:
-    """The few-shot examples that forms or groups have in common, and that prompts are written with a chat template."""
-    shots = {entry.num_fewshot for entry in entries}
-    if len(shots) == 1 and any(shots):
-        yield f"{shots.pop()}-shot"
-    if results.provenance.get("chat_template"):
-        yield "chat"
 
 
 def score_cell(entry: Entry) -> dict[str, Any]:

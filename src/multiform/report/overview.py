@@ -32,7 +32,7 @@ def overview(runs: Sequence[Results], labels: Sequence[str]) -> dict[str, Any]:
     return {
         "attention": list(_attention_lines(runs, labels)),
         "sentence": _change_sentence(changes, labels) if len(runs) > 1 and changes else _sentence(runs[0]),
-        "facts": [*_change_facts(changes)] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
+        "facts": [*_change_facts(changes, labels)] if len(runs) > 1 else [*_facts(runs[0]), *_language_facts(runs[0])],
         "charts": [_chart(overview_chart, results) for results in runs],
         "flips": _chart(flips_chart, runs[-1]),
         "changes": entries,
@@ -203,29 +203,35 @@ def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels
         return f"{labels[second]} is {words} {labels[first]} on {change.name}: {numbers}"
     shown = [entry[3] for entry in changes if entry[3].p_simultaneous is not None and entry[3].p_simultaneous < ALPHA]
     worse = sum(change.gain < 0 for change in shown)
-    which = f"{labels[1]} against {labels[0]}" if len(labels) == 2 else f"{len(labels)} runs against each other"
-    return (
-        f"{which}: {worse} of {len(changes)} forms got worse, {len(shown) - worse} better, "
-        f"{len(changes) - len(shown)} without a finding"
-    )
+    better, equal = len(shown) - worse, len(changes) - len(shown)
+    if len(labels) > 2:
+        counts = f"{worse} of {len(changes)} comparisons show a loss, {better} a gain, {equal} no finding"
+        return f"{len(labels)} runs against each other: {counts}"
+    counts = f"{worse} of {len(changes)} forms got worse, {better} better, {equal} without a finding"
+    return f"{labels[1]} against {labels[0]}: {counts}"
 
 
-def _change_facts(changes: Sequence[tuple[int, int, str, FormChange]]) -> Iterator[dict[str, str]]:
+def _change_facts(
+    changes: Sequence[tuple[int, int, str, FormChange]], labels: Sequence[str]
+) -> Iterator[dict[str, str]]:
     """How sure the change of the sentence is, or the worst of several, and how many documents it is made of."""
     clearest = _clearest(changes)
+    if not changes:
+        return
     if clearest is None:
-        change = min((entry[3] for entry in changes), key=lambda change: change.gain, default=None)
-        if change is not None and change.paired:
+        first, second, _, change = min(changes, key=lambda entry: entry[3].gain)
+        if change.paired:
             low, high = change.simultaneous
-            interval = f"{_difference_text(low)} to {_difference_text(high)}"
-            yield _fact("worst change", _difference_text(change.difference.value), f"{interval} on {change.name}")
+            of = f", {labels[second]} − {labels[first]}" if len(labels) > 2 else ""
+            words = f"{_difference_text(low)} to {_difference_text(high)} on {change.name}{of}"
+            yield _fact("worst change", _difference_text(change.difference.value), words)
     else:
         change = clearest[3]
-    if change is None or not change.paired:
+    if not change.paired:
         return
     p = change.p_simultaneous
     yield _fact("documents", f"{change.difference.n:,}", "that both runs have")
-    yield _fact("lost", f"{len(change.lowered):,}", "with a lower score in the second run")
+    yield _fact("lost", f"{len(change.lowered):,}", "with a lower score in the later run")
     yield _fact("won", f"{len(change.raised):,}", "with a higher one")
     if p is not None:
         yield _noise_fact(p, f" after correction for {change.comparisons}" if change.comparisons > 1 else "")

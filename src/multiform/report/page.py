@@ -36,7 +36,7 @@ from multiform.results.notes import stop_lines
 from multiform.results.provenance import arguments_text, command, usage_words
 from multiform.results.results import Results
 from multiform.results.samples import images_of, small_jpeg
-from multiform.results.values import FormResult
+from multiform.results.values import FormResult, GroupResult
 
 #: The page's script, which tools/page builds from its sources.
 SCRIPT = "app.js"
@@ -241,6 +241,15 @@ def _model(results: Results) -> str:
     return name if len(name) <= 40 else f"…{name[-39:]}"
 
 
+def setting_words(entries: Sequence[FormResult | GroupResult], results: Results) -> Iterator[str]:
+    """The few-shot examples that forms or groups have in common, and that prompts are written with a chat template."""
+    shots = {entry.num_fewshot for entry in entries}
+    if len(shots) == 1 and any(shots):
+        yield f"{shots.pop()}-shot"
+    if results.provenance.get("chat_template"):
+        yield "chat"
+
+
 def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
     about = results.provenance
     model = f"{results.run.get('model')} {arguments_text(results.run.get('model_args'))}".strip()
@@ -259,6 +268,7 @@ def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
         "config": dict(results.run),
         "environment": about.get("pretty_env_info"),
         "command": command(results),
+        "settings": list(setting_words(results.forms, results)),
         "usage": usage_words(about.get("usage")),
         "notes": stop_lines(results.run.get("budget") or ()),
     }

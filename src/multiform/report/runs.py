@@ -19,8 +19,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 from multiform.errors import MultiformError, reason
 from multiform.hashing import sha256
 from multiform.paths import open_file
-from multiform.report.leaderboard import Leaderboard, headlines, history_charts, score_cell, setting_words
-from multiform.report.page import minute
+from multiform.report.leaderboard import Leaderboard, headlines, history_charts, score_cell
+from multiform.report.page import minute, setting_words
 from multiform.report.streaming import StreamedReport
 from multiform.results.export import json_line
 from multiform.results.provenance import arguments_text, command

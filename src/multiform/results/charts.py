@@ -175,7 +175,7 @@ def _row_words(panel: ChartPanel) -> Callable[[Mapping[str, Any]], str]:
 #: The most differences that are drawn, and the most forms of groups.
 _PAIRS = _FORMS = 60
 #: What is scored, in the order of the palette.
-SCORINGS = ("ranked", "generated")
+SCORINGS = ("ranked", "generated", "likelihood")
 
 
 def overview_chart(results: ResultsData) -> ChartSpec:
@@ -248,7 +248,7 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
                 "task": entry.base,
                 "format": label,
                 "metric": direction_words(entry.metric, entry.higher),
-                "scoring": scoring_of(members[0]),
+                "scoring": "likelihood" if entry.metric in _UNBOUNDED else scoring_of(members[0]),
                 "score": estimate.value,
                 "low": estimate.low,
                 "high": estimate.high,
@@ -371,7 +371,8 @@ def flips_chart(results: ResultsData) -> ChartSpec:
             rows.append({"right": first, "wrong": second, "documents": number, "share": number / shared})
     if not rows:
         raise _nothing_to_compare()
-    x, y = (ChartAxis(field=field, title=field, names=list(right)) for field in ("wrong", "right"))
+    names = [label for label in right if any(row["right"] == label for row in rows)]
+    x, y = (ChartAxis(field=field, title=field, names=names) for field in ("wrong", "right"))
     value = ChartAxis(field="share", title="share of documents", low=0.0, high=1.0)
     panel = ChartPanel(mark="cell", x=x, y=y, value=value, label="documents", rows=rows)
     return describe_chart("flips", "share of documents that are right under one form and wrong under another", [panel])

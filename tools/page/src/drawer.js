@@ -135,7 +135,7 @@ export class Drawer {
    */
   #column(form, position, sample, marks, view) {
     const scores = Object.entries(sample.scores).map(
-      ([name, value]) => `${name} ${typeof value === "number" ? +value.toFixed(4) : value}`,
+      ([name, value]) => `${name} ${Array.isArray(value) ? `(${value.map(rounded).join(", ")})` : rounded(value)}`,
     );
     return element(
       "div",
@@ -223,6 +223,9 @@ export class Drawer {
   }
 }
 
+/** @param {unknown} value */
+const rounded = (value) => (typeof value === "number" ? String(+value.toFixed(4)).replace("-", "−") : String(value));
+
 /**
  * A text rendered, or as it is where it is too long for that.
  * @param {string} text
@@ -250,7 +253,7 @@ function folded(summary, make) {
 function verdictTags(form, position, sample) {
   const flags = form.flags[position];
   const tag = (kind, words) => [element("span", { class: `tag ${kind}` }, words), " "];
-  const score = `${form.metric} ${fixed(form.scores[position], 3)}`.trim();
+  const score = form.scores[position] === null ? "" : `${form.metric} ${fixed(form.scores[position])}`;
   const verdict =
     flags & FAILED
       ? ["none", "failed"]
@@ -261,7 +264,7 @@ function verdictTags(form, position, sample) {
           : ["", score];
   const endings = (sample.endings ?? []).filter((ending) => ending !== "cut off");
   return [
-    ...tag(...verdict),
+    ...(verdict[1] ? tag(...verdict) : []),
     ...(flags & UNREADABLE ? tag("none", "no answer could be extracted") : []),
     ...(flags & TRUNCATED ? tag("none", "cut off at the token limit") : []),
     ...endings.flatMap((ending) => tag("none", plainLine(ending))),

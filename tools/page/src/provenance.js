@@ -12,7 +12,8 @@ import { copyButton } from "./state.js";
  * @param {Report} report
  */
 export function aboutRuns(report) {
-  const words = (run) => [run.date, run.seconds ? duration(run.seconds) : "", run.usage].filter(Boolean).join(" · ");
+  const words = (run) =>
+    [...run.settings, run.date, run.seconds ? duration(run.seconds) : "", run.usage].filter(Boolean).join(" · ");
   return element(
     "ul",
     { class: "about" },

@@ -344,9 +344,14 @@ export class SampleBrowser {
   #key() {
     const neither = (form) =>
       form.scores.some((score, at) => score !== 1 && !(form.flags[at] & (WRONG | UNREADABLE | FAILED)));
+    const judged = this.forms.some((form) => form.flags.some((flags, at) => flags & WRONG || form.scores[at] === 1));
     const signs = [
-      ["ok", "✓", "right"],
-      ["no", "✗", "wrong"],
+      ...(judged
+        ? [
+            ["ok", "✓", "right"],
+            ["no", "✗", "wrong"],
+          ]
+        : []),
       ...(this.#useful("unreadable") ? [["none", "?", "not extracted"]] : []),
       ...(this.#useful("failed") ? [["none", "!", "failed"]] : []),
       ...(this.forms.some(neither) ? [["soft", "·", "neither right nor wrong"]] : []),
@@ -485,7 +490,8 @@ export class SampleBrowser {
       element(
         "span",
         { role: "rowheader", class: "doc", title: `${document.task} ${document.doc}` },
-        `${this.notes[document.key] ? "✎ " : ""}${this.#shortTask(document)} ${document.doc}`,
+        element("span", { class: "task" }, `${this.notes[document.key] ? "✎ " : ""}${this.#shortTask(document)}`),
+        ` ${document.doc}`,
       ),
       element("span", { class: "head", role: "gridcell" }, ...this.#hits(plainLine(document.head))),
       ...cells,

@@ -36,6 +36,7 @@ export const TERMS = {
     "The share of the way from a random choice (0 %) to all right (100 %); less than 0 % is worse than a random choice.",
   ],
   ranked: ["ranked choices", "The model's answer is the choice to which it gives the highest probability."],
+  likelihood: ["log-likelihoods", "The score is made of the probability that the model gives to a text as it is."],
   generated: ["generated answers", "The model writes a text, from which its answer is extracted."],
   any: [
     "across both kinds",

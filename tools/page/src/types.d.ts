@@ -24,6 +24,7 @@ export interface Run {
   config: unknown;
   environment: string | null;
   command: string | null;
+  settings: string[];
   usage: string;
   notes: string[];
 }
