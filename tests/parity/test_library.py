@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from multiform import TaskManager
+from multiform import Task, TaskManager
 from multiform.paths import mirror_folders
-from tools.parity import library
-from tools.parity.compare import FAILS, LEAK
+from tools.parity import coverage, library, ours, theirs
+from tools.parity.compare import FAILS, LEAK, Setting
 
 pytestmark = [pytest.mark.parity, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 DOCS = 3
+ZERO_SHOT = Setting(0, chat=False)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def pairs(lm_eval_tasks) -> list[library.Pair]:
     missing = [str(folder) for folder in mirror_folders(library.MIRROR) if not folder.is_dir()]
     if missing:
         pytest.skip(f"no benchmark rows at {', '.join(missing)}")
-    return [pair for pair in library.pairs() if library.has_rows(pair.config)]
+    return [pair for pair in library.pairs(every=True) if library.has_rows(pair.config)]
 
 
 def test_requests_are_those_of_lm_eval(pairs: list[library.Pair]):
@@ -34,7 +35,23 @@ def test_requests_are_those_of_lm_eval(pairs: list[library.Pair]):
     print(f"{len(done)} tasks, {sum(one.docs for one in done)} documents, {sum(one.requests for one in done)} requests")
     assert [(result.task, result.unexplained[0]) for result in done if result.unexplained] == []
     assert set(reasons) <= {LEAK, FAILS}
-    assert len(done) >= 110
+    assert len(done) >= 720
+
+
+def test_every_task_of_lm_eval_with_rows_has_a_form_or_a_reason_to_have_none(pairs: list[library.Pair]):
+    tasks = list(coverage.covered())
+    assert [task for task in tasks if task.form is None and task.reason is None] == []
+    assert sum(task.form is not None for task in tasks) >= 660
+
+
+def test_the_fields_of_lm_eval_are_together_a_language(pairs: list[library.Pair]):
+    names = [name for name in library.lm_eval_tasks() if name.startswith("global_mmlu_en_")]
+    [config] = TaskManager().load("global_mmlu_en@lm-eval")
+    asked = ours.requests_of(Task.from_config(config, dataset_mirror=library.MIRROR), ZERO_SHOT, 1000, None).docs
+    fields = [theirs.load_tasks([name], library.MIRROR, [library.lm_eval_tasks()[name].path.parent]) for name in names]
+    built = [theirs.built(tasks[name], ZERO_SHOT, 1000, None) for name, tasks in zip(names, fields, strict=True)]
+    assert sorted(map(str, asked)) == sorted(str(doc) for field in built for doc in field.docs)
+    assert len(asked) == 200
 
 
 def test_a_changed_prompt_is_noticed(pairs: list[library.Pair]):
@@ -57,7 +74,7 @@ MMMLU = made_rows("Question", "ABCD", "Answer", "ABCD", Subject="high_school_bio
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "folders", "rows"),
+    ("form", "name", "folders", "rows"),
     [
         (
             "include_German@lm-eval",
@@ -69,13 +86,13 @@ MMMLU = made_rows("Question", "ABCD", "Answer", "ABCD", Subject="high_school_bio
     ],
 )
 def test_tasks_without_rows_here_have_the_requests_of_lm_eval_on_rows_of_their_columns(
-    ours: str, theirs: str, folders: list[str], rows: str, lm_eval_tasks, tmp_path: Path
+    form: str, name: str, folders: list[str], rows: str, lm_eval_tasks, tmp_path: Path
 ):
     for folder in folders:
         file = tmp_path / folder / "test.jsonl"
         file.parent.mkdir(parents=True)
         file.write_text(rows)
-    [config] = TaskManager().load(ours)
-    result = library.compare_pair(library.Pair(config, theirs), 4, tmp_path)
+    [config] = TaskManager().load(form)
+    result = library.compare_pair(library.Pair(config, name), 4, tmp_path)
     assert (result.requests, result.unexplained) == (4 * result.docs, [])
     assert result.docs >= 4
