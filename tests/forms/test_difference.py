@@ -25,7 +25,7 @@ def form_of(label: str, shots: int = 0) -> Form:
     return Task.from_config(config.replace(num_fewshot=shots)).form
 
 
-def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+def apply_edits(text: str, edits: Sequence[Edit[str]]) -> str:
     """The text with the edits made."""
     content = text.encode("utf-8", "surrogatepass")
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from multiform.errors import shorten
 from multiform.forms.form import Form
@@ -27,13 +27,16 @@ _SCORED = {"multiple_choice": "the likelihood of each choice", "generate_until":
 _SHORTEST = 3
 
 
+Part = TypeVar("Part", str, tuple[str, ...])
+
+
 @dataclass(frozen=True, slots=True)
-class Edit:
-    """The bytes of a prompt from `start` on that another one has otherwise."""
+class Edit(Generic[Part]):
+    """The part of a prompt from byte `start` on, or its tokens from that number on, that another one has otherwise."""
 
     start: int
-    removed: str
-    added: str
+    removed: Part
+    added: Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +58,18 @@ class SettingDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenEdit:
-    """The tokens of a prompt from number `start` on that another one has otherwise."""
-
-    start: int
-    removed: tuple[str, ...]
-    added: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class TokenDifference:
     """How many tokens two prompts have, and which differ."""
 
     numbers: tuple[int, int]
-    edits: tuple[TokenEdit, ...]
+    edits: tuple[Edit[tuple[str, ...]], ...]
 
     @classmethod
     def of(cls, first: Sequence[str], second: Sequence[str]) -> TokenDifference:
         """The difference of two lists of tokens."""
         matcher = SequenceMatcher(None, first, second, autojunk=False)
         edits = [
-            TokenEdit(start, tuple(first[start:end]), tuple(second[other_start:other_end]))
+            Edit(start, tuple(first[start:end]), tuple(second[other_start:other_end]))
             for tag, start, end, other_start, other_end in matcher.get_opcodes()
             if tag != "equal"
         ]
@@ -89,11 +83,11 @@ class FormDifference:
     names: tuple[str, str]
     prompts: tuple[str, str]
     #: The edits that turn the first prompt into the second, to the byte.
-    edits: tuple[Edit, ...]
+    edits: tuple[Edit[str], ...]
     settings: tuple[SettingDifference, ...]
     #: The same for a reader: columns in place of what documents have in them, and without the few-shot examples if
     #: only one form has some.
-    patterns: tuple[Edit, ...]
+    patterns: tuple[Edit[str], ...]
     #: The same token by token, if a tokenizer is at hand.
     tokens: TokenDifference | None = None
 
@@ -117,7 +111,7 @@ class FormDifference:
         }
 
 
-def text_edits(first: str, second: str) -> list[Edit]:
+def text_edits(first: str, second: str) -> list[Edit[str]]:
     """The edits that turn one text into the other; offsets are those of the first in UTF-8.
 
     Lines are matched first, and words only within lines that are alike: an edit is a piece of a line, or whole lines.
@@ -227,7 +221,7 @@ def _request_text(sample: Sample) -> str:
     return "\n-----\n".join(contexts)
 
 
-def _patterns(first: _Rendered, second: _Rendered) -> list[Edit]:
+def _patterns(first: _Rendered, second: _Rendered) -> list[Edit[str]]:
     """The edits of two prompts for a reader."""
     columns = _shared_values(first.sample.doc, second.sample.doc)
     pairs = list(zip(first.shots, second.shots, strict=False))

@@ -97,7 +97,7 @@ def wording_population(means: FormMeans) -> WordingPopulation:
     between = max(0.0, observed - noise)
     overall, documents = float(means.values.mean()), _mean_variance(means)
     variance = documents + between / count
-    critical = _critical(means, observed, noise, documents, 1 / count)
+    critical = _critical(means, observed, noise, documents)
     low, high = _mean_bounds(means, overall, variance, critical)
     step = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * math.sqrt(observed * (1 + 1 / count))
     return WordingPopulation(
@@ -147,12 +147,12 @@ def _mean_variance(means: FormMeans) -> float:
     return max(0.0, variance) + (float(np.diag(means.unseen).min()) if means.rates else 0.0)
 
 
-def _critical(means: FormMeans, observed: float, noise: float, documents: float, share: float) -> float:
-    """The quantile for documents + share · (observed − noise), with Satterthwaite's degrees of freedom.
+def _critical(means: FormMeans, observed: float, noise: float, documents: float) -> float:
+    """The quantile for documents + (observed − noise) / wordings, with Satterthwaite's degrees of freedom.
 
     A sum of mean squares has no fewer degrees of freedom than its least certain part.
     """
-    wordings = len(means.values) - 1
+    wordings, share = len(means.values) - 1, 1 / len(means.values)
     known = means.freedom if math.isfinite(means.freedom) else max(1.0, means.equivalent - 1)
     between = max(0.0, observed - noise)
     squares = documents**2 / known + (share * max(observed, noise)) ** 2 / wordings
