@@ -34,6 +34,12 @@ TASKS = {"labels": "quiz@mcqa", "texts": "quiz@cloze", "completions": "quiz@gene
 SHOTS = 5
 #: A difference of log-likelihoods, for each token, that is more than rounding in float32.
 TOLERANCE = 1e-4
+_ZOO_HEAD = ("| architecture | scoring | generation | difference | agrees |", "|---|---|---|---|---|")
+_PARITY_HEAD = (
+    "| requests | number | largest difference of a log-likelihood | equal flags or texts |",
+    "|---|---|---|---|",
+)
+_TIME_HEAD = ("| requests | number | Multiform | lm-eval | lm-eval / Multiform |", "|---|---|---|---|---|")
 
 
 def accelerator() -> str | None:
@@ -96,14 +102,6 @@ def report(
         ours, peer = _seconds(answer, asked), _seconds(theirs, asked) if theirs else None
         ratio = f"{peer:.2f} | {peer / ours:.1f}" if peer else "not installed |"
         yield f"| {kind} | {len(asked)} | {ours:.2f} | {ratio} |", True
-
-
-_ZOO_HEAD = ("| architecture | scoring | generation | difference | agrees |", "|---|---|---|---|---|")
-_PARITY_HEAD = (
-    "| requests | number | largest difference of a log-likelihood | equal flags or texts |",
-    "|---|---|---|---|",
-)
-_TIME_HEAD = ("| requests | number | Multiform | lm-eval | lm-eval / Multiform |", "|---|---|---|---|---|")
 
 
 def _environment(device: str) -> Iterator[str]:

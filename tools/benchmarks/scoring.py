@@ -20,6 +20,27 @@ from tools.benchmarks.sides import NAMES, Setting
 from tools.benchmarks.tables import Row, say
 from tools.benchmarks.workloads import WORKLOADS, Workload
 
+GROWING = {"cpu": "CPU time", "read": "tokens read", "peak_mb": "peak memory"}
+FORMS_TASK, SELECTION, SHOTS, FEW_DOCS, MANY_DOCS = "arc_challenge", "all+mcqa~8", 2, 8, 150
+#: What is written is cut short on both sides: it is the prompts that forms share.
+WRITTEN = 16
+NARROW = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+#: Widths that all of them share.
+_SIZES = {"hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8, "max_position_embeddings": 4096}
+_WIDE = {**_SIZES, "intermediate_size": 1536, "num_key_value_heads": 4}
+#: The configuration of each architecture; Mistral has a window that is shorter than the prompts.
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "llama": _WIDE,
+    "mistral": {**_WIDE, "sliding_window": 128},
+    "qwen2": _WIDE,
+    "qwen3": {**_WIDE, "head_dim": 64},
+    "gemma2": {**_WIDE, "head_dim": 64, "sliding_window": 256},
+    "gemma3_text": {**_WIDE, "head_dim": 64, "sliding_window": 256},
+    "gpt_neox": {**_SIZES, "intermediate_size": 2048},
+    "gpt2": {"n_embd": 512, "n_layer": 8, "n_head": 8, "n_positions": 4096},
+}
+DOCS = 12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
@@ -56,26 +77,6 @@ class Case:
 ONE_SHOT = Case(name="texts, 5-shot", shots=1)
 TWO_CHOICES = Case(name="texts, 0-shot", choices=2)
 CASES = (*(Case(name=workload.name) for workload in WORKLOADS), ONE_SHOT, TWO_CHOICES)
-GROWING = {"cpu": "CPU time", "read": "tokens read", "peak_mb": "peak memory"}
-FORMS_TASK, SELECTION, SHOTS, FEW_DOCS, MANY_DOCS = "arc_challenge", "all+mcqa~8", 2, 8, 150
-#: What is written is cut short on both sides: it is the prompts that forms share.
-WRITTEN = 16
-NARROW = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-#: Widths that all of them share.
-_SIZES = {"hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8, "max_position_embeddings": 4096}
-_WIDE = {**_SIZES, "intermediate_size": 1536, "num_key_value_heads": 4}
-#: The configuration of each architecture; Mistral has a window that is shorter than the prompts.
-ARCHITECTURES: dict[str, dict[str, Any]] = {
-    "llama": _WIDE,
-    "mistral": {**_WIDE, "sliding_window": 128},
-    "qwen2": _WIDE,
-    "qwen3": {**_WIDE, "head_dim": 64},
-    "gemma2": {**_WIDE, "head_dim": 64, "sliding_window": 256},
-    "gemma3_text": {**_WIDE, "head_dim": 64, "sliding_window": 256},
-    "gpt_neox": {**_SIZES, "intermediate_size": 2048},
-    "gpt2": {"n_embd": 512, "n_layer": 8, "n_head": 8, "n_positions": 4096},
-}
-DOCS = 12
 
 
 @cache

@@ -23,6 +23,9 @@ from tools.scripts.simulate_scale import predicted_seconds
 
 #: A run may take that share of its workers' processor time for its driver, at most.
 DRIVER = 0.05
+#: Tokens per second of the paced model, and bytes of a token.
+PACE = 2000.0
+BYTES = 4
 
 
 class Measured(NamedTuple):
@@ -168,11 +171,6 @@ def _cpu_of(process: str) -> float:
     """The processor time of a process so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-#: Tokens per second of the paced model, and bytes of a token.
-PACE = 2000.0
-BYTES = 4
 
 
 def _register_models() -> None:

@@ -11,6 +11,12 @@ from multiform.requests import resolved_names
 
 LEAK = "lm-eval puts the evaluated document among its own examples, with its answer; Multiform draws another one"
 FAILS = "lm-eval fails, and Multiform makes requests"
+#: The parts of requests by their kind.
+_PARTS = {
+    "loglikelihood": ("kind", "context", "continuation"),
+    "loglikelihood_rolling": ("kind", "text"),
+    "generate_until": ("kind", "context", "gen_kwargs"),
+}
 #: Differences of single tasks that have a reason of their own, by name.
 REASONS: dict[str, str] = {}
 
@@ -123,10 +129,3 @@ def _first(expected: list[Any], got: list[Any]) -> tuple[str, Any, Any] | None:
             if one != other or type(one) is not type(other):
                 return f"request {number}: {name}", one, other
     return None
-
-
-_PARTS = {
-    "loglikelihood": ("kind", "context", "continuation"),
-    "loglikelihood_rolling": ("kind", "text"),
-    "generate_until": ("kind", "context", "gen_kwargs"),
-}

@@ -22,8 +22,6 @@ _WORDS: dict[Any, tuple[str, str]] = {
     int: ("a whole number", "8"),
     float: ("a number", "0.5"),
 }
-
-
 T = TypeVar("T")
 DEFAULT_MAX_GEN_TOKS = 256
 #: The value of `max_gen_toks` for a completion that may fill the context of the model; "context-64" leaves 64 tokens.

@@ -18,6 +18,7 @@ from multiform.prompts.prompt import Messages
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
 OutputType = Literal["loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice"]
+_QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
 
 
 @dataclass
@@ -46,9 +47,6 @@ class LMEvalInstance:
     def args(self) -> tuple[Any, ...]:
         """The arguments, always as a tuple."""
         return self.arguments if isinstance(self.arguments, tuple) else (self.arguments,)
-
-
-_QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
 
 
 def as_model(candidate: Any) -> Model:

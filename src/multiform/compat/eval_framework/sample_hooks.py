@@ -20,9 +20,12 @@ from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.documents import load_dataset
 from multiform.tasks.keys import FilePosition, Source
 
+logger = logging.getLogger("multiform")
+
 #: The subject of a dataset that has none.
 NO_SUBJECT = "no_subject"
-
+#: The default seed of a task's random generator.
+RANDOM_SEED = 42
 #: The data-access methods.
 DATA = ("_get_raw_question", "_get_choices", "_get_correct_index")
 #: The hooks that the styler implements: a class that overrides one has no equivalent format.
@@ -139,12 +142,6 @@ class StylerHooks:
         """The file and line that define the class."""
         file, line = self._defined
         return Source(file, {(): FilePosition(file, line)})
-
-
-logger = logging.getLogger("multiform")
-
-#: The default seed of a task's random generator.
-RANDOM_SEED = 42
 
 
 class SampleHooks(StylerHooks):

@@ -20,6 +20,9 @@ from multiform.formats.dialects.metric_results import Error, MetricResult
 from multiform.scoring.metrics.base import build_metric
 from multiform.scoring.outcome import ChoiceOutcome, TextOutcome
 
+#: The languages that are told apart.
+_LANGUAGES = ("en", "de", "es", "it", "fr", "nl", "pt", "fi")
+
 
 class Role(Enum):
     """The author of a message."""
@@ -154,9 +157,6 @@ class TernaryScore(BaseMetric[Loglikelihood]):
 
     NAME = "Ternary Score"
     specs = ({"metric": "ternary_score"},)
-
-
-_LANGUAGES = ("en", "de", "es", "it", "fr", "nl", "pt", "fi")
 
 
 @cache

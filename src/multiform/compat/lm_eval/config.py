@@ -15,6 +15,9 @@ from multiform.tasks.config import TaskConfig as OurConfig
 from multiform.tasks.config import task_keys
 from multiform.tasks.keys import plain
 
+#: What to do where a task's own code fails before there is a document.
+OWN_CODE = "it runs the task's own code: install what that imports, and allow what it downloads"
+
 
 class TaskConfig(OurConfig):
     """A task's configuration.
@@ -63,10 +66,6 @@ def serialize_config(config: Any, keep_callable: bool = False) -> dict[str, Any]
     to_dict = getattr(config, "to_dict", None)
     values = to_dict(keep_callable=keep_callable) if callable(to_dict) else plain(config, keep_callable)
     return {key: value for key, value in values.items() if value is not None}
-
-
-#: What to do where a task's own code fails before there is a document.
-OWN_CODE = "it runs the task's own code: install what that imports, and allow what it downloads"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

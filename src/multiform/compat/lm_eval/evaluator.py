@@ -27,6 +27,15 @@ from multiform.results.provenance import argued_name
 from multiform.results.samples import outputs_by_request, samples_in_order
 from multiform.run.evaluate import evaluate as run
 
+logger = logging.getLogger("multiform")
+
+#: What `evaluate` returns of a results file, and what `simple_evaluate` adds.
+_SCORES = ("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better", "n-samples")
+_RUN = ("config", "git_hash", "date", "pretty_env_info", "transformers_version", "lm_eval_version", "upper_git_hash",
+        "tokenizer_pad_token", "tokenizer_eos_token", "tokenizer_bos_token", "eot_token_id", "max_length")  # fmt: skip
+#: Keys of `config` that lm-eval does not have.
+_OURS = ("samples", "num_fewshot", "generation_config", "arguments", "budget", "server", "model_warnings")
+
 
 @convert_errors(ValueError)
 def simple_evaluate(
@@ -186,13 +195,6 @@ def _caching(kept: bool, anew: bool) -> bool | str:
     return "refresh" if anew else bool(kept)
 
 
-_SCORES = ("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better", "n-samples")
-_RUN = ("config", "git_hash", "date", "pretty_env_info", "transformers_version", "lm_eval_version", "upper_git_hash",
-        "tokenizer_pad_token", "tokenizer_eos_token", "tokenizer_bos_token", "eot_token_id", "max_length")  # fmt: skip
-#: Keys of `config` that lm-eval does not have.
-_OURS = ("samples", "num_fewshot", "generation_config", "arguments", "budget", "server", "model_warnings")
-
-
 def whole_results(
     results: Results, asked: Mapping[str, Any], *, samples: bool, errors: bool, unsaid: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -255,9 +257,6 @@ def _response(output: Any, request: Request) -> Any:
     assert isinstance(output, LLOutput)
     pair = isinstance(request, LoglikelihoodRequest)
     return (output.loglikelihood, output.is_greedy) if pair else output.loglikelihood
-
-
-logger = logging.getLogger("multiform")
 
 
 @dataclass

@@ -116,8 +116,8 @@ def child_name(item: Task | Group) -> str:
     return str(item.task_name if hasattr(item, "task_name") else item.name)
 
 
-Spec = str | Mapping[str, Any] | Task | Group
 Item = Task | Group
+Spec = str | Mapping[str, Any] | Item
 
 
 class TaskDict(TypedDict):

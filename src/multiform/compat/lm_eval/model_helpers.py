@@ -14,9 +14,18 @@ from multiform.prompts.media import Kind, Media
 from multiform.requests import GENERATION_ALIASES, GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.requests import Instance as Ours
 
+logger = logging.getLogger(__name__)
+
+DEFAULT_MAX_LENGTH = 2048
+DEFAULT_MAX_GEN_TOKS = 256
+_KINDS = ("loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice")
+#: What lm-eval calls the images and sounds of a request.
+_MEDIA: dict[str, Kind] = {"visual": "image", "audio": "audio"}
 T = TypeVar("T")
 BatchSize = Callable[[int, Iterable[Any]], int]
 GroupBy = Literal["gen_kwargs", "contexts"]
+#: Reads images or sounds out of what an instance has of them.
+ReadMedia = Callable[[Any, Kind], Iterable[Media | None]]
 
 
 def chunks(_iter: Iterable[T], n: int = 0, fn: BatchSize | None = None) -> Iterator[list[T]]:
@@ -104,11 +113,6 @@ def _hashable(value: Any) -> Hashable:
     return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
-logger = logging.getLogger(__name__)
-
-DEFAULT_MAX_LENGTH = 2048
-
-
 def handle_stop_sequences(until: str | list[str] | None, eos: str | None) -> list[str]:
     """The stop texts as a list, with the one that ends every text.
 
@@ -181,17 +185,6 @@ def configure_pad_token(tokenizer: Any, model_config: Any = None) -> Any:
     elif type(tokenizer).__name__ not in ("RWKVWorldTokenizer", "Rwkv5Tokenizer"):  # those cannot be changed
         tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
     return tokenizer
-
-
-DEFAULT_MAX_GEN_TOKS = 256
-
-
-#: Reads images or sounds out of what an instance has of them.
-ReadMedia = Callable[[Any, Kind], Iterable[Media | None]]
-
-_KINDS = ("loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice")
-#: What lm-eval calls the images and sounds of a request.
-_MEDIA: dict[str, Kind] = {"visual": "image", "audio": "audio"}
 
 
 def to_instances(doc: dict[str, Any], requests: Sequence[Request], **kwargs: Any) -> list[Instance]:

@@ -14,6 +14,8 @@ from multiform.models.tokenizer import move_whitespace
 from multiform.requests import FailedRequest, GenerationRequest, LoglikelihoodRequest, Response, RollingRequest
 
 L = TypeVar("L", bound="LM")
+T = TypeVar("T")
+_QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
 
 
 class CacheHook:
@@ -144,10 +146,6 @@ class TemplateLM(LM):
         if isinstance(template, Mapping):
             return template.get(chat_template if isinstance(chat_template, str) else "default")
         return template
-
-
-T = TypeVar("T")
-_QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
 
 
 class ModelLM(LM):

@@ -34,6 +34,10 @@ QUANT_TYPES = ("fp4", "nf4")
 CONFIG_FILES = ["config.json", "tokenizer_config.json", "adapter_config.json"]
 #: Kinds of models, with lm-eval's names; by default a model's configuration tells.
 BACKENDS = ("default", "causal", "seq2seq")
+#: What a folder must have, by the argument that names it.
+FOLDERS = {"pretrained": "config.json and weights", "tokenizer": "a tokenizer", "peft": "adapter_config.json"}
+#: Other arguments of lm-eval's `hf` model.
+RULES = ArgumentRules.of("hf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +177,6 @@ def _memory(options: ModelSource) -> dict[int | str, int | str]:
     return memory
 
 
-#: What a folder must have, by the argument that names it.
-FOLDERS = {"pretrained": "config.json and weights", "tokenizer": "a tokenizer", "peft": "adapter_config.json"}
-
-
 def local_folder(name: str, argument: str = "pretrained") -> Path | None:
     """The folder that an argument names, or None where it is a name on the hub."""
     path = Path(name).expanduser()
@@ -246,7 +246,3 @@ def model_errors(source: ModelSource, folder: Path | None) -> Iterator[None]:
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, or its type where it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-#: Other arguments of lm-eval's `hf` model.
-RULES = ArgumentRules.of("hf")

@@ -33,6 +33,10 @@ _BUSY = frozenset({429, 502, 503, 504, 529, *range(520, 525)})
 #: Other statuses that may be temporary, and those of 500 and more that are not.
 _PASSING = frozenset({408, 409, 425})
 _LASTING = frozenset({501, 505, 510, 511})
+_UNSUPPORTED = re.compile(r"\bnot supported|\bunsupported|\bonly .{1,40} supported", re.IGNORECASE)
+#: The factor for the number of concurrent requests when the server is overloaded, and what each response adds to it.
+_FEWER = 0.7
+_MORE = 0.25
 
 
 class HTTPClient(httpx.Client):
@@ -172,9 +176,6 @@ def _parse_body(body: bytes) -> tuple[Any, bool]:
         return " ".join(body[:20_000].decode("utf-8", "replace").split()), False
 
 
-_UNSUPPORTED = re.compile(r"\bnot supported|\bunsupported|\bonly .{1,40} supported", re.IGNORECASE)
-
-
 def response_failure(
     status: int, body: Any, headers: Mapping[str, str] = MappingProxyType({}), otherwise: str = ""
 ) -> FailedAttemptError | RefusedError:
@@ -232,11 +233,6 @@ def retry_after(value: str | None) -> float | None:
         except (TypeError, ValueError, OverflowError):  # a date without a time zone, or beyond all calendars
             return None
     return None if seconds != seconds else max(0.0, seconds)
-
-
-#: The factor for the number of concurrent requests when the server is overloaded, and what each response adds to it.
-_FEWER = 0.7
-_MORE = 0.25
 
 
 @dataclass(order=True, slots=True)

