@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from multiform.errors import ConfigError, UsageError, shorten
+from multiform.errors import ConfigError, UsageError, excerpt
 
 _HINT = "write key=value,key=value, or a JSON object where a value holds a comma"
 
@@ -30,7 +30,7 @@ def parse_arguments(text_or_mapping: str | Mapping[str, Any] | None, *, where: s
     if isinstance(text_or_mapping, Mapping):
         return {str(key): value for key, value in text_or_mapping.items()}
     if not isinstance(text_or_mapping, str):
-        raise UsageError(f"expected key=value, got {shorten(text_or_mapping)}", where=where, hint=_HINT)
+        raise UsageError(f"expected key=value, got {excerpt(text_or_mapping)}", where=where, hint=_HINT)
     text = text_or_mapping.strip()
     if text.startswith("{"):
         return _parse_json(text, where)
@@ -38,7 +38,7 @@ def parse_arguments(text_or_mapping: str | Mapping[str, Any] | None, *, where: s
     for part in split_outside(text, ",", brackets="[({])}", quotes="\"'"):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not key:
-            raise UsageError(f"expected key=value, got {shorten(part)}", where=where, hint=_HINT)
+            raise UsageError(f"expected key=value, got {excerpt(part)}", where=where, hint=_HINT)
         if key in arguments:
             raise UsageError(f"'{key}' is given twice", where=where, hint="remove one of the two")
         arguments[key] = parse_value(value)
@@ -51,7 +51,7 @@ def _parse_json(text: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"not valid JSON: {error}", where=where, hint=_HINT) from error
     if not isinstance(arguments, dict):
-        raise UsageError(f"expected a JSON object, got {shorten(arguments)}", where=where, hint=_HINT)
+        raise UsageError(f"expected a JSON object, got {excerpt(arguments)}", where=where, hint=_HINT)
     return arguments
 
 

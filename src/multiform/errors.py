@@ -132,7 +132,7 @@ def list_first(names: Sequence[object], number: int) -> str:
     return ", ".join(map(str, names[:number])) + (f" and {more} more" if more > 0 else "")
 
 
-def shorten(value: object, limit: int = 80) -> str:
+def excerpt(value: object, limit: int = 80) -> str:
     """``repr(value)``, cut to a length that fits into a message."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"

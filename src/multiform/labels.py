@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice, product
 from typing import Any, Literal
 
-from multiform.errors import DataError, shorten
+from multiform.errors import DataError, excerpt
 
 LabelSpec = Literal["letters", "numbers", "lower", "roman"] | tuple[str, ...]
 #: The kinds of labels that go on without end.
@@ -222,7 +222,7 @@ def choice_list(choices: Any) -> Any:
         return list(choices.values())
     listed = parse_literal_list(choices) if isinstance(choices, str) else choices
     if listed is None:
-        raise DataError(f"expected a list of choices, got {shorten(choices)}", hint="check doc_to_choice")
+        raise DataError(f"expected a list of choices, got {excerpt(choices)}", hint="check doc_to_choice")
     return listed
 
 
@@ -294,7 +294,7 @@ def answer_key_to_index(key: str) -> int:
         return int(text) - 1
     if len(text) == 1 and text.isascii() and text.isalpha():
         return ord(text.upper()) - ord("A")
-    raise DataError(f"{shorten(key)} is neither a letter nor a number of 1 or more", hint="check the answer key")
+    raise DataError(f"{excerpt(key)} is neither a letter nor a number of 1 or more", hint="check the answer key")
 
 
 def index_among(
@@ -397,5 +397,5 @@ def _answer_error(
     why: str,
     hint: str = 'make doc_to_target an index, e.g. "{{choices.index(answer)}}"',
 ) -> DataError:
-    message = f"the answer {shorten(answer)} does not resolve among {shorten(list(choices), 120)}: {why}"
+    message = f"the answer {excerpt(answer)} does not resolve among {excerpt(list(choices), 120)}: {why}"
     return DataError(message, hint=hint)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from multiform.errors import ConfigError, shorten
+from multiform.errors import ConfigError, excerpt
 from multiform.prompts.media import Media
 from multiform.prompts.prompt import Messages, Prompt
 from multiform.schema import has_type
@@ -106,7 +106,7 @@ def check_generation(kwargs: Mapping[str, Any]) -> None:
     for name, (hint, expected) in _generation_types().items():
         value = kwargs.get(name)
         if value is not None and not has_type(value, hint):
-            raise ConfigError(f"{name} is {shorten(value)}", where=f"generation_kwargs.{name}", hint=f"give {expected}")
+            raise ConfigError(f"{name} is {excerpt(value)}", where=f"generation_kwargs.{name}", hint=f"give {expected}")
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 
 from typing_extensions import NotRequired, Required, is_typeddict
 
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, excerpt, nearest
 
 if TYPE_CHECKING:  # pydantic is imported when something is checked, which --help does not need
     from pydantic import TypeAdapter, ValidationError
@@ -164,7 +164,7 @@ def _as_yaml(value: Any) -> str:
     ('null', 'true', "'five'")
     """
     words = {None: "null", True: "true", False: "false"}
-    return words[value] if value is None or isinstance(value, bool) else shorten(value)
+    return words[value] if value is None or isinstance(value, bool) else excerpt(value)
 
 
 def _path(problem: Any, members: Collection[str] = ()) -> tuple[str | int, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, command, flag, print_result
-from multiform.errors import UsageError, list_first, shorten
+from multiform.errors import UsageError, excerpt, list_first
 from multiform.run.values import SOURCES, count
 from multiform.terminal import visible
 
@@ -103,14 +103,14 @@ def _choose_model(options: argparse.Namespace) -> None:
     if not options.run:
         return
     if options.model is not None or "pretrained" in (options.model_args or {}):
-        raise UsageError(f"the model is {shorten(options.run)} already", where="--model", hint="name one of them")
+        raise UsageError(f"the model is {excerpt(options.run)} already", where="--model", hint="name one of them")
     if options.run in models:
         options.model = options.run
     elif Path(options.run).is_dir() or "/" in options.run:
         options.model, options.model_args = "hf", {"pretrained": options.run, **(options.model_args or {})}
     else:
         hint = f"name a folder, a model on the hub, or one of {', '.join(models)}"
-        raise UsageError(f"no model {shorten(options.run)}", where="--run", hint=hint)
+        raise UsageError(f"no model {excerpt(options.run)}", where="--run", hint=hint)
 
 
 def _load_form(options: argparse.Namespace, name: str) -> Form:
@@ -171,7 +171,7 @@ def _token_lines(tokens: TokenDifference) -> Iterator[str]:
 
 
 def _token_list(tokens: Sequence[str]) -> str:
-    return shorten("|".join(tokens), 100) if tokens else "nothing"
+    return excerpt("|".join(tokens), 100) if tokens else "nothing"
 
 
 def _step_lines(table: StepTable) -> Iterator[str]:

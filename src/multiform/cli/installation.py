@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, command, flag, print_result
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, excerpt
 from multiform.models.identity import package_version
 from multiform.run.values import one_of
 
@@ -288,7 +288,7 @@ def _size(text: str) -> int:
 def _amount(text: str, units: dict[str, int], flag: str, example: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)", text.lower())
     if match is None or match[2] not in units:
-        raise UsageError(f"expected a number with a unit, got {shorten(text)}", where=flag, hint=f"give e.g. {example}")
+        raise UsageError(f"expected a number with a unit, got {excerpt(text)}", where=flag, hint=f"give e.g. {example}")
     return float(match[1]) * units[match[2]]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli.parser import AddFlags, Arguments, Folders, Gather, flag, mark_rare
-from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, UsageError, excerpt, nearest
 from multiform.run.values import SOURCE_OPTIONS, SOURCES, Option, count, one_of
 
 if TYPE_CHECKING:
@@ -282,5 +282,5 @@ def _words(action: argparse.Action, name: str, value: Any) -> list[str]:
 def _expect(value: Any, types: tuple[type, ...], expected: str) -> Any:
     """The value, if it has one of the types; true and false are no numbers."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise UsageError(f"expected {expected}, got {shorten(value)}", hint="see multiform run --help")
+        raise UsageError(f"expected {expected}, got {excerpt(value)}", hint="see multiform run --help")
     return value

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, Gather, command, flag, print_result
-from multiform.errors import ConfigError, IncompleteRunError, MultiformError, UsageError, shorten
+from multiform.errors import ConfigError, IncompleteRunError, MultiformError, UsageError, excerpt
 from multiform.run.values import SOURCES, count, one_of
 from multiform.terminal import align, fit, one_line, screen_width
 
@@ -245,7 +245,7 @@ def _json(text: str, flag: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise UsageError(
-            f"not valid JSON: {error}: {shorten(text)}", where=flag, hint="quote it for the shell"
+            f"not valid JSON: {error}: {excerpt(text)}", where=flag, hint="quote it for the shell"
         ) from error
 
 

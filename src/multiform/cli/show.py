@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import command, flag
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, excerpt
 from multiform.run.values import SOURCES
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _range(text: str, total: int) -> range:
         start = int(first or 0) if colon else 0 if text == "all" else int(first)
         stop = total if text == "all" or (colon and not last) else int(last) if colon else start + 1
     except ValueError as error:
-        raise UsageError(f"expected N, A:B or all, got {shorten(text)}", where="--doc", hint=hint) from error
+        raise UsageError(f"expected N, A:B or all, got {excerpt(text)}", where="--doc", hint=hint) from error
     indexes = range(start, min(stop, total))
     if start < 0 or not indexes:
         raise UsageError(f"no document {text}", where="--doc", hint=hint)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, excerpt, nearest
 from multiform.labels import LabelSpec, split_solution
 from multiform.prompts.template import compile_template, has_markup
 from multiform.registry import Registry
@@ -136,7 +136,7 @@ class FormatConfig:
         super().__init_subclass__(**kwargs)
         name: Any = cls.__dict__.get("format_name")
         if not isinstance(name, str | None):
-            message = f"format_name is {shorten(name)}, not text"
+            message = f"format_name is {excerpt(name)}, not text"
             raise ConfigError(message, where=cls.__name__, hint="name the format, or leave format_name out")
         if name:
             formats.register(name)(cls)
@@ -194,7 +194,7 @@ class FormatConfig:
 
     def _check(self, right: bool, name: str, expected: str) -> None:
         if not right:
-            value = shorten(getattr(self, name))
+            value = excerpt(getattr(self, name))
             raise ConfigError(f"expected {expected}, got {value}", where=name, hint=_HINT)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, excerpt, nearest
 from multiform.formats.base import FormatConfig, dialect_names, formats
 from multiform.formats.compile import FieldMapping
 from multiform.formats.localization import label_language, localize
@@ -190,11 +190,11 @@ def format_table(spec: FormatSpec) -> dict[str, Any]:
         return {spec.format_name or type(spec).__name__: spec}
     if not isinstance(spec, Mapping):
         raise ConfigError(
-            f"expected a format's name or a mapping, got {shorten(spec)}", hint="write e.g. 'formats: mcqa'"
+            f"expected a format's name or a mapping, got {excerpt(spec)}", hint="write e.g. 'formats: mcqa'"
         )
     if "type" in spec:
         if not isinstance(spec["type"], str):
-            raise ConfigError(f"expected a format's name, got {shorten(spec['type'])}", where="type")
+            raise ConfigError(f"expected a format's name, got {excerpt(spec['type'])}", where="type")
         return {spec["type"]: dict(spec)}
     if not spec:
         raise ConfigError("the table of formats is empty", hint="name at least one, e.g. 'formats: mcqa'")
@@ -220,7 +220,7 @@ def _entry(label: str, value: Any) -> FormatConfig:
         return FormatConfig.by_name(value)
     if not isinstance(value, Mapping):
         hint = "write e.g. '{type: mcqa, question_prefix: \"Q: \"}'"
-        raise ConfigError(f"expected a mapping of format fields, got {shorten(value)}", hint=hint)
+        raise ConfigError(f"expected a mapping of format fields, got {excerpt(value)}", hint=hint)
     overrides = {key: field for key, field in value.items() if key not in TASK_KEYS}
     name = overrides.pop("type", label)
     if not isinstance(name, str) or (name not in formats and name not in dialect_names):

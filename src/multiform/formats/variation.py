@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from multiform.arguments import split_outside
-from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, UsageError, excerpt, nearest
 from multiform.formats.axes import BUILTIN, Axis, Change
 from multiform.formats.base import FormatConfig
 from multiform.hashing import sha256, short_hash
@@ -95,7 +95,7 @@ class ChoiceOrder:
         permutes = len(text) > 1 and sorted(text) == list(letters)
         if not (text in ("original", "reverse") or _NUMBERED.fullmatch(text) or permutes):
             hint = "write original, reverse, rotate:1, shuffle:7, or a permutation such as bdac"
-            raise ConfigError(f"unknown order of choices {shorten(text)}", where="order", hint=hint)
+            raise ConfigError(f"unknown order of choices {excerpt(text)}", where="order", hint=hint)
         return None if text in ("original", "rotate:0", letters) else cls(text)
 
     def permutation(self, number: int, key: str) -> tuple[int, ...]:
@@ -315,7 +315,7 @@ def _with_budget(format: FormatConfig, variation: Variation) -> FormatConfig:
 def _checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name.isidentifier() or name in RUN_AXES:
         hint = f"use letters, digits and _, and none of {', '.join(RUN_AXES)}"
-        raise ConfigError(f"an axis cannot be called {shorten(name)}", where=str(name), hint=hint)
+        raise ConfigError(f"an axis cannot be called {excerpt(name)}", where=str(name), hint=hint)
     return name
 
 
@@ -324,10 +324,10 @@ def _declared_axis(name: str, values: Any, builtin: Axis | None) -> Axis:
         for value in values:
             if value not in builtin:
                 hint = nearest(str(value), builtin, listed="values")
-                raise ConfigError(f"unknown value {shorten(value)} of axis '{name}'", where=name, hint=hint)
+                raise ConfigError(f"unknown value {excerpt(value)} of axis '{name}'", where=name, hint=hint)
         return {value: builtin[value] for value in values}
     if not isinstance(values, Mapping) or not values:
-        message = f"expected a mapping of values, got {shorten(values)}"
+        message = f"expected a mapping of values, got {excerpt(values)}"
         raise ConfigError(message, where=name, hint="write e.g. tone: {polite: {instruction: Please answer.}}")
     declared = {_checked_value(name, value): _declared_change(name, value, keys) for value, keys in values.items()}
     return {**({"default": lambda format: {}} if builtin is None else builtin), **declared}
@@ -336,7 +336,7 @@ def _declared_axis(name: str, values: Any, builtin: Axis | None) -> Axis:
 def _declared_change(axis: str, value: Any, changed: Any) -> Change:
     place = f"{axis}.{value}"
     if not isinstance(changed, Mapping):
-        message = f"expected fields of a format, got {shorten(changed)}"
+        message = f"expected fields of a format, got {excerpt(changed)}"
         raise ConfigError(message, where=place, hint="write e.g. {question_prefix: 'Q: '}")
     known = [field.name for field in fields(FormatConfig) if field.name not in _SCORING]
     for key in changed:
@@ -349,7 +349,7 @@ def _declared_change(axis: str, value: Any, changed: Any) -> Change:
 def _checked_value(axis: str, value: Any) -> str:
     text = str(value)
     if not text or not balanced(text) or any(character in ",=@+~" or character.isspace() for character in text):
-        message = f"a value cannot be called {shorten(value)}"
+        message = f"a value cannot be called {excerpt(value)}"
         raise ConfigError(message, where=axis, hint="use a word, as it is written after @ in brackets")
     return text
 
@@ -359,7 +359,7 @@ def _declared_orders(values: Any) -> tuple[str, ...]:
         return ()
     if not isinstance(values, list | tuple) or not values:
         hint = "write e.g. order: [original, reverse], or null for no other order"
-        raise ConfigError(f"expected a list of orders, got {shorten(values)}", where="order", hint=hint)
+        raise ConfigError(f"expected a list of orders, got {excerpt(values)}", where="order", hint=hint)
     for value in values:
         ChoiceOrder.parse(str(value))
     return tuple(map(str, values))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, UsageError, shorten
+from multiform.errors import ConfigError, DataError, UsageError, excerpt
 from multiform.fields import Doc
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.output_kinds import GenerationKind
@@ -128,7 +128,7 @@ def read_turns(fields: DocFields, reader: FieldReader) -> tuple[Turn, ...]:
     where = config.where("doc_to_turns")
     value = reader.value(config.doc_to_turns, fields.doc, "doc_to_turns")
     if not isinstance(value, list | tuple):
-        raise DataError(f"expected a list of turns, got {shorten(value)}", where=where, hint=_HINT)
+        raise DataError(f"expected a list of turns, got {excerpt(value)}", where=where, hint=_HINT)
     turns = tuple(_turn(entry, where) for entry in value if entry is not None)
     roles = ["user", *(turn.role for turn in turns)]
     if roles[-1] == "assistant" or ("assistant", "assistant") in pairwise(roles):
@@ -147,7 +147,7 @@ def _turn(entry: Any, where: str | None) -> Turn:
         and isinstance(entry.get("content"), str)
     ):
         return Turn(entry["role"], entry["content"])
-    raise DataError(f"a turn is {shorten(entry)}", where=where, hint=_HINT)
+    raise DataError(f"a turn is {excerpt(entry)}", where=where, hint=_HINT)
 
 
 def merge_turns(scorer: Scorer, by_turn: Mapping[int, Values]) -> Values:
@@ -177,5 +177,5 @@ def _merge(key: str, items: Sequence[Any]) -> Any:
         isinstance(item, tuple) and len(item) == 2 and all(isinstance(n, int | float) for n in item) for item in items
     ):
         return tuple(map(sum, zip(*items, strict=True)))
-    message = f"the values of metric '{key}' in the turns of a conversation cannot be averaged: {shorten(items[0])}"
+    message = f"the values of metric '{key}' in the turns of a conversation cannot be averaged: {excerpt(items[0])}"
     raise DataError(message, hint="choose a metric with a number for each document")

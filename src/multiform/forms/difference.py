@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Generic, TypeVar
 
-from multiform.errors import shorten
+from multiform.errors import excerpt
 from multiform.forms.form import Form
 from multiform.forms.sample import Sample
 from multiform.forms.task import Task
@@ -295,7 +295,7 @@ def _examples(form: Form) -> str | None:
 
 
 def _metric(metric: Metric) -> str:
-    arguments = ", ".join(f"{key} {shorten(value, 40)}" for key, value in metric.kwargs.items())
+    arguments = ", ".join(f"{key} {excerpt(value, 40)}" for key, value in metric.kwargs.items())
     return f"{metric.name} ({arguments})" if arguments else metric.name
 
 
@@ -320,4 +320,4 @@ def _edit_sentence(removed: str, added: str, times: int) -> str:
 
 
 def _short(value: Any) -> str:
-    return "none" if value is None else shorten(value, 160)
+    return "none" if value is None else excerpt(value, 160)

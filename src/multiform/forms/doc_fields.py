@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, shorten
+from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, excerpt
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.base import FormatConfig
 from multiform.formats.compile import CompiledFormat, FieldMapping
@@ -131,7 +131,7 @@ class FieldReader:
                 continue
             self._has_numbers |= isinstance(answer, int)
             if choices:
-                self._first_digits = self._first_digits or f"doc {doc_id}: {shorten(answer)}"
+                self._first_digits = self._first_digits or f"doc {doc_id}: {excerpt(answer)}"
                 base = digit_base(answer, choices, _read_labels(labels, doc))
                 if base is not None:
                     return base
@@ -151,13 +151,13 @@ class FieldReader:
         except DataError as error:
             raise error if error.where else self._bad_choices(error.what) from error
         if not isinstance(value, list | tuple):
-            raise self._bad_choices(f"expected a list of choices, got {shorten(value)}")
+            raise self._bad_choices(f"expected a list of choices, got {excerpt(value)}")
         if not value:
             raise self._bad_choices("the list of choices is empty")
         for choice in value:
             if not isinstance(choice, str | int | float):
                 hint = None if choice is not None else "leave out what is null: {{choices|reject('none')|list}}"
-                raise self._bad_choices(f"a choice is {shorten(choice)}, not text or a number", hint)
+                raise self._bad_choices(f"a choice is {excerpt(choice)}, not text or a number", hint)
         return [choice if isinstance(choice, str) else str(choice) for choice in value]
 
     def check_recovered(self, question: Callable[[], Any], choices: list[str]) -> None:
@@ -168,7 +168,7 @@ class FieldReader:
         value, message = question(), None
         hint = "run the task without a format, or include it in a file with formats:, doc_to_text and doc_to_choice"
         if isinstance(value, list | int | float):
-            message = f"doc_to_text gives {shorten(value, 40)}, not a question"
+            message = f"doc_to_text gives {excerpt(value, 40)}, not a question"
         elif (fault := problem(str(value), choices)) is not None:
             message = f"a format would wrap a prompt twice: {fault}"
         if message is not None:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from multiform.errors import ConfigError, DataError, MultiformError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, DataError, MultiformError, UsageError, excerpt, nearest
 from multiform.fields import Doc
 from multiform.forms.doc_fields import FieldReader
 from multiform.forms.spec import FormSpec
@@ -190,7 +190,7 @@ def media_from(value: Any, kind: Kind, find: Finder) -> Media:
         return _from_array(value)
     if hasattr(value, "tobytes") and hasattr(value, "mode") and hasattr(value, "width"):
         return Media("image", pixel_hash(value), f"{value.width}x{value.height}", value)
-    raise DataError(f"expected an image, got {type(value).__name__} {shorten(value, 40)}", hint=_IMAGE_HINT)
+    raise DataError(f"expected an image, got {type(value).__name__} {excerpt(value, 40)}", hint=_IMAGE_HINT)
 
 
 def _from_text(text: str, kind: Kind, find: Finder) -> Media:
@@ -199,9 +199,9 @@ def _from_text(text: str, kind: Kind, find: Finder) -> Media:
         try:
             return _from_bytes(base64.b64decode(data, validate=True), kind)
         except binascii.Error as error:
-            raise DataError(f"the data URL {shorten(head, 40)} is not valid base64", hint=_IMAGE_HINT) from error
+            raise DataError(f"the data URL {excerpt(head, 40)} is not valid base64", hint=_IMAGE_HINT) from error
     if text.startswith(("http://", "https://")):
-        raise DataError(f"{shorten(text)} is on the network", hint="download it and give the path of the file")
+        raise DataError(f"{excerpt(text)} is on the network", hint="download it and give the path of the file")
     path = find(text)
     try:
         media = _from_bytes(read_file(path), kind)
@@ -233,7 +233,7 @@ def _image_size(data: bytes) -> str:
                 image.load()
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         reason = " ".join(str(error).split())
-        message = f"not an image that can be read ({len(data)} bytes: {shorten(reason, 80)})"
+        message = f"not an image that can be read ({len(data)} bytes: {excerpt(reason, 80)})"
         raise DataError(message, hint="give a PNG, JPEG, WebP or other file that Pillow knows") from error
     return size
 
@@ -249,7 +249,7 @@ def _from_array(value: Any) -> Media:
         digest = sha256(f"{sound.rate} ", sound.samples.tobytes())
         return Media("audio", digest, sound.size, sound)
     hint = f"an array needs its sampling rate; {_AUDIO_HINT}" if hasattr(value, "shape") else _AUDIO_HINT
-    raise DataError(f"expected audio, got {type(value).__name__} {shorten(value, 40)}", hint=hint)
+    raise DataError(f"expected audio, got {type(value).__name__} {excerpt(value, 40)}", hint=hint)
 
 
 def file_finder(config: TaskConfig, mirror: Path | None) -> Finder:
@@ -269,7 +269,7 @@ def file_finder(config: TaskConfig, mirror: Path | None) -> Finder:
         except (OSError, ValueError):  # a text that no file name can be
             pass
         looked = ", ".join(display(root) for root in roots)
-        raise DataError(f"no file {shorten(name)}", hint=f"check the path; looked in {looked}")
+        raise DataError(f"no file {excerpt(name)}", hint=f"check the path; looked in {looked}")
 
     return find
 
@@ -278,7 +278,7 @@ def _inside(path: Path, folders: Sequence[Path]) -> Path:
     """The path, which leads to a file in one of the folders, also if links are followed."""
     real = path.resolve()
     if not any(real.is_relative_to(folder) for folder in folders):
-        message = f"the document names the file {shorten(str(real))}, which is outside of the folders of data and task"
+        message = f"the document names the file {excerpt(str(real))}, which is outside of the folders of data and task"
         raise DataError(message, hint=f"put it beside the data, or name its folder in the variable {_MEDIA_PATH}")
     return path
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, shorten
+from multiform.errors import ConfigError, DataError, excerpt
 from multiform.fields import Doc
 from multiform.formats.base import OutputType
 from multiform.forms.doc_fields import DocFields
@@ -51,7 +51,7 @@ class OutputKind(ABC):
         if fields.question is None:
             raise self._missing("doc_to_text")
         if isinstance(fields.question, list):
-            message, place = f"expected one question, got {shorten(fields.question)}", self.form.where("doc_to_text")
+            message, place = f"expected one question, got {excerpt(fields.question)}", self.form.where("doc_to_text")
             hint = "set multiple_inputs: true if each is scored with the same ending"
             raise DataError(message, where=place, hint=hint)
         return [str(fields.question)]
@@ -140,7 +140,7 @@ class ChoiceKind(OutputKind):
         if not self.form.config.multiple_inputs:
             return fields.choices or []
         if not isinstance(fields.question, list) or not fields.question:
-            message = f"multiple_inputs needs a list of inputs, got {shorten(fields.question)}"
+            message = f"multiple_inputs needs a list of inputs, got {excerpt(fields.question)}"
             raise DataError(message, where=self.form.where("doc_to_text"), hint="return one text for each choice")
         return [str(text) for text in fields.question]
 
@@ -248,7 +248,7 @@ class ChoiceKind(OutputKind):
         except DataError as error:
             if not by_question:
                 raise error.relocate(self.form.where("doc_to_target")) from error
-            message = f"the question is the whole number {shorten(target)}, so it is the index of the right choice, "
+            message = f"the question is the whole number {excerpt(target)}, so it is the index of the right choice, "
             message += f"and there are {len(choices)} choices"
             hint = 'where it is meant as text, write more than the number, e.g. doc_to_text: "Question: {{question}}"'
             raise DataError(message, where=self.form.where("doc_to_text"), hint=hint) from error

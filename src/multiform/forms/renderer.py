@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from multiform.arguments import accepted_arguments
-from multiform.errors import ConfigError, DataError, UsageError, locating, running, shorten
+from multiform.errors import ConfigError, DataError, UsageError, excerpt, locating, running
 from multiform.fields import Doc
 from multiform.formats.base import after_prefix, written_answer
 from multiform.forms.conversations import ConversationKind, read_turns
@@ -67,7 +67,7 @@ class HookPrompts:
         listed = contents if isinstance(contents, Sequence) else ()
         if not listed or not all(isinstance(each, str | Prompt) or is_messages(each) for each in listed):
             hint = "give a text, a list of messages, or one for each input"
-            raise DataError(f"a prompt is {shorten(contents)}, not text or messages", where=self._form.name, hint=hint)
+            raise DataError(f"a prompt is {excerpt(contents)}, not text or messages", where=self._form.name, hint=hint)
         prompts = [self._prompt(content, fields.doc, options) for content in contents]
         if fields.several_inputs:
             return prompts
@@ -107,7 +107,7 @@ def read_requests(returned: Any, doc_id: int, *, where: str | None) -> list[Inst
     items = [] if returned is None else list(returned) if isinstance(returned, list | tuple) else [returned]
     for item in items:
         if not isinstance(item, Instance | Request):
-            message = f"construct_requests returned {shorten(item)}, which is not a request"
+            message = f"construct_requests returned {excerpt(item)}, which is not a request"
             hint = "return a list of multiform.requests.Instance, or None to leave the document out"
             raise DataError(message, where=where, hint=hint)
     instances = [item if isinstance(item, Instance) else Instance(doc_id, i, item) for i, item in enumerate(items)]

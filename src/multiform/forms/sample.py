@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from multiform.errors import DataError, UsageError, shorten
+from multiform.errors import DataError, UsageError, excerpt
 from multiform.fields import Doc
 from multiform.prompts.prompt import Delimiters, Prompt, PromptOptions, Turn, render_turns
 from multiform.requests import Completion, Ending, Instance, LLOutput, Output, RollingRequest
@@ -109,7 +109,7 @@ class Sample:
     def __repr__(self) -> str:
         number = len(self.instances)
         last_words = self.prompt if len(self.prompt) <= 50 else f"…{self.prompt[-49:]}"
-        about = f" about {shorten(last_words, 80)}" if number else ""
+        about = f" about {excerpt(last_words, 80)}" if number else ""
         requests = f"{number} request{'' if number == 1 else 's'}{about}"
         return f"<Sample of doc {self.doc_id}: {requests}, gold {_describe(self, _gold(self))}>"
 
@@ -218,7 +218,7 @@ class ScoredSample:
         return _gold(self.sample)
 
     def __repr__(self) -> str:
-        scores = ", ".join(f"{name} {shorten(value, 20)}" for name, value in self.values.items())
+        scores = ", ".join(f"{name} {excerpt(value, 20)}" for name, value in self.values.items())
         read = "" if self.prediction is None else f"predicted {_describe(self.sample, self.prediction)}, "
         gold = _describe(self.sample, self.gold)
         return f"<ScoredSample of doc {self.doc_id} by '{self.scorer}': {read}gold {gold}; {scores or 'no scores'}>"
@@ -232,8 +232,8 @@ def _gold(sample: Sample) -> Any:
 def _describe(sample: Sample, value: Any) -> str:
     """A prediction or gold answer, in a few words; the index of a choice by what the choice says."""
     if isinstance(value, int) and 0 <= value < len(sample.choices):
-        return f"{value} ({shorten(sample.choices[value], 40)})"
-    return shorten(value, 40)
+        return f"{value} ({excerpt(sample.choices[value], 40)})"
+    return excerpt(value, 40)
 
 
 def read_response(instance: Instance, where: str) -> Output:
@@ -253,4 +253,4 @@ def read_response(instance: Instance, where: str) -> Output:
             return LLOutput(float(loglikelihood))
         case response:
             hint = "give an LLOutput or a Completion, a pair of log-likelihood and greedy flag, a number or a text"
-            raise UsageError(f"a response is {shorten(response)}", where=place, hint=hint)
+            raise UsageError(f"a response is {excerpt(response)}", where=place, hint=hint)

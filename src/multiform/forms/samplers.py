@@ -16,7 +16,7 @@ from numbers import Integral
 from typing import Any
 
 from multiform.arguments import check_call, name_of
-from multiform.errors import ConfigError, DataError, locating, placing, running, shorten
+from multiform.errors import ConfigError, DataError, excerpt, locating, placing, running
 from multiform.fields import Doc
 from multiform.forms.spec import DEFAULT_SEED, FormSpec
 from multiform.prompts.media import binary_summary
@@ -132,7 +132,7 @@ def checked_draw(drawn: Any, number: int, sampler: Sampler) -> list[int]:
     indexes = isinstance(drawn, list | tuple) and all(type(i) is int or isinstance(i, Integral) for i in drawn)
     if indexes and len(drawn) == number and all(0 <= index < size for index in drawn):
         return [int(index) for index in drawn]
-    message = f"{type(sampler).__name__} drew {shorten(drawn)} for {number} examples of {size} documents"
+    message = f"{type(sampler).__name__} drew {excerpt(drawn)} for {number} examples of {size} documents"
     raise DataError(message, hint="have it return a list of that many indexes of its pool")
 
 
@@ -176,7 +176,7 @@ class FewshotExamples:
         with running("sampler", raises=ConfigError, where=place, hint="read it to debug it"):
             sampler = self.form.hooks["sampler"]()
         if not isinstance(sampler, Sampler):
-            message = f"sampler is {shorten(sampler)}, not a multiform.Sampler"
+            message = f"sampler is {excerpt(sampler)}, not a multiform.Sampler"
             raise ConfigError(message, where=place, hint="return an object of a subclass of Sampler")
         return sampler
 

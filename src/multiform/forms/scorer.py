@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from multiform.arguments import check_call, name_of
-from multiform.errors import ConfigError, DataError, MultiformError, locating, placing, running, shorten
+from multiform.errors import ConfigError, DataError, MultiformError, excerpt, locating, placing, running
 from multiform.forms.conversations import merge_turns
 from multiform.forms.output_kinds import OutputKind
 from multiform.forms.sample import FilteredSample, Sample, ScoredSample, Step, Values
@@ -272,7 +272,7 @@ class FormScorer:
         with running("aggregation()", where=place, hint="call it to debug it"):
             functions: Any = self.form.hooks["aggregation"]()
         if not isinstance(functions, Mapping) or not all(callable(function) for function in functions.values()):
-            message = f"aggregation() returned {shorten(functions)}, not a mapping of functions"
+            message = f"aggregation() returned {excerpt(functions)}, not a mapping of functions"
             raise DataError(message, where=place or self.form.name, hint='return e.g. {"acc": statistics.mean}')
         return {str(key): plain_aggregation(function) for key, function in functions.items()}
 

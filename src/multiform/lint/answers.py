@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from multiform.errors import DataError, MultiformError, shorten
+from multiform.errors import DataError, MultiformError, excerpt
 from multiform.fields import Doc
 from multiform.formats.infer.words import about_choices
 from multiform.forms import Form, Sample
@@ -90,7 +90,7 @@ def _lengths(prompts: Prompts) -> Iterator[Finding]:
                 chances.append(1 / len(texts))
                 if lengths.index(extreme(lengths)) == sample.gold[0]:
                     right += 1
-                    example = example or f"doc {sample.doc_id}: {shorten(texts[sample.gold[0]], 60)}"
+                    example = example or f"doc {sample.doc_id}: {excerpt(texts[sample.gold[0]], 60)}"
         if len(chances) >= _LEAST and _is_biased(right, chances):
             chance = sum(chances) / len(chances)
             share = f"{right / len(chances):.0%}; chance is {chance:.0%}"
@@ -127,7 +127,7 @@ def _positions(prompts: Prompts) -> Iterator[Finding]:
     if skew < (_CLASS_SKEW if classes else _POSITION_SKEW) or not _is_uneven(counts, number):
         return
     form = prompts.form
-    name = shorten(prompts.shared_choices[position], 30) if classes else f"{position + 1} of {number}"
+    name = excerpt(prompts.shared_choices[position], 30) if classes else f"{position + 1} of {number}"
     share = f"{most / len(golds):.0%}; chance is {1 / number:.0%}"
     what = f"choice {name} is right in {most} of {len(golds)} documents ({share})"
     example = f"right: {', '.join(str(counts[index]) for index in range(number))}"
@@ -199,7 +199,7 @@ class ReferenceChecks:
             return []
         doc_id, text = self._first
         what = "choices speak of other choices, which the variation moves or gives other labels"
-        example = f"doc {doc_id}: {shorten(text, 60)}; {self._number} documents"
+        example = f"doc {doc_id}: {excerpt(text, 60)}; {self._number} documents"
         return [Finding.of_task(self.form, "choices_refer", self.form.where("doc_to_choice"), what, example=example)]
 
 
@@ -225,7 +225,7 @@ def _visible(prompts: Prompts) -> Iterator[Hit]:
         question = prompts.questions[probe.doc_id].rstrip()
         ends = not prompts.shows_choices and _ends_in(probe, question, golds[probe.doc_id].strip())
         if ends or (names and _changes_with_answer(prompts, probe, names)):
-            place, example = form.where("doc_to_text"), shorten(question[-60:], 90)
+            place, example = form.where("doc_to_text"), excerpt(question[-60:], 90)
             yield Hit(probe.doc_id, "answer_in_prompt", place, "the prompt has its answer", example)
 
 
@@ -291,13 +291,13 @@ def _stops(prompts: Prompts) -> Iterator[Hit]:
         answers = [str(text).strip() for text in sample.references]
         stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
         if stop:
-            finding, shown = f"the stop string {shorten(stop, 30)} is in the answer", _around(text, stop)
+            finding, shown = f"the stop string {excerpt(stop, 30)} is in the answer", _around(text, stop)
             yield Hit(sample.doc_id, "stop_in_answer", place, finding, shown)
     for probe in prompts.probes:
         texts = [] if probe.question is None else values(probe.question)
         stop, text = next(((stop, text) for stop in stops if stop.strip() for text in texts if stop in text), ("", ""))
         if stop:
-            finding, shown = f"the stop string {shorten(stop, 30)} is in the text of the question", _around(text, stop)
+            finding, shown = f"the stop string {excerpt(stop, 30)} is in the text of the question", _around(text, stop)
             yield Hit(probe.doc_id, "stop_in_prompt", place, finding, shown)
 
 
@@ -308,7 +308,7 @@ def _cuts(stop: str, text: str) -> bool:
 
 def _around(text: str, part: str) -> str:
     at = text.index(part)
-    return shorten(text[max(0, at - 30) : at + 30], 80)
+    return excerpt(text[max(0, at - 30) : at + 30], 80)
 
 
 def stop_findings(prompts: Prompts) -> list[Finding]:
@@ -322,8 +322,8 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
         written = written.lstrip() if prompts.samples and prompts.samples[0].gen_prefix else written
         stop = next((stop for stop in stops if _cuts(stop, written)), None)
         if stop is not None:
-            what = f"the stop string {shorten(stop, 30)} is in the answer of a few-shot example"
-            example = shorten(written[:80], 100)
+            what = f"the stop string {excerpt(stop, 30)} is in the answer of a few-shot example"
+            example = excerpt(written[:80], 100)
             return [Finding.of_form(form, "stop_in_answer", form.where(*_UNTIL), what, example=example)]
     return []
 
@@ -341,6 +341,6 @@ def description_findings(prompts: Prompts) -> list[Finding]:
     for key, text in texts.items():
         if text and about_choices(text):
             place = form.where(key) if key == "description" else form.where(*form.config.format_key(key))
-            what, example = "it speaks of choices, and the prompt shows none", shorten(text.strip()[:120], 130)
+            what, example = "it speaks of choices, and the prompt shows none", excerpt(text.strip()[:120], 130)
             return [Finding.of_form(form, "description_about_choices", place, what, example=example)]
     return []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, TypeAlias
 
-from multiform.errors import MultiformError, shorten
+from multiform.errors import MultiformError, excerpt
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.compile import FieldMapping
 from multiform.forms import Form
@@ -86,7 +86,7 @@ class _MixedAnswers:
     def findings(self, form: Form) -> Iterator[Finding]:
         for name, kinds in self.kinds.items():
             if len(kinds) > 1:
-                shown = ", ".join(f"{shorten(value, 30)} in doc {doc_id}" for doc_id, value in kinds.values())
+                shown = ", ".join(f"{excerpt(value, 30)} in doc {doc_id}" for doc_id, value in kinds.values())
                 what = f"the answers in column '{name}' are of mixed kinds: {' and '.join(kinds)}"
                 yield _finding(form, "mixed_answers", "doc_to_target", what, f"{name}: {shown}")
 
@@ -231,7 +231,7 @@ def _duplicate_choices(field: Field) -> _Problem:
         except TypeError:  # choices that cannot be compared are an error when they are rendered
             return None
         twice = [choice for choice, count in counts.items() if count > 1]
-        return f"doc {doc_id}: {shorten(twice[0], 40)} in {shorten(choices, 80)}" if twice else None
+        return f"doc {doc_id}: {excerpt(twice[0], 40)} in {excerpt(choices, 80)}" if twice else None
 
     return problem
 
@@ -240,7 +240,7 @@ def _filler_choices(field: Field) -> _Problem:
     def problem(doc_id: int, doc: Doc) -> str | None:
         choices = _read_choices(field, doc)
         filler = any(choice is None or str(choice).strip().lower() in ("", "n/a", "nan") for choice in choices)
-        return f"doc {doc_id}: {shorten(choices, 80)}" if filler else None
+        return f"doc {doc_id}: {excerpt(choices, 80)}" if filler else None
 
     return problem
 
@@ -269,7 +269,7 @@ def _missing_answer(names: Sequence[str]) -> _Problem:
         values = [doc[name] for name in names if name in doc]
         if not values or not all(_is_blank(value) or value in (-1, "-1") for value in values):
             return None
-        return f"doc {doc_id}: {shorten(dict(zip(names, values, strict=False)), 40)}"
+        return f"doc {doc_id}: {excerpt(dict(zip(names, values, strict=False)), 40)}"
 
     return problem
 
@@ -277,7 +277,7 @@ def _missing_answer(names: Sequence[str]) -> _Problem:
 def _several_right(names: Sequence[str]) -> _Problem:
     def problem(doc_id: int, doc: Doc) -> str | None:
         name = next((name for name in names if isinstance(doc.get(name), list) and len(doc[name]) > 1), None)
-        return None if name is None else f"doc {doc_id}: {name} is {shorten(doc[name], 40)}"
+        return None if name is None else f"doc {doc_id}: {name} is {excerpt(doc[name], 40)}"
 
     return problem
 
@@ -302,7 +302,7 @@ def _spells_list(text: str) -> bool:
 def _bad_text(names: Sequence[str], is_bad: Callable[[str], bool]) -> _Problem:
     def problem(doc_id: int, doc: Doc) -> str | None:
         name = next((name for name in names if isinstance(doc.get(name), str) and is_bad(doc[name])), None)
-        return None if name is None else f"doc {doc_id}: {name} is {shorten(doc[name], 40)}"
+        return None if name is None else f"doc {doc_id}: {name} is {excerpt(doc[name], 40)}"
 
     return problem
 

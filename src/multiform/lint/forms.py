@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from multiform.errors import ConfigError, UsageError, shorten
+from multiform.errors import ConfigError, UsageError, excerpt
 from multiform.fields import Doc
 from multiform.formats.base import FormatConfig
 from multiform.formats.localization import ENGLISH, NATIVE, LocalWords, local_words, localize, task_language
@@ -201,7 +201,7 @@ def language_findings(form: Form) -> list[Finding]:
     )
     what = f"the task is in {local_words(native).name}, and the words of its prompts are English"
     advice = f"select {form.task_name}@{_with_language(form.format_label or format.format_name)}"
-    details = {"example": shorten(english), "advice": advice, "level": "info"}
+    details = {"example": excerpt(english), "advice": advice, "level": "info"}
     return [Finding.of_form(form, "mixed_languages", form.where("formats"), what, **details)]
 
 
@@ -211,7 +211,7 @@ def _instruction_language_findings(form: Form, format: FormatConfig, words: Loca
         return []
     what = f"the words of the format are {words.name}, and its instruction is English: it has no translation"
     advice = "write an instruction of your own in formats, or select mcqa, generate or cot"
-    place, example = form.where("formats"), shorten(format.instruction)
+    place, example = form.where("formats"), excerpt(format.instruction)
     return [Finding.of_form(form, "mixed_languages", place, what, example=example, advice=advice)]
 
 

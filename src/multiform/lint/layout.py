@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
 
-from multiform.errors import MultiformError, shorten
+from multiform.errors import MultiformError, excerpt
 from multiform.fields import Doc
 from multiform.forms import Form
 from multiform.forms.renderer import Renderer
@@ -151,7 +151,7 @@ def _ends_in_space(context: str, gen_prefix: str, prompts: Prompts) -> bool:
 
 
 def _hit(code: str, where: str | None, doc_id: int, example: str, advice: str, what: str | None = None) -> Hit:
-    return Hit(doc_id, code, where, what or _WHAT[code], shorten(example, 90), advice)
+    return Hit(doc_id, code, where, what or _WHAT[code], excerpt(example, 90), advice)
 
 
 # Few-shot examples.
@@ -213,8 +213,8 @@ def _layout(prompts: Prompts) -> Iterator[Finding]:
     ):
         missing = frame.lacking(others)
         if missing is not None:
-            problem = f"all {whose} have {shorten(missing[-40:], 60)}, and none of the {other} has it"
-            yield _finding(prompts, problem, f"an example: {shorten(examples[0][-60:], 90)}")
+            problem = f"all {whose} have {excerpt(missing[-40:], 60)}, and none of the {other} has it"
+            yield _finding(prompts, problem, f"an example: {excerpt(examples[0][-60:], 90)}")
             return
 
 
@@ -246,7 +246,7 @@ def _border(prompts: Prompts) -> Iterator[Finding]:
         problem = f"answers of examples follow {_one_of(shown)}, and those that are scored {_one_of(contexts)}"
         shot = prompts.shots[0]
         example = (shot.question.content + shot.question.after)[-20:] + shot.answer.content[:20]
-        yield _finding(prompts, problem, f"an example: {shorten(example, 60)}", "target_delimiter")
+        yield _finding(prompts, problem, f"an example: {excerpt(example, 60)}", "target_delimiter")
 
 
 def _gap(before: str, after: str) -> str:
@@ -255,7 +255,7 @@ def _gap(before: str, after: str) -> str:
 
 def _one_of(gaps: set[str]) -> str:
     gap = min(gaps)
-    return shorten(gap, 20) if gap else "nothing"
+    return excerpt(gap, 20) if gap else "nothing"
 
 
 def _finding(prompts: Prompts, what: str, example: str, key: str = "doc_to_text") -> Finding:
@@ -276,7 +276,7 @@ def _answers(prompts: Prompts) -> Iterator[Finding]:
         return
     if all(wrong):
         place = form.where("fewshot_config", "doc_to_target")
-        example = f"an example: {shorten(prompts.shots[0].answer.content[-60:], 90)}"
+        example = f"an example: {excerpt(prompts.shots[0].answer.content[-60:], 90)}"
         yield Finding.of_form(form, "shots_show_other_answer", place, problem, example=example)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from multiform.errors import ModelError, UsageError, shorten
+from multiform.errors import ModelError, UsageError, excerpt
 from multiform.forms import Sample
 from multiform.lint.findings import Finding, Hit
 from multiform.lint.prompts import Prompts, are_labels
@@ -70,7 +70,7 @@ def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
         return []
     sample = next(sample for sample in prompts.samples if sample.choices == longest)
     numbers = dict(zip(longest, (scored for _, _, scored in _borders(sample, tokenizer.encoder)), strict=False))
-    shown = ", ".join(f"{shorten(choice, 20)} {number}" for choice, number in numbers.items())
+    shown = ", ".join(f"{excerpt(choice, 20)} {number}" for choice, number in numbers.items())
     scores_labels = form.format.scored == "labels" if form.format is not None else are_labels(longest)
     problems: dict[str, str] = {}
     if scores_labels and any(number > 1 for number in numbers.values()):
@@ -122,7 +122,7 @@ def _border_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
     for sample in samples:
         spanning = next((request for request, spans, _ in _borders(sample, tokenizer.encoder) if spans), None)
         if spanning is not None:
-            example = f"{shorten(spanning.context[-15:], 40)} + {shorten(spanning.continuation[:15], 40)}"
+            example = f"{excerpt(spanning.context[-15:], 40)} + {excerpt(spanning.continuation[:15], 40)}"
             place, what = prompts.form.where(prompts.delimiter_key), "a token spans the border of prompt and answer"
             yield Hit(sample.doc_id, "token_across_border", place, what, example)
 
@@ -168,8 +168,8 @@ def _bos_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
         if begin == [token, token] or in_message is not None:
             text = prompt if in_message is None else in_message.content
             key = "description" if in_message is not None and in_message.role == "system" else "doc_to_text"
-            what = f"the prompt's text has the token {shorten(bos, 30)}, which is added to prompts"
-            yield Hit(probe.doc_id, "doubled_bos", prompts.form.where(key), what, shorten(text[:60], 80))
+            what = f"the prompt's text has the token {excerpt(bos, 30)}, which is added to prompts"
+            yield Hit(probe.doc_id, "doubled_bos", prompts.form.where(key), what, excerpt(text[:60], 80))
 
 
 def _chat_hits(prompts: Prompts) -> Iterator[Hit]:
@@ -186,5 +186,5 @@ def _chat_hits(prompts: Prompts) -> Iterator[Hit]:
             lost = "white space around" if text.strip() in written else "a part of"
             what = f"the chat template strips {lost} the {message['role']}'s message"
             place = prompts.form.where(_KEYS[message["role"]])
-            yield Hit(probe.doc_id, "chat_template_strips", place, what, shorten(text[-60:], 90))
+            yield Hit(probe.doc_id, "chat_template_strips", place, what, excerpt(text[-60:], 90))
             break

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from multiform.errors import UsageError, nearest, shorten
+from multiform.errors import UsageError, excerpt, nearest
 from multiform.requests import GENERATION_ALIASES
 
 logger = logging.getLogger("multiform")
@@ -163,7 +163,7 @@ def check_types(hints: Mapping[str, Any], values: Mapping[str, Any]) -> None:
             continue
         words = " or ".join(_WORDS[kind][0] for kind in kinds)
         hint = f"give e.g. {name}={_WORDS[kinds[0]][1]}"
-        raise UsageError(f"'{name}' must be {words}, not {shorten(value)}", hint=hint)
+        raise UsageError(f"'{name}' must be {words}, not {excerpt(value)}", hint=hint)
 
 
 def take_fields(cls: type[T], arguments: dict[str, Any]) -> T:
@@ -250,7 +250,7 @@ def read_temperature(gen_kwargs: Mapping[str, Any]) -> float:
     if do_sample is None:
         return temperature or 0.0
     if not isinstance(do_sample, bool | int):
-        raise UsageError(f"do_sample must be true or false, not {shorten(do_sample)}")
+        raise UsageError(f"do_sample must be true or false, not {excerpt(do_sample)}")
     if not do_sample:
         return 0.0
     return 1.0 if temperature is None else temperature
@@ -262,7 +262,7 @@ def read_until(value: Any) -> tuple[str, ...]:
     if strings is None:
         return ()
     if not isinstance(strings, list) or not all(isinstance(item, str) for item in strings):
-        raise UsageError(f"until must be a string or a list of strings, not {shorten(value)}")
+        raise UsageError(f"until must be a string or a list of strings, not {excerpt(value)}")
     return tuple(item for item in strings if item)
 
 
@@ -283,4 +283,4 @@ def _number(
     except (TypeError, ValueError):
         pass
     bounds = f"from {least:g} to {most:g}" if most < float("inf") else f"of at least {least:g}"
-    raise UsageError(f"{name} must be a number {bounds}, not {shorten(value)}")
+    raise UsageError(f"{name} must be a number {bounds}, not {excerpt(value)}")

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, excerpt
 
 #: The end of a name that dates a model, which costs what the undated one does.
 _DATE = re.compile(r"-(\d{4}-\d\d-\d\d|\d{8})$")
@@ -82,5 +82,5 @@ def _read_prices(file: Path) -> dict[tuple[str, str], Price]:
 def _price(name: str, pair: Any, file: Path) -> Price:
     numbers = pair if isinstance(pair, list) else []
     if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) and n >= 0 for n in numbers):
-        raise UsageError(f"{name}: expected two prices, got {shorten(pair)}", where=f"--prices {file}", hint=_HINT)
+        raise UsageError(f"{name}: expected two prices, got {excerpt(pair)}", where=f"--prices {file}", hint=_HINT)
     return Price(*map(float, numbers))

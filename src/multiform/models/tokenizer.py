@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from multiform.errors import ModelError, shorten
+from multiform.errors import ModelError, excerpt
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.tree import Tokens
 from multiform.requests import FailedRequest, LLOutput, Response
@@ -226,7 +226,7 @@ def check_length(scored: int, max_length: int, text: str) -> None:
     if scored > max_length:
         raise ModelError(
             f"the continuation has {scored} tokens and the model reads at most {max_length}",
-            where=shorten(text),
+            where=excerpt(text),
             hint="shorten the text, or raise max_length if the model allows it",
         )
 
@@ -257,7 +257,7 @@ def encode_texts(
                 raise
             raise ModelError(
                 "the text has half of a surrogate pair, which is not a character",
-                where=shorten(invalid),
+                where=excerpt(invalid),
                 hint="repair the data",
             ) from error
         tokens.update(zip(chunk, (array("i", ids) for ids in encoded["input_ids"]), strict=True))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import current_thread, main_thread
 from typing import Any
 
-from multiform.errors import DataError, shorten
+from multiform.errors import DataError, excerpt
 from multiform.labels import (
     answer_key_to_index,
     choice_list,
@@ -39,13 +39,13 @@ def _boxed_answer(text: str) -> str:
     opening = text.find("{", start)
     if start < 0 or opening < 0:
         hint = "use the filter on solutions that box their answer"
-        raise DataError(f"no \\boxed{{...}} in {shorten(text)}", hint=hint)
+        raise DataError(f"no \\boxed{{...}} in {excerpt(text)}", hint=hint)
     depth = 0
     for position in range(opening, len(text)):
         depth += {"{": 1, "}": -1}.get(text[position], 0)
         if depth == 0:
             return text[opening + 1 : position]
-    raise DataError(f"a brace is not closed in {shorten(text[start:])}", hint="check the solution")
+    raise DataError(f"a brace is not closed in {excerpt(text[start:])}", hint="check the solution")
 
 
 def _spend_search(text: str) -> None:
@@ -80,7 +80,7 @@ def _literal(text: Any) -> Any:
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         hint = "use the filter on columns with lists as text only"
-        raise DataError(f"not a list or mapping as text: {shorten(text)}", hint=hint) from error
+        raise DataError(f"not a list or mapping as text: {excerpt(text)}", hint=hint) from error
 
 
 def _from_json(text: Any) -> Any:
@@ -90,7 +90,7 @@ def _from_json(text: Any) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON: {shorten(text)}", hint="use the filter on columns with JSON only") from error
+        raise DataError(f"not JSON: {excerpt(text)}", hint="use the filter on columns with JSON only") from error
 
 
 def _indexes(values: Sequence[Any], value: Any) -> list[int]:

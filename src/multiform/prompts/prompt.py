@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from multiform.errors import DataError, shorten
+from multiform.errors import DataError, excerpt
 from multiform.prompts.media import Media, parts
 
 #: The messages of a chat, each with its role and content.
@@ -45,7 +45,7 @@ class Prompt:
         messages = tuple(dict(message) for message in content if isinstance(message, Mapping))
         if len(messages) < len(content):
             hint = "give a text, or messages with role and content"
-            raise DataError(f"a prompt is {shorten(content)}, not text or messages", hint=hint)
+            raise DataError(f"a prompt is {excerpt(content)}, not text or messages", hint=hint)
         return cls(json.dumps(messages, ensure_ascii=False), tuple(media), messages)
 
     @property
@@ -185,7 +185,7 @@ def plain_chat(messages: Messages, delimiters: Delimiters) -> str:
     for message in messages:
         role, content = message.get("role"), message.get("content")
         if not isinstance(content, str):
-            what = f"a message is {shorten(dict(message))}, without a text as its content"
+            what = f"a message is {excerpt(dict(message))}, without a text as its content"
             raise DataError(what, hint="give messages with role and content")
         delimiter = delimiters.target if role == "assistant" and before == "user" else delimiters.fewshot
         text = join_delimited(text, content, delimiter)

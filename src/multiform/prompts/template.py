@@ -33,7 +33,7 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 from markupsafe import Markup
 
-from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, nearest, reason, shorten
+from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, excerpt, nearest, reason
 from multiform.limits import (
     STEP,
     AllowanceError,
@@ -367,10 +367,10 @@ def _compiling(source: str) -> Iterator[None]:
         with metering():
             yield
     except TemplateSyntaxError as error:
-        message = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"
+        message = f"template syntax error: {error.message} (line {error.lineno} of {excerpt(source, 60)})"
         raise ConfigError(message, hint="check the braces and quotes of the template") from error
     except (Exception, TimeLimitError) as error:  # too deep for the parser or Python, a number of 5000 digits
-        message = f"the template cannot be compiled: {reason(error, 100)} ({shorten(source, 60)})"
+        message = f"the template cannot be compiled: {reason(error, 100)} ({excerpt(source, 60)})"
         raise ConfigError(message, hint="make it shorter and less deeply nested") from error
 
 
@@ -408,4 +408,4 @@ def _missing_name(compiled: Compiled, doc: Doc, error: UndefinedError) -> DataEr
 
 
 def _source_hint(compiled: Compiled) -> str:
-    return f"the template is {shorten(compiled.source, 120)}"
+    return f"the template is {excerpt(compiled.source, 120)}"

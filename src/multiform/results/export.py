@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, excerpt
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.paths import replace_output, safe_name
@@ -76,7 +76,7 @@ def prepare_output(path: Path) -> None:
         reason = getattr(error, "strerror", None) or error
         if isinstance(error, FileExistsError | NotADirectoryError):
             reason = "a file is in the way"
-        message = f"cannot write to {shorten(str(folder))}: {reason}"
+        message = f"cannot write to {excerpt(str(folder))}: {reason}"
         raise UsageError(message, where="--output_path", hint="choose a folder that can be written") from error
 
 
@@ -282,7 +282,7 @@ def data_frame(results: ResultsData, table: str) -> DataFrame:
         rows = list(sample_rows(results.forms))
         return pandas.DataFrame(rows, columns=_column_names(rows))
     hint = "give 'samples' or 'scores'"
-    raise UsageError(f"expected one of two tables, got {shorten(table)}", where="to_pandas", hint=hint)
+    raise UsageError(f"expected one of two tables, got {excerpt(table)}", where="to_pandas", hint=hint)
 
 
 def frame_rows(results: ResultsData) -> Iterator[dict[str, Any]]:

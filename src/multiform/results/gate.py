@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic needs these before 3.12
 
-from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, UsageError, excerpt, nearest
 from multiform.results.run_comparison import FormChange, compare_form, compare_groups, form_pairs, only_in
 from multiform.results.values import FormResult, ResultsData
 from multiform.schema import has_type
@@ -114,7 +114,7 @@ def read_policy(path: Path) -> Policy:
 
 def _rule(stated: Any, where: str, common: Mapping[str, Any] | None = None) -> Rule:
     if not isinstance(stated, dict):
-        message = f"expected a mapping of limits, got {shorten(stated)}"
+        message = f"expected a mapping of limits, got {excerpt(stated)}"
         raise ConfigError(message, where=where, hint="write {max_loss: 0.02}")
     for key, value in stated.items():
         _check_value(key, value, _RULE_KEYS, where)
@@ -131,7 +131,7 @@ def _check_value(key: Any, value: Any, keys: Mapping[str, tuple[Any, str, str]],
         raise ConfigError(f"unknown key '{key}'", where=where, hint=nearest(str(key), keys, listed="keys"))
     kind, words, example = keys[key]
     if value is not None and not has_type(value, kind):
-        message = f"{key}: expected {words}, got {shorten(value)}"
+        message = f"{key}: expected {words}, got {excerpt(value)}"
         raise ConfigError(message, where=where, hint=f"write e.g. {key}: {example}")
 
 

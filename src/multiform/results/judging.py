@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from multiform.errors import DataError, UsageError, shorten
+from multiform.errors import DataError, UsageError, excerpt
 from multiform.forms import Form, ScoredSample
 from multiform.requests import Completion
 from multiform.results.values import FormResult, ResultsData
@@ -231,7 +231,7 @@ def _label(row: Mapping[str, Any], where: str) -> HumanLabel:
     doc_id = str(row.get("doc_id"))
     if not doc_id.isdecimal() or row.get("label") in (None, ""):
         raise DataError(
-            f"expected doc_id and label, got {shorten(row)}", where=where, hint='write {"doc_id": 3, "label": 1}'
+            f"expected doc_id and label, got {excerpt(row)}", where=where, hint='write {"doc_id": 3, "label": 1}'
         )
     texts = {key: str(row[key]) for key in ("form", "completion") if row.get(key) not in (None, "")}
     return HumanLabel(doc_id=int(doc_id), label=row["label"], **texts)
@@ -241,7 +241,7 @@ def _value(scorer: AIJudge, label: HumanLabel) -> float:
     value = scorer.read_label(label.label)
     if value is None:
         hint = "give a number on the judge's scale, or one of its words"
-        raise DataError(f"doc {label.doc_id}: cannot read the label {shorten(label.label)}", where=_WHERE, hint=hint)
+        raise DataError(f"doc {label.doc_id}: cannot read the label {excerpt(label.label)}", where=_WHERE, hint=hint)
     return value
 
 

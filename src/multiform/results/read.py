@@ -10,7 +10,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from multiform.errors import DataError, MultiformError, UsageError, nearest, reason, shorten
+from multiform.errors import DataError, MultiformError, UsageError, excerpt, nearest, reason
 from multiform.results.exchange.every_eval import is_every_eval, read_every_eval
 from multiform.results.exchange.helm import helm_files, read_helm_run
 from multiform.results.exchange.inspect_log import is_inspect_log, read_eval_file, read_inspect_logs
@@ -139,8 +139,8 @@ def recorded_run(file: Path) -> RecordedRun:
     for key, types in _ENTRIES.items():
         entries = results.get(key)
         if not isinstance(entries, dict | NoneType):
-            raise DataError(f"expected an object, got {shorten(entries)}", where=f"{file}: {key}", hint=hint)
+            raise DataError(f"expected an object, got {excerpt(entries)}", where=f"{file}: {key}", hint=hint)
         for name, entry in (entries or {}).items():
             if not isinstance(entry, types):
-                raise DataError(f"{shorten(entry)} cannot be there", where=f"{file}: {key}: {name}", hint=hint)
+                raise DataError(f"{excerpt(entry)} cannot be there", where=f"{file}: {key}: {name}", hint=hint)
     return RecordedRun(file, results)

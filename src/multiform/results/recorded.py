@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
-from multiform.errors import DataError, UsageError, reason, shorten
+from multiform.errors import DataError, UsageError, excerpt, reason
 from multiform.forms import Sample, ScoredSample
 from multiform.paths import open_file, read_file, safe_name
 from multiform.results.results import Results
@@ -239,13 +239,13 @@ def _common_fields(name: str, saved: Mapping[str, Any], n: int, primary: str | N
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"expected a text, got {shorten(value)}")
+        raise TypeError(f"expected a text, got {excerpt(value)}")
     return value
 
 
 def _size(value: Any) -> int:
     if not 0 <= (number := int(value)) < 2**53:
-        raise ValueError(f"{shorten(value)} is not a number of documents")
+        raise ValueError(f"{excerpt(value)} is not a number of documents")
     return number
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, excerpt
 from multiform.results.export import SCORE_COLUMNS, frame_rows
 from multiform.results.notes import form_notes, result_notes
 from multiform.results.pivot import Pivot, has_several_forms, latex, pivot
@@ -51,7 +51,7 @@ def table_text(results: ResultsData, style: str | None = None, *, width: int | N
     style = default_style(results) if style is None else style
     if style not in get_args(TableStyle):
         hint = f"give one of {', '.join(get_args(TableStyle))}"
-        raise UsageError(f"there is no table {shorten(style)}", where="table", hint=hint)
+        raise UsageError(f"there is no table {excerpt(style)}", where="table", hint=hint)
     if style == "markdown":
         return markdown(results) + "\n"
     if style == "csv":

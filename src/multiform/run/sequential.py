@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, excerpt
 from multiform.forms import Form, ScoredSample
 from multiform.results.groups import FormStop, TaskStops
 from multiform.run.documents import RenderedSamples
@@ -256,7 +256,7 @@ class SequentialEvaluation:
         value = sample.values.get(metric or "")
         if not isinstance(value, int | float) or (bounded and not 0 <= value <= 1):
             needed = "between 0 and 1" if bounded else "a number"
-            message = f"'{name}' scores {shorten(value, 40)} by {metric or 'no metric'}, which is not {needed}"
+            message = f"'{name}' scores {excerpt(value, 40)} by {metric or 'no metric'}, which is not {needed}"
             flag = "--budget" if bounded else "--until_ci"
             raise UsageError(message, where=flag, hint="leave the form out, or name a metric like acc")
         self._metric = metric or self._metric

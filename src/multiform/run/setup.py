@@ -13,7 +13,7 @@ from math import factorial
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import UsageError, list_first, shorten
+from multiform.errors import UsageError, excerpt, list_first
 from multiform.formats.localization import language_names
 from multiform.formats.variation import Grammar, Variation
 from multiform.forms import Form, FormSpec, RunSettings, Task
@@ -105,7 +105,7 @@ def set_seeds(seeds: Sequence[int | None]) -> None:
     """Seed python, numpy and torch, in this order, where a number is given; torch only where it is loaded."""
     for seed in seeds:
         if seed is not None and not 0 <= seed < _SEED_LIMIT:
-            message = f"expected a number from 0 to {_SEED_LIMIT - 1}, got {shorten(seed)}"
+            message = f"expected a number from 0 to {_SEED_LIMIT - 1}, got {excerpt(seed)}"
             raise UsageError(message, where="--seed", hint="give e.g. --seed 1234")
     python, numpy_seed, torch_seed = seeds[:3]
     if python is not None:
@@ -151,8 +151,8 @@ def _change(config: TaskConfig) -> str:
     before, after = config.stated.get("description", ""), config.description
     if not isinstance(before, str) or not isinstance(after, str):
         return "what its code says of them is left out of each prompt"
-    change = f"becomes {shorten(after.strip())}" if after else "is left out"
-    return f"{shorten(before.strip())} {change}"
+    change = f"becomes {excerpt(after.strip())}" if after else "is left out"
+    return f"{excerpt(before.strip())} {change}"
 
 
 def _until_notes(configs: Iterable[TaskConfig]) -> list[str]:
@@ -162,7 +162,7 @@ def _until_notes(configs: Iterable[TaskConfig]) -> list[str]:
         stated = config.stated.get("generation_kwargs", {})
         until = None if config.format is None else overridden_until(config.format, stated)
         if until is not None:
-            replaced = f"{shorten(config.generation_kwargs['until'])} replaces the task's {shorten(until)}"
+            replaced = f"{excerpt(config.generation_kwargs['until'])} replaces the task's {excerpt(until)}"
             notes.append((config.form_name, f"the format's until {replaced}; {hint}"))
     return _by_note(notes)
 

@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from multiform.arguments import split_outside
-from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, MultiformError, UsageError, excerpt, nearest
 from multiform.models import models
 from multiform.paths import replace_output
 from multiform.results import Results
@@ -125,11 +125,11 @@ def read_sweep(path: Path) -> Sweep:
     shots = _list(data.get("num_fewshot", [None]))
     for number in shots:
         if number is not None and (type(number) is not int or number < 0):
-            message = f"expected whole numbers of 0 or more, got {shorten(number)}"
+            message = f"expected whole numbers of 0 or more, got {excerpt(number)}"
             raise ConfigError(message, where=at("num_fewshot"), hint="write e.g. num_fewshot: [0, 5]")
     for key, values in {"tasks": tasks, "formats": formats, "num_fewshot": shots}.items():
         if doubled := [value for index, value in enumerate(values) if value in values[:index]]:
-            message = f"{key} has {shorten(doubled[0])} twice"
+            message = f"{key} has {excerpt(doubled[0])} twice"
             raise ConfigError(message, where=at(key), hint="leave one of them out")
     return Sweep(
         path=path,
@@ -162,7 +162,7 @@ def _model(entry: Any, where: str) -> SweepModel:
         return SweepModel(label=entry, arguments={"model": entry})
     if not isinstance(entry, dict) or not entry:
         hint = "write a name, or a mapping with model: and model_args:"
-        raise ConfigError(f"expected a model, got {shorten(entry)}", where=where, hint=hint)
+        raise ConfigError(f"expected a model, got {excerpt(entry)}", where=where, hint=hint)
     for key in entry:
         _check_key(key, (*OPTION_DEFAULTS, "label"), where, allowed=("model", "model_args"))
     arguments = {key: value for key, value in entry.items() if key != "label"}
@@ -171,9 +171,9 @@ def _model(entry: Any, where: str) -> SweepModel:
     arguments.setdefault("model", "hf" if "model_args" in arguments else OPTION_DEFAULTS["model"])
     label, named = entry.get("label"), arguments.get("model_args")
     if label is not None and (isinstance(label, bool) or not isinstance(label, str | int | float) or label == ""):
-        raise ConfigError(f"expected a name, got {shorten(label)}", where=where, hint="write e.g. label: base")
+        raise ConfigError(f"expected a name, got {excerpt(label)}", where=where, hint="write e.g. label: base")
     if not isinstance(arguments["model"], str):
-        message = f"expected the name of a model, got {shorten(arguments['model'])}"
+        message = f"expected the name of a model, got {excerpt(arguments['model'])}"
         raise ConfigError(message, where=where, hint="write e.g. model: hf")
     pretrained = named.get("pretrained") or named.get("model") if isinstance(named, dict) else named
     chosen = next(name for name in (label, pretrained, arguments["model"]) if name not in (None, ""))
@@ -201,7 +201,7 @@ def _texts(value: Any, where: str) -> list[str]:
     texts = _list(value)
     for text in texts:
         if not isinstance(text, str) or not text:
-            raise ConfigError(f"expected names, got {shorten(text)}", where=where, hint="write a list of names")
+            raise ConfigError(f"expected names, got {excerpt(text)}", where=where, hint="write a list of names")
     return [name for text in texts for name in split_outside(text, ",")]
 
 
@@ -225,7 +225,7 @@ def write_scripts(sweep: Sweep, folder: Path, imports: Sequence[str] = ()) -> li
     folder = folder.absolute()
     for path in map(str, (sweep.path.absolute(), folder, Path.cwd())):
         if not path.isprintable():  # a line break would end the comment that the path is in
-            message = f"{shorten(path)} has characters that a script cannot have"
+            message = f"{excerpt(path)} has characters that a script cannot have"
             raise UsageError(message, where="--slurm", hint="rename the folder or file")
     stores = folder / "stores"
     stores.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
-from multiform.errors import UsageError, nearest, shorten
+from multiform.errors import UsageError, excerpt, nearest
 
 #: Seeds of python, numpy, torch and the few-shot sampler.
 DEFAULT_SEEDS = (0, 1234, 1234, 1234)
@@ -44,7 +44,7 @@ class ValueType:
         """Refuse a value of another type than the command line would read; None is the default of every option."""
         if value is not None and not self.accepts(value):
             hint = f"give e.g. {name}={self.example}"
-            raise UsageError(f"expected {self.expected}, got {shorten(value)}", where=name, hint=hint)
+            raise UsageError(f"expected {self.expected}, got {excerpt(value)}", where=name, hint=hint)
 
     def reader(self, flag: str) -> Callable[[str], Any]:
         """The argparse type of a flag that has such values."""
@@ -59,7 +59,7 @@ class ValueType:
             except ValueError:
                 pass
             hint = f"give e.g. {flag} {self.flag_example or self.example}"
-            raise UsageError(f"expected {self.expected}, got {shorten(text)}", where=flag, hint=hint)
+            raise UsageError(f"expected {self.expected}, got {excerpt(text)}", where=flag, hint=hint)
 
         return parse_text
 

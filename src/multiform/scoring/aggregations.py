@@ -15,7 +15,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.arguments import check_call, name_of
-from multiform.errors import ConfigError, DataError, running, shorten
+from multiform.errors import ConfigError, DataError, excerpt, running
 from multiform.registry import Registry
 from multiform.statistics.estimates import (
     LEVEL,
@@ -138,7 +138,7 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
         try:
             return Estimate(value=float(value), n=len(items))
         except (TypeError, ValueError) as error:
-            message = f"aggregation '{name}' returned {shorten(value)}, not a number"
+            message = f"aggregation '{name}' returned {excerpt(value)}, not a number"
             raise DataError(message, hint="return one number") from error
 
     return aggregate
@@ -156,7 +156,7 @@ def _first_numbers(items: Sequence[Any]) -> list[Any] | None:
 
 def aggregate_values(aggregation: Aggregation, items: Sequence[Any], iterations: int, metric: str) -> Estimate:
     """Aggregate the values of a metric; an error of the aggregation names the metric and its values."""
-    hint = f"its values are {shorten(list(items[:3]))}: give others, or another aggregation"
+    hint = f"its values are {excerpt(list(items[:3]))}: give others, or another aggregation"
     with running(f"the aggregation of metric '{metric}'", hint=hint):
         return aggregation(items, iterations)
 
@@ -385,7 +385,7 @@ def _combine(entry: Mapping[str, Any], estimates: Sequence[Estimate]) -> Estimat
     elif aggregation == "adjusted_harmonic_mean":
         return _adjusted_harmonic_mean(estimates)
     else:
-        message = f"aggregation: expected {' or '.join(AGGREGATIONS)} or a function, got {shorten(aggregation)}"
+        message = f"aggregation: expected {' or '.join(AGGREGATIONS)} or a function, got {excerpt(aggregation)}"
         raise ConfigError(message, hint="write aggregation: mean")
     errors = [estimate.stderr for estimate in estimates]
     if any(error is None for error in errors):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from multiform.arguments import check_call, name_of
-from multiform.errors import ConfigError, DataError, MultiformError, reason, shorten
+from multiform.errors import ConfigError, DataError, MultiformError, excerpt, reason
 from multiform.fields import Doc
 from multiform.labels import label_list
 from multiform.limits import MAX_SECONDS, TimeLimitError, within
@@ -53,7 +53,7 @@ class OverDocuments:
         argument = outputs[0] if self.alone and len(outputs) == 1 else list(outputs)
         results = self.function([argument], [doc], **self.kwargs)
         if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
-            message = f"{name_of(self.function)} returned {shorten(results)}"
+            message = f"{name_of(self.function)} returned {excerpt(results)}"
             raise DataError(message, hint="return a list with the outputs of each document")
         results = list(results)
         if len(results) != 1:
@@ -201,7 +201,7 @@ def _guard(step: Filter, name: str, seconds: float) -> Filter:
         except (Exception, SystemExit) as error:  # a task's own function may raise anything
             message = f"filter '{name}' failed: {reason(error)}"
             raise DataError(message, hint="call it with this document's outputs to debug it") from error
-        message = f"filter '{name}' returned {shorten(filtered)}, not a list of outputs"
+        message = f"filter '{name}' returned {excerpt(filtered)}, not a list of outputs"
         raise DataError(message, hint="return a list, with an output for each that it gets")
 
     return apply
@@ -243,7 +243,7 @@ def uppercase() -> Filter:
 def map_values(mapping_dict: Any = None, default_value: Any = None) -> Filter:
     """Looks the text up in a table."""
     if mapping_dict is not None and not isinstance(mapping_dict, Mapping):
-        message = f"map: expected mapping_dict to be a mapping, got {shorten(mapping_dict)}"
+        message = f"map: expected mapping_dict to be a mapping, got {excerpt(mapping_dict)}"
         raise ConfigError(message, hint="write mapping_dict: {yes: 1, no: 0}")
     table = dict(mapping_dict or {})
     return each(lambda text: table.get(text, default_value))
@@ -366,7 +366,7 @@ def _choices(doc: Doc) -> Sequence[str]:
     choices = doc.get("choices")
     if isinstance(choices, list | tuple) and all(isinstance(choice, str) for choice in choices):
         return choices
-    problem = f"it is {shorten(choices)}" if "choices" in doc else "there is none"
+    problem = f"it is {excerpt(choices)}" if "choices" in doc else "there is none"
     message = f"multi_choice_regex needs a column 'choices' that lists the choices' texts; {problem}"
     raise DataError(message, hint="add the column in process_docs")
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from multiform.arguments import parse_arguments
-from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, nearest, reason, shorten
+from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, excerpt, nearest, reason
 from multiform.models import Model, models
 from multiform.models.prices import Price
 from multiform.models.registry import PROVIDERS, provider_of
@@ -118,7 +118,7 @@ def judge_names(spec: str | Sequence[str] | None, where: str) -> tuple[str, ...]
     listed = spec.split(",") if isinstance(spec, str) else [] if spec is None else list(spec)
     names = tuple(str(name).strip() for name in listed)
     if "" in names or len(set(names)) < len(names):
-        message = f"'{shorten(spec)}' names a judge twice" if "" not in names else "a name of a judge is empty"
+        message = f"'{excerpt(spec)}' names a judge twice" if "" not in names else "a name of a judge is empty"
         raise ConfigError(message, where=where, hint="separate different names by commas")
     return names
 

@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import wraps
 from typing import Any, Self, TypeVar
 
-from multiform.errors import ConfigError, shorten
+from multiform.errors import ConfigError, excerpt
 from multiform.formats.base import FormatConfig
 from multiform.formats.compile import FieldMapping
 from multiform.formats.dialects.template import TemplateConfig
@@ -184,7 +184,7 @@ class TaskConfig(TaskKeys):
         defaults = default_keys()
         values = {key: value for key, value in self.stated.data.items() if key[0] != "_" and value != defaults[key]}
         keys = {**values, "task": self.form_name}
-        return f"{type(self).__name__}({', '.join(f'{key}={shorten(plain(keys[key]), 40)}' for key in keys)})"
+        return f"{type(self).__name__}({', '.join(f'{key}={excerpt(plain(keys[key]), 40)}' for key in keys)})"
 
     def _load_filter_functions(self) -> StatedKeys:
         """What the task states, with functions in place of those that filters name as text."""
@@ -219,7 +219,7 @@ class TaskConfig(TaskKeys):
         if not self.task.partition("@")[0] and (self.task or source is not None):
             raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
         if "\n" in self.task:
-            message = f"the name {shorten(self.task)} has more than one line"
+            message = f"the name {excerpt(self.task)} has more than one line"
             raise ConfigError(message, where=self.where("task"), hint="write it on one line")
         for name, least in (("num_fewshot", 0), ("repeats", 1)):
             number = values.get(name)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, UsageError, excerpt, nearest
 from multiform.paths import is_file, mirror_folders
 from multiform.schema import check_keys
 from multiform.tasks.datasets.hub import hub_file
@@ -153,7 +153,7 @@ class _Translation:
     def _name(self, column: Any, *path: str | int) -> str:
         """A column's name, or the one that it gets if it could not stand in a template."""
         if not isinstance(column, str) or not column:
-            raise ConfigError(f"expected a column, got {shorten(column)}", where=self.where(*path), hint="name one")
+            raise ConfigError(f"expected a column, got {excerpt(column)}", where=self.where(*path), hint="name one")
         if column.isidentifier():
             return column
         return self.renamed.setdefault(column, re.sub(r"\W+", "_", f"column {column}"))
@@ -214,7 +214,7 @@ class _Translation:
         """The keys of several epochs; formats that generate reduce them as the file says."""
         epochs, reducer = self.entry.get("epochs", 1), self.entry.get("epoch_reducer", "mean")
         if not isinstance(epochs, int) or isinstance(epochs, bool) or epochs < 1:
-            message = f"expected a number of 1 or more, got {shorten(epochs)}"
+            message = f"expected a number of 1 or more, got {excerpt(epochs)}"
             raise ConfigError(message, where=self.where("epochs"), hint="remove the key")
         if epochs == 1:
             return {}
@@ -235,7 +235,7 @@ class _Translation:
         for index, item in enumerate(entries if isinstance(entries, list) else [entries]):
             item = {"name": item} if isinstance(item, str) else item
             if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-                message = f"expected a name, got {shorten(item)}"
+                message = f"expected a name, got {excerpt(item)}"
                 raise ConfigError(message, where=self.where(key, index), hint="write e.g. - name: choice")
             check_keys(key, ("name", "args"), item, lambda *path, i=index: self.where(key, i, *path))
             named[item["name"]] = dict(item.get("args") or {})

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from multiform.errors import ConfigError, UsageError, reason, shorten
+from multiform.errors import ConfigError, UsageError, excerpt, reason
 from multiform.paths import cache_root, display, replace_file
 from multiform.registry import entry_points_of, package_of
 
@@ -70,13 +70,13 @@ def _folder(name: str | Path) -> Path:
                 logger.warning("--include_path %s: the folder here is used, not the installed lm-eval", name)
             return path
         if path.is_file():
-            what, hint = f"{shorten(str(path))} is a file", "give the folder that it is in, or name the file as a task"
+            what, hint = f"{excerpt(str(path))} is a file", "give the folder that it is in, or name the file as a task"
             raise UsageError(what, where="--include_path", hint=hint)
     except (OSError, ValueError):  # a name that no folder can have
         pass
     if str(name) == _LM_EVAL:
         return _installed_tasks()
-    raise UsageError(f"no folder {shorten(str(path))}", where="--include_path", hint="check the path")
+    raise UsageError(f"no folder {excerpt(str(path))}", where="--include_path", hint="check the path")
 
 
 def lm_eval_folder() -> Path | None:
@@ -307,10 +307,10 @@ def _names(stated: StatedKeys) -> tuple[Entry, ...]:
     if not isinstance(name, str):
         hint = f"write {kind}: '{name}' if it is one"
         if isinstance(name, list):
-            hint = f"write tag: {shorten(name)} for what several tasks have in common"
-        raise ConfigError(f"expected a name, got {shorten(name)}", where=_place(stated, kind), hint=hint)
+            hint = f"write tag: {excerpt(name)} for what several tasks have in common"
+        raise ConfigError(f"expected a name, got {excerpt(name)}", where=_place(stated, kind), hint=hint)
     if not isinstance(tags, str | list | tuple):
-        message = f"expected a tag or a list of them, got {shorten(tags)}"
+        message = f"expected a tag or a list of them, got {excerpt(tags)}"
         raise ConfigError(message, where=_place(stated, "tag"), hint="write e.g. tag: [science, english]")
     words = (tags,) if isinstance(tags, str) else tuple(map(str, tags))
     named = Entry(name if kind == "group" else name.partition("@")[0], kind, words, about=_about(keys))

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
+from multiform.errors import ConfigError, UsageError, excerpt, nearest, reason
 from multiform.imports import (
     PackageFinder,
     lm_eval_finder,
@@ -223,11 +223,11 @@ def import_plugins(names: str | Path | Iterable[str | Path] | None) -> None:
 
 def _import_plugin(name: str) -> None:
     if is_code_refused():
-        raise UsageError(f"{shorten(name)} is code, which --no_code refuses", where="--import", hint="leave one out")
+        raise UsageError(f"{excerpt(name)} is code, which --no_code refuses", where="--import", hint="leave one out")
     is_path = name.endswith(".py") or "/" in name
     path = Path(name).expanduser().absolute()
     if is_path and not path.is_file():
-        raise UsageError(f"no file {shorten(name)}", where="--import", hint="check the path")
+        raise UsageError(f"no file {excerpt(name)}", where="--import", hint="check the path")
     try:
         if not is_path:
             importlib.import_module(name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from multiform.errors import ConfigError, MultiformError, UsageError, shorten
+from multiform.errors import ConfigError, MultiformError, UsageError, excerpt
 from multiform.paths import display
 from multiform.schema import check_keys, check_values
 from multiform.tasks.config import TaskConfig, task_keys
@@ -44,7 +44,7 @@ class GroupConfig:
                 place = self.where("aggregate_metric_list", index)
                 raise ConfigError("missing key 'metric'", where=place, hint="name a metric of the tasks")
             if not callable(how := entry.get("aggregation", "mean")) and how not in AGGREGATIONS:
-                message = f"aggregation: expected {' or '.join(AGGREGATIONS)} or a function, got {shorten(how)}"
+                message = f"aggregation: expected {' or '.join(AGGREGATIONS)} or a function, got {excerpt(how)}"
                 place = self.where("aggregate_metric_list", index)
                 raise ConfigError(message, where=place, hint="write aggregation: mean")
             check_keys(
@@ -98,7 +98,7 @@ def subset_tasks(stated: StatedKeys) -> dict[str, StatedKeys]:
     data, source = stated.data, stated.source
     subsets, name = data["subsets"], data.get("task")
     if not isinstance(name, str) or "<subset>" not in name:
-        message = f"expected a name with <subset> in it, got {shorten(name)}"
+        message = f"expected a name with <subset> in it, got {excerpt(name)}"
         hint = "write e.g. task: mmlu_<subset>"
         raise ConfigError(message, where=where(source, data.get("group"), "task"), hint=hint)
     table = subsets if isinstance(subsets, dict) else dict.fromkeys(subsets)
@@ -211,7 +211,7 @@ def build_group(
             members += _member(member, index, file, resolve, {**handed, **overrides}, *inside)
         except UsageError as error:
             named = member if isinstance(member, str) else member.get("task", member.get("group"))
-            message = f"member {shorten(named)}: {error.what}"
+            message = f"member {excerpt(named)}: {error.what}"
             raise ConfigError(message, where=config.where("task", index), hint=error.hint) from error
     return Group(config, tuple(members), label, outer)
 

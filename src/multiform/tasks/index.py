@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multiform.arguments import split_outside
-from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, MultiformError, UsageError, excerpt, nearest
 from multiform.paths import is_dir, is_file, read_file
 from multiform.tasks.folders import Entry, Kind, lm_eval_folder, read_folder
 
@@ -186,7 +186,7 @@ class TaskLookup:
         """The error for a name that stands for nothing, with what may have been meant."""
         from multiform.tasks.python_tasks import task_classes
 
-        message = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
+        message = "no task, tag or file of that name" if base == spec else f"no task, tag or file {excerpt(base)}"
         if not base:
             message, hint = "no task before the '@'", "write e.g. quiz@mcqa"
         elif is_dir(Path(base)):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import split_outside
-from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, UsageError, excerpt, nearest
 from multiform.formats.base import formats
 from multiform.formats.compile import FieldMapping
 from multiform.formats.localization import language_names
@@ -61,7 +61,7 @@ class Design:
     def __post_init__(self) -> None:
         order = self.choice_order
         if order is not None and not re.fullmatch(r"original|shuffle:\d+|cyclic|all", order):
-            message = f"expected original, shuffle:SEED, cyclic or all, got {shorten(order)}"
+            message = f"expected original, shuffle:SEED, cyclic or all, got {excerpt(order)}"
             raise UsageError(message, where="choice_order", hint="give e.g. choice_order=cyclic or shuffle:7")
         if self.fewshot_draws < 1:
             message = f"expected a whole number of 1 or more, got {self.fewshot_draws}"

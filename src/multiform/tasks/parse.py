@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from yaml.reader import ReaderError
 
-from multiform.errors import ConfigError, shorten
+from multiform.errors import ConfigError, excerpt
 from multiform.paths import display
 from multiform.tasks.functions import FunctionRef
 from multiform.tasks.keys import FilePosition, KeyPath
@@ -119,7 +119,7 @@ def _function(loader: Any, node: Any) -> FunctionRef:
     position = FilePosition(loader.path, node.start_mark.line + 1)
     if not re.fullmatch(r"\w+(\.\w+)+", str(name)):
         hint = "write e.g. !function utils.process_docs, with utils.py beside this file"
-        raise ConfigError(f"!function expects module.name, got {shorten(name)}", where=str(position), hint=hint)
+        raise ConfigError(f"!function expects module.name, got {excerpt(name)}", where=str(position), hint=hint)
     return FunctionRef(str(name), loader.path.parent, position)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, excerpt, nearest
 from multiform.formats.select import format_table
 from multiform.schema import check_keys
 from multiform.tasks.keys import Source, StatedKeys
@@ -51,7 +51,7 @@ class Protocol:
             ("tasks", dict, "tasks: {arc_easy: {mine: {type: mcqa}}}"),
         ):
             if not isinstance(data.get(key), kinds):
-                message = f"a protocol needs '{key}', got {shorten(data.get(key))}"
+                message = f"a protocol needs '{key}', got {excerpt(data.get(key))}"
                 raise ConfigError(message, where=place(key), hint=f"write e.g. {example}")
         name = data["protocol"]
         for task, entries in data["tasks"].items():
@@ -112,7 +112,7 @@ def _read_unchecked(stated: Any, tasks: Sequence[str], place: Callable[..., str 
             raise ConfigError(f"the protocol has no task '{task}'", where=place("unchecked", task), hint=hint)
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             hint = "write what was not compared, e.g. [the order of the options]"
-            raise ConfigError(f"expected a list of texts, got {shorten(texts)}", where=place("unchecked"), hint=hint)
+            raise ConfigError(f"expected a list of texts, got {excerpt(texts)}", where=place("unchecked"), hint=hint)
     return {task: tuple(texts) for task, texts in by_task.items()}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, UsageError, running, shorten
+from multiform.errors import ConfigError, UsageError, excerpt, running
 from multiform.fields import FieldSpec
 from multiform.formats.dialects import WrittenFormat
 from multiform.imports import eval_framework_finder
@@ -94,7 +94,7 @@ def resolve_class(stated: StatedKeys) -> StatedKeys:
     settings = {key: value for key, value in data.items() if key != "class"}
     kind = resolve_functions(data["class"])
     if not isinstance(kind, type):
-        message = f"expected a class, got {shorten(kind)}"
+        message = f"expected a class, got {excerpt(kind)}"
         place = data["class"].position if isinstance(data["class"], FunctionRef) else data.get("task")
         raise ConfigError(message, where=f"{place}: class", hint="write class: !function module.Class")
     if not getattr(kind, "any_keys", False):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from multiform.errors import ConfigError, shorten
+from multiform.errors import ConfigError, excerpt
 from multiform.fields import Field, FieldSpec
 from multiform.formats.base import FormatConfig
 from multiform.formats.compile import FieldMapping, check_raw, compile_format
@@ -115,7 +115,7 @@ def _compile_fields(values: Values, where: Where) -> None:
         try:
             Field.of(values[name])
             if name == "drop_docs" and values[name] is not None and not compile_template(values[name]).expression:
-                message = f"expected one expression in braces, got {shorten(values[name])}"
+                message = f"expected one expression in braces, got {excerpt(values[name])}"
                 raise ConfigError(message, hint='write e.g. drop_docs: "{{label == -1}}"')
         except ConfigError as error:
             raise error.relocate(where(name)) from error
@@ -207,11 +207,11 @@ def _replaced_by_format(format: FormatConfig, values: Values, *, foreign: bool =
         overridden += changes
     until = overridden_until(format, values["generation_kwargs"])
     if until is not None:
-        overridden.append(f"until {shorten(until, 40)}")
+        overridden.append(f"until {excerpt(until, 40)}")
     if values["gen_prefix"] is not None and values["gen_prefix"] != format.gen_prefix:
-        overridden.append(f"gen_prefix {shorten(values['gen_prefix'], 40)}")
+        overridden.append(f"gen_prefix {excerpt(values['gen_prefix'], 40)}")
     if values["scorer"] is not None and format.scorer is not None:
-        overridden.append(f"scorer {shorten(values['scorer'], 40)}")
+        overridden.append(f"scorer {excerpt(values['scorer'], 40)}")
     if values["filter_list"] and (format.scorer is not None or format.scored != "generation"):
         overridden.append("filter_list " + ", ".join(pipeline["name"] for pipeline in values["filter_list"]))
         replaced["filter_list"] = []
@@ -238,8 +238,8 @@ def _description(description: str | Callable[..., str]) -> tuple[str | Callable[
     rest = without_choices(description)
     if rest == description:
         return description, []
-    changed = f"description {shorten(description.strip(), 60)}"
-    return rest, [f"{changed} for {shorten(rest.strip(), 60)}" if rest else changed]
+    changed = f"description {excerpt(description.strip(), 60)}"
+    return rest, [f"{changed} for {excerpt(rest.strip(), 60)}" if rest else changed]
 
 
 def overridden_until(format: FormatConfig, generation_kwargs: Mapping[str, Any]) -> list[str] | None:

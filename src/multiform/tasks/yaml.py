@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, excerpt, nearest
 from multiform.fields import ComputedField, Doc, Field
 from multiform.formats.compile import BoundTemplate
 from multiform.paths import display, open_file, resolve
@@ -137,7 +137,7 @@ def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
     placed = [(item, f"{source.at('include', index)}: include") for index, item in enumerate(items)]
     for item, place in placed:
         if not isinstance(item, str) or not item.strip():
-            message = f"expected a file name or a list of them, got {shorten(item)}"
+            message = f"expected a file name or a list of them, got {excerpt(item)}"
             raise ConfigError(message, where=place, hint="write e.g. include: common.yaml")
     return placed
 
@@ -151,7 +151,7 @@ def _read_include(
         exists = target.is_file()
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or ("a link to itself" if isinstance(error, RuntimeError) else error)
-        raise ConfigError(f"no file {shorten(name)}: {why}", where=place, hint="check the name") from error
+        raise ConfigError(f"no file {excerpt(name)}: {why}", where=place, hint="check the name") from error
     if not exists:
         if target.is_dir():
             raise ConfigError(f"'{name}' is a folder", where=place, hint="name a file in it")

@@ -16,7 +16,7 @@ from typing import Any
 
 from multiform.compat.eval_framework.sample_hooks import LOADING, NO_SUBJECT, SampleHooks
 from multiform.compat.eval_framework.samples import Completion, Loglikelihood, Message, Role, Sample, calculate
-from multiform.errors import ConfigError, DataError, running, shorten
+from multiform.errors import ConfigError, DataError, excerpt, running
 from multiform.fields import Doc, FieldSpec
 from multiform.formats.dialects.metric_classes import BaseMetric, result_keys
 from multiform.formats.dialects.metric_results import MetricResult
@@ -215,7 +215,7 @@ class HookedTask(Task):
         with self._running("_create_samples"):
             samples = task._create_samples(self._item(doc), number, str(self._prompt.subject))
         if not isinstance(samples, list) or not samples or not all(isinstance(sample, Sample) for sample in samples):
-            message = f"{type(task).__name__}._create_samples returned {shorten(samples)}, not a list of samples"
+            message = f"{type(task).__name__}._create_samples returned {excerpt(samples)}, not a list of samples"
             raise DataError(message, where=self.name, hint="return [Sample(...)]")
         return samples
 
@@ -277,7 +277,7 @@ class HookedTask(Task):
         golds = truth if isinstance(truth, list) else [truth]
         indexes = [completions.index(gold) for gold in golds if gold in completions]
         if not indexes:
-            message = f"the answer {shorten(truth)} is none of the completions {shorten(completions, 120)}"
+            message = f"the answer {excerpt(truth)} is none of the completions {excerpt(completions, 120)}"
             raise DataError(message, hint="check _get_ground_truth and _get_possible_completions")
         return indexes if len(indexes) > 1 else indexes[0]
 

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from multiform.compat.lm_eval.config import build_context, convert_errors
 from multiform.compat.lm_eval.registry import TASK_REGISTRY
 from multiform.compat.lm_eval.task import ConfigurableTask
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, excerpt
 from multiform.forms import Task
 from multiform.imports import lm_eval_finder as finder
 from multiform.tasks.config import TaskConfig
@@ -211,13 +211,13 @@ class TaskManager:
             return self._resolve_name(spec, {})
         if not isinstance(spec, Mapping):
             with convert_errors(TypeError):
-                message = f"expected a task's name, configuration or object, got {shorten(spec)}"
+                message = f"expected a task's name, configuration or object, got {excerpt(spec)}"
                 raise UsageError(message, where="tasks", hint='give e.g. tasks=["arc_easy"]')
         key = "group" if "group" in spec and "class" not in spec else "task"
         name = spec.get(key)
         if not isinstance(name, str):
             with convert_errors(ValueError):
-                message = f"a configuration needs a 'task' or a 'group', got {shorten(dict(spec))}"
+                message = f"a configuration needs a 'task' or a 'group', got {excerpt(dict(spec))}"
                 raise UsageError(message, where="tasks", hint="name the task")
         if key == "group" and spec.get("task") is not None:
             with convert_errors(ValueError):

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from multiform.errors import DataError, shorten
+from multiform.errors import DataError, excerpt
 from multiform.models.foreign import LMEvalInstance as Instance
 from multiform.models.foreign import OutputType
 from multiform.prompts.media import Kind, Media
@@ -209,7 +209,7 @@ def to_requests(returned: Any, doc_id: int, repeats: int, read_media: ReadMedia)
     listed = [] if returned is None else list(returned) if isinstance(returned, list | tuple) else [returned]
     for instance in listed:
         if not hasattr(instance, "request_type") or not hasattr(instance, "arguments"):
-            message = f"construct_requests returned {shorten(instance)}, which is no Instance"
+            message = f"construct_requests returned {excerpt(instance)}, which is no Instance"
             raise DataError(message, hint="return one lm_eval.api.instance.Instance, or a list of them")
     ordered = sorted(listed, key=lambda instance: instance.idx)
     return [
@@ -223,10 +223,10 @@ def _requests_of(instance: Any, repeats: int, read_media: ReadMedia) -> list[Req
     arguments: tuple[Any, ...] = instance.arguments if isinstance(instance.arguments, tuple) else (instance.arguments,)
     kind = instance.request_type
     if kind not in _KINDS:
-        raise DataError(f"a request of type {shorten(kind)}", hint=f"there are {', '.join(_KINDS)}")
+        raise DataError(f"a request of type {excerpt(kind)}", hint=f"there are {', '.join(_KINDS)}")
     needed = 1 if kind == "loglikelihood_rolling" else 2
     if len(arguments) < needed:
-        message = f"an instance of {kind} has {len(arguments)} arguments: {shorten(arguments)}"
+        message = f"an instance of {kind} has {len(arguments)} arguments: {excerpt(arguments)}"
         raise DataError(message, hint="give (context, continuation), (context, generation arguments) or (text,)")
     media = _read_media(arguments[2], read_media) if len(arguments) > 2 and kind != "loglikelihood_rolling" else ()
     if kind == "loglikelihood_rolling":

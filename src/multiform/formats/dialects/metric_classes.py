@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from multiform.errors import ConfigError, shorten
+from multiform.errors import ConfigError, excerpt
 
 if TYPE_CHECKING:
     from multiform.formats.dialects.metric_results import Error, MetricResult
@@ -106,7 +106,7 @@ def metric_specs(metrics: Sequence[Any], *, where: str) -> list[dict[str, Any]]:
             hint = "give METRICS to a class that overrides a hook, or name a metric"
             raise ConfigError(message, where=where, hint=hint)
         else:
-            message = f"expected a metric's name or class, got {shorten(metric)}"
+            message = f"expected a metric's name or class, got {excerpt(metric)}"
             raise ConfigError(message, where=where, hint="see multiform ls metrics")
     return specs
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from multiform.arguments import overridden_methods
-from multiform.errors import ConfigError, DataError, shorten
+from multiform.errors import ConfigError, DataError, excerpt
 from multiform.fields import Doc, FieldSpec, process_field
 from multiform.formats.base import FormatConfig
 from multiform.formats.compile import FieldMapping, bind_field, compile_format
@@ -272,7 +272,7 @@ class ClozeTemplateConfig(FormatTemplate):
 
     def __post_init__(self) -> None:
         if self.blank_position not in _POSITIONS:
-            message = f"expected one of {', '.join(_POSITIONS)}, got {shorten(self.blank_position)}"
+            message = f"expected one of {', '.join(_POSITIONS)}, got {excerpt(self.blank_position)}"
             raise ConfigError(message, where="blank_position", hint=_HINT)
         super().__post_init__()
 

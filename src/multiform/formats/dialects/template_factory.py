@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, excerpt, nearest
 from multiform.fields import Doc, process_field
 from multiform.formats.base import FormatConfig, OutputType, dialect_names
 from multiform.formats.compile import BoundTemplate, FieldMapping, bind_field, check_raw, compile_format
@@ -38,7 +38,7 @@ class TemplateFactory:
             template_class = templates.get(name)
         else:
             hint = nearest(str(name), [*templates, *_STYLES], listed="templates")
-            raise ConfigError(f"unknown template '{shorten(name, 40)[1:-1]}'", where="template_type", hint=hint)
+            raise ConfigError(f"unknown template '{excerpt(name, 40)[1:-1]}'", where="template_type", hint=hint)
         check_keys(f"template '{name}'", [field.name for field in fields(template_class)], values)
         return template_class(**values)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from multiform.errors import DataError, shorten
+from multiform.errors import DataError, excerpt
 from multiform.fields import ComputedField, Doc, FieldSpec, shown
 from multiform.formats.infer import words
 from multiform.formats.infer.layout import ADD_CHOICES
@@ -226,7 +226,7 @@ def _read_choices(doc: Doc, text: Any, choices: Any) -> list[str]:
 
 def _read_fields(doc: Doc, text: Any, choices: Any) -> ReadPrompt:
     if not isinstance(text, str):
-        message = f"doc_to_text gives {shorten(text, 40)}, not a question"
+        message = f"doc_to_text gives {excerpt(text, 40)}, not a question"
         raise DataError(message, hint=f"run the task without a format, or {ADD_CHOICES}")
     return read_shown(text, doc) if choices is None else read_prompt(text, choice_list(choices), doc)
 

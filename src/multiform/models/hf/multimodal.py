@@ -14,7 +14,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from multiform.errors import ModelError, UsageError, shorten
+from multiform.errors import ModelError, UsageError, excerpt
 from multiform.models.arguments import take_fields
 from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.model import HFModel
@@ -136,7 +136,7 @@ def check_length(length: int, max_length: int, prompt: Prompt) -> None:
     if length > max_length:
         raise ModelError(
             f"a prompt has {length} tokens with its images and sounds, and the model reads {max_length}",
-            where=shorten(prompt.text),
+            where=excerpt(prompt.text),
             hint="make images smaller (image_max_side, max_pixels), allow fewer (max_images), or lower num_fewshot",
         )
 

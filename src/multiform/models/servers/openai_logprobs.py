@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from multiform.errors import ModelError, shorten
+from multiform.errors import ModelError, excerpt
 from multiform.models.servers.exchange import RefusedError, mapping_in, mappings_in
 from multiform.models.vllm.queries import FORCED_ARGUMENT, Query
 from multiform.requests import LLOutput
@@ -151,7 +151,7 @@ def echo_of_text(choice: Mapping[str, Any], prompt: str, convention: Convention)
         spans = _token_spans(tokens[added:], data, convention.generated)
         if spans:
             return _echo(tokens, values, tops, added=added, spans=spans, end=added + len(spans), convention=convention)
-    message = f"the tokens of the response do not spell the prompt: {shorten(''.join(tokens))}"
+    message = f"the tokens of the response do not spell the prompt: {excerpt(''.join(tokens))}"
     if any(mark in token for token in tokens for mark in (*_MARKS, "\ufffd")):
         raise RefusedError(f"{message}; name the model's tokenizer, so that its tokens are sent")
     raise ModelError(message)
@@ -260,13 +260,13 @@ def check_tokens(tokens: Any, ids: Sequence[int], spellings: Mapping[int, Collec
 
     place = first_difference(0)
     if place is not None and len(tokens) > end and first_difference(1) is None:
-        message = f"the server puts the token {shorten(tokens[0])} before the tokens of a prompt"
+        message = f"the server puts the token {excerpt(tokens[0])} before the tokens of a prompt"
         raise RefusedError(f"{message}; turn that off at the server, or leave the tokenizer out, so that text is sent")
     if len(tokens) not in (end, end + 1):  # one more is the token that the server generated
         raise ModelError(f"the server scored {len(tokens)} tokens of a prompt of {end}")
     if place is not None:
         sent = max(spellings[ids[place]], key=len)
-        message = f"token {place} of a prompt is {shorten(sent)}, and {shorten(tokens[place])} in the response"
+        message = f"token {place} of a prompt is {excerpt(sent)}, and {excerpt(tokens[place])} in the response"
         raise RefusedError(f"{message}; name the tokenizer of the server's model")
 
 
@@ -304,16 +304,16 @@ def compare_echoes(first: Echo, second: Echo) -> str | None:
     same = next((i for i in range(number) if first.tokens[i] != second.tokens[i]), number)
     for token, one, two in zip(first.tokens[:same], first.values, second.values, strict=False):
         if (one is None) != (two is None) or (one is not None and two is not None and abs(one - two) > _NOISE):
-            return f"that of {shorten(token)} depends on what follows it ({one} and {two})"
+            return f"that of {excerpt(token)} depends on what follows it ({one} and {two})"
     if same == number:
         return "different prompts have the same tokens"
     if first.values[same] is not None and first.values[same] == second.values[same]:
-        tokens = f"{shorten(first.tokens[same])} and {shorten(second.tokens[same])}"
+        tokens = f"{excerpt(first.tokens[same])} and {excerpt(second.tokens[same])}"
         return f"those of {tokens} after the same text are equal ({first.values[same]})"
     most = number - same
     tail = next((i for i in range(most) if first.tokens[-1 - i] != second.tokens[-1 - i]), most)
     if tail and first.values[-tail] == second.values[-tail]:
-        return f"that of {shorten(first.tokens[-tail])} is the same in two contexts ({first.values[-tail]})"
+        return f"that of {excerpt(first.tokens[-tail])} is the same in two contexts ({first.values[-tail]})"
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from multiform.errors import ModelError, UsageError, shorten
+from multiform.errors import ModelError, UsageError, excerpt
 from multiform.models.arguments import (
     DEFAULT_MAX_GEN_TOKS,
     LIMIT_NAMES,
@@ -161,7 +161,7 @@ class Thinking:
     def __post_init__(self) -> None:
         budget = self.thinking_budget
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
-            raise UsageError(f"thinking_budget is {shorten(budget)}", hint="give a number of tokens, 0 for no thinking")
+            raise UsageError(f"thinking_budget is {excerpt(budget)}", hint="give a number of tokens, 0 for no thinking")
         if self.enable_thinking is False and budget:
             message = f"enable_thinking is false and thinking_budget {budget}"
             raise UsageError(message, hint="give one of them")

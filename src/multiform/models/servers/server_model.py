@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NoReturn, get_type_hints
 
 import httpx
 
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, excerpt
 from multiform.hashing import short_hash
 from multiform.models.arguments import ArgumentRules, argument_names, take_fields
 from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
@@ -280,7 +280,7 @@ class ChatServer(ServerModel):
         **arguments: Any,
     ) -> None:
         if prefill not in (None, "continue", "text"):
-            raise UsageError(f"prefill is {shorten(prefill)}", where=self.kind, hint="give continue or text")
+            raise UsageError(f"prefill is {excerpt(prefill)}", where=self.kind, hint="give continue or text")
         self._given_prefill = prefill
         self.thinking = take_fields(Thinking, arguments)
         self.thinking.check(self.thinking_arguments, self.kind)
@@ -291,7 +291,7 @@ class ChatServer(ServerModel):
         more = get_type_hints(Thinking)
         super().__init__(**self.rules.resolve(arguments, names, suggestions=[*names, *more], where=self.kind))
         if not isinstance(batch, bool):
-            raise UsageError(f"batch is true or false, not {shorten(batch)}", hint="write batch=true")
+            raise UsageError(f"batch is true or false, not {excerpt(batch)}", hint="write batch=true")
         self.batch = batch
         if batch_requests is not None and not self.batch:
             raise UsageError("batch_requests needs batch", where=self.kind, hint="add batch=true")
@@ -388,7 +388,7 @@ def server_root(base_url: str, endpoints: Collection[str], root_path: str) -> ht
         raise UsageError("base_url is no URL", hint=hint) from error
     if url.scheme not in ("http", "https") or not url.host:
         shown = f"{url.scheme}://{url.host}" if url.scheme else url.path  # without passwords and keys
-        raise UsageError(f"base_url {shorten(shown)} is not an http or https URL", hint=hint)
+        raise UsageError(f"base_url {excerpt(shown)} is not an http or https URL", hint=hint)
     root = url.path.rstrip("/")
     for known in endpoints:
         root = root.removesuffix(known)
@@ -402,7 +402,7 @@ def at_least(least: float, value: Any, name: str) -> float:
     except (TypeError, ValueError):
         number = float("nan")
     if not number >= least:
-        raise UsageError(f"{name} is {shorten(value)}", hint=f"give a number of {least:g} or more")
+        raise UsageError(f"{name} is {excerpt(value)}", hint=f"give a number of {least:g} or more")
     return number
 
 

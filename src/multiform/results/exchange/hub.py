@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from multiform.errors import UsageError, nearest, reason, shorten
+from multiform.errors import UsageError, excerpt, nearest, reason
 from multiform.paths import replace_output, safe_name
 from multiform.results.exchange.exporters import is_number, shareable
 from multiform.results.export import write_results
@@ -60,7 +60,7 @@ class HubTarget:
                 raise UsageError(f"no key '{key}'", where=WHERE, hint=nearest(key, types, listed="keys"))
             if not isinstance(value, types[key]):
                 expected, example = ("true or false", "true") if types[key] is bool else ("a text", "my-name")
-                shown = "another value" if key == "token" else shorten(value)
+                shown = "another value" if key == "token" else excerpt(value)
                 raise UsageError(f"{key}: expected {expected}, got {shown}", where=WHERE, hint=f"write {key}={example}")
         target = cls(**arguments)
         if not (target.push_results_to_hub or target.push_samples_to_hub):

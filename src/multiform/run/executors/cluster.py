@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from multiform.arguments import parse_arguments
-from multiform.errors import UsageError, shorten
+from multiform.errors import UsageError, excerpt
 
 logger = logging.getLogger("multiform")
 
@@ -51,7 +51,7 @@ class ClusterOptions:
             hint = "start the run on a node of the cluster, with --ray_address auto"
             raise UsageError("Ray's client gives no stream of responses", where="--ray_address", hint=hint)
         if address and address not in ("auto", "local") and not re.fullmatch(r"[^:\s]+:\d{1,5}", address):
-            message = f"expected HOST:PORT or auto, got {shorten(address)}"
+            message = f"expected HOST:PORT or auto, got {excerpt(address)}"
             raise UsageError(message, where="--ray_address", hint="ray status says the address")
         return cls(address=address, workers=workers, resources=parse_resources(resources))
 
@@ -107,7 +107,7 @@ def parse_resources(resources: str | Mapping[str, Any] | None) -> dict[str, floa
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", str(value).lower())
         is_memory = name.lower() == "memory"
         if match is None or (match[2] and not is_memory) or not float(match[1]):
-            message = f"expected an amount above 0 of '{name}', got {shorten(value)}"
+            message = f"expected an amount above 0 of '{name}', got {excerpt(value)}"
             raise UsageError(message, where="--resources", hint="give e.g. gpu=1,cpu=8,memory=40GB")
         parsed[_NAMES.get(name.lower(), name)] = float(match[1]) * _BYTES[match[2]]
     return parsed

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias, get_args
 
-from multiform.errors import ModelError, MultiformError, UsageError, reason, shorten
+from multiform.errors import ModelError, MultiformError, UsageError, excerpt, reason
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
@@ -196,13 +196,13 @@ def validate_output(request: Request, output: Any) -> Output | FailedRequest:
         return output
     if isinstance(request, GenerationRequest):
         right = isinstance(output, Completion) and isinstance(output.text, str)
-        return output if right else FailedRequest(reason=f"expected a completion, got {shorten(output)}")
+        return output if right else FailedRequest(reason=f"expected a completion, got {excerpt(output)}")
     if not isinstance(output, LLOutput):
-        return FailedRequest(reason=f"expected a log-likelihood, got {shorten(output)}")
+        return FailedRequest(reason=f"expected a log-likelihood, got {excerpt(output)}")
     try:
         loglikelihood = float(output.loglikelihood)
     except (TypeError, ValueError):
-        return FailedRequest(reason=f"the log-likelihood is {shorten(output.loglikelihood)}")
+        return FailedRequest(reason=f"the log-likelihood is {excerpt(output.loglikelihood)}")
     if not loglikelihood < math.inf:
         return FailedRequest(reason=f"the log-likelihood is {loglikelihood}")
     return output if type(output.loglikelihood) is float else replace(output, loglikelihood=loglikelihood)

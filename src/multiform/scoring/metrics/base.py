@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import accepted_arguments, mismatch, name_of
-from multiform.errors import ConfigError, UsageError, nearest, reason, running, shorten
+from multiform.errors import ConfigError, UsageError, excerpt, nearest, reason, running
 from multiform.formats.base import OutputType
 from multiform.registry import Registry
 from multiform.scoring.aggregations import CORPUS, Aggregation, aggregations, plain_aggregation
@@ -219,7 +219,7 @@ class HubMetric:
 
     def __init__(self, name: str) -> None:
         if not _HUB_NAME.fullmatch(name):
-            raise ConfigError(f"metric {shorten(name)} is not a name on the hub", hint="write e.g. metric: wer")
+            raise ConfigError(f"metric {excerpt(name)} is not a name on the hub", hint="write e.g. metric: wer")
         if Path(name).exists():
             message = f"there is a file or folder '{name}' here, whose code the library evaluate would run instead"
             raise ConfigError(message, hint="rename it, or run the command in another folder")

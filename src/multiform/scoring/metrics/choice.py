@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from multiform.errors import ConfigError, DataError, ModelError, shorten
+from multiform.errors import ConfigError, DataError, ModelError, excerpt
 from multiform.formats.base import OutputType
 from multiform.scoring.metrics.base import register_metric
 from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, Outcome
@@ -214,8 +214,8 @@ def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
             if isinstance(idk, str) and text.strip().casefold() == normalized:
                 return index
     shown = list(outcome.texts or outcome.choices)
-    hint = f"the choices are {shorten(shown, 120)}"
-    raise DataError(f"no choice {shorten(idk)} that means 'I don't know'", hint=hint)
+    hint = f"the choices are {excerpt(shown, 120)}"
+    raise DataError(f"no choice {excerpt(idk)} that means 'I don't know'", hint=hint)
 
 
 def _check(name: str, right: bool, correct: float, wrong: float, expected: str) -> None:

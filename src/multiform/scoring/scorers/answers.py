@@ -14,7 +14,7 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import compress
 
-from multiform.errors import ConfigError, UsageError, shorten
+from multiform.errors import ConfigError, UsageError, excerpt
 from multiform.labels import plain_characters, split_solution
 from multiform.limits import MAX_SECONDS, TimeLimitError, within
 from multiform.scoring.filters import DEFAULT_PATTERN, INVALID, find_match
@@ -53,7 +53,7 @@ class FinalAnswer(ReadingScorer):
     def __post_init__(self) -> None:
         check_statements(self.statements)
         if self.numbers not in NUMBER_STYLES:
-            message = f"expected one of {', '.join(NUMBER_STYLES)}, got {shorten(self.numbers)}"
+            message = f"expected one of {', '.join(NUMBER_STYLES)}, got {excerpt(self.numbers)}"
             raise ConfigError(message, where="scorer.kwargs.numbers", hint='write numbers: "1.234,5"')
         patterns = [self.patterns] if isinstance(self.patterns, str) else self.patterns
         stated = statement_markers(self.statements)

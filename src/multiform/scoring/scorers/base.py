@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from multiform.errors import ConfigError, DataError, MultiformError, running, shorten
+from multiform.errors import ConfigError, DataError, MultiformError, excerpt, running
 from multiform.fields import Doc, Field
 from multiform.registry import Registry
 from multiform.scoring.aggregations import ItemKind
@@ -50,7 +50,7 @@ def check_statements(statements: Any) -> None:
     """Refuse statements that are not a list of texts with ``{answer}`` in them."""
     right = isinstance(statements, list | tuple) and all(isinstance(s, str) and "{answer}" in s for s in statements)
     if not right:
-        message = f"expected a list of texts with {{answer}} in them, got {shorten(statements)}"
+        message = f"expected a list of texts with {{answer}} in them, got {excerpt(statements)}"
         raise ConfigError(message, where="scorer.kwargs.statements", hint='write statements: ["答えは{answer}です"]')
 
 
@@ -119,7 +119,7 @@ class Scorer:
         with running(f"scorer {method}", hint="call it with these outcomes to debug it"):
             scored = self.score_instances(outcomes, docs)
         if not isinstance(scored, list | tuple) or not all(isinstance(values, Mapping) for values in scored):
-            raise DataError(f"scorer {method} returned {shorten(scored)}", hint=hint)
+            raise DataError(f"scorer {method} returned {excerpt(scored)}", hint=hint)
         if len(scored) != len(docs):
             raise DataError(f"scorer {method} returned {len(scored)} results for {len(docs)} documents", hint=hint)
         return [dict(values) for values in scored]
@@ -162,7 +162,7 @@ class Scorer:
         with running(f"scorer {method}", hint="call it with this outcome to debug it"):
             values = self.score(outcome)
         if not isinstance(values, Mapping):
-            raise DataError(f"scorer {method} returned {shorten(values)}", hint="return a dict of values")
+            raise DataError(f"scorer {method} returned {excerpt(values)}", hint="return a dict of values")
         return values
 
     def metric(self, key: str) -> Metric | None:
@@ -268,7 +268,7 @@ def compile_pattern(pattern: str, name: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, TypeError) as error:
-        message = f"bad regular expression {shorten(pattern)}: {error}"
+        message = f"bad regular expression {excerpt(pattern)}: {error}"
         raise ConfigError(message, where=f"scorer.kwargs.{name}", hint="test the pattern") from error
 
 
@@ -312,7 +312,7 @@ def check_values(values: Mapping[str, Any], scorer: Scorer, kinds: Mapping[str, 
             continue
         if scorer.metric_named(key) is None and is_note(value):
             continue
-        message = f"metric '{key}' has the value {shorten(value)}, not a number"
+        message = f"metric '{key}' has the value {excerpt(value)}, not a number"
         raise DataError(message, hint="give a number for each document, or an aggregation that takes such values")
 
 

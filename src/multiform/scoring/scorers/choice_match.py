@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from multiform.errors import ConfigError, shorten
+from multiform.errors import ConfigError, excerpt
 from multiform.labels import UNSPACED, label_list, plain_characters
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, check_statements, register_scorer
@@ -40,7 +40,7 @@ class ChoiceMatch(ReadingScorer):
     def __post_init__(self) -> None:
         check_statements(self.statements)
         if self.labels not in (None, "letters", "numbers") and not isinstance(self.labels, list | tuple):
-            message = f"expected a list, 'letters' or 'numbers', got {shorten(self.labels)}"
+            message = f"expected a list, 'letters' or 'numbers', got {excerpt(self.labels)}"
             raise ConfigError(message, where="scorer.kwargs.labels", hint="write labels: [A, B, C, D]")
 
     def read_answer(self, outcome: TextOutcome) -> str | None:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from multiform.errors import ConfigError, DataError, MultiformError, shorten
+from multiform.errors import ConfigError, DataError, MultiformError, excerpt
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.prompts.template import compile_template, render
 from multiform.sandbox import run_program
@@ -110,7 +110,7 @@ class Code(Scorer):
             hint = "write program: '{{prompt}}{{code}}\\n{{test}}', or tests: COLUMN"
             raise ConfigError("expected either a program or tests", where="scorer.kwargs", hint=hint)
         if self.block not in ("first", "last"):
-            raise ConfigError(f"expected first or last, got {shorten(self.block)}", where="scorer.kwargs.block")
+            raise ConfigError(f"expected first or last, got {excerpt(self.block)}", where="scorer.kwargs.block")
         fields = self.tests if isinstance(self.tests, list) else [self.tests]
         try:
             self._program = None if self.program is None else compile_template(self.program)
@@ -175,5 +175,5 @@ def read_tests(value: Any) -> list[Mapping[str, str]]:
             tests = json.loads(_TextUnpickler(io.BytesIO(packed)).load())
         return [{"input": str(test["input"]), "output": str(test["output"])} for test in tests]
     except (ValueError, TypeError, KeyError, EOFError, zlib.error, pickle.UnpicklingError) as error:
-        message = f"expected tests with input and output, got {shorten(value)}: {error}"
+        message = f"expected tests with input and output, got {excerpt(value)}: {error}"
         raise DataError(message, where="scorer.kwargs.tests", hint="check the column") from error

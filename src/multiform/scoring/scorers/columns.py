@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from multiform.errors import DataError, shorten
+from multiform.errors import DataError, excerpt
 from multiform.fields import Doc, FieldSpec
 from multiform.limits import TimeLimitError, within
 from multiform.scoring.scorers.base import DocumentScorer, register_own_metric, register_scorer
@@ -170,7 +170,7 @@ def is_right(calls: Sequence[Call], wanted: Any, functions: Any) -> bool:
     if wanted == "any":
         return bool(calls)
     if not isinstance(wanted, list) or not isinstance(functions, list):
-        message = f"expected lists of calls and functions, got {shorten(wanted)} and {shorten(functions)}"
+        message = f"expected lists of calls and functions, got {excerpt(wanted)} and {excerpt(functions)}"
         raise DataError(message, where="scorer.kwargs", hint="name the columns with calls: and functions:")
     descriptions = {function["name"]: function["parameters"] for function in functions}
     left = dict(enumerate(calls))
@@ -280,7 +280,7 @@ def read_schema(value: Any) -> Any:
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError as error:
-        message = f"expected a JSON schema, got {shorten(value)}: {error}"
+        message = f"expected a JSON schema, got {excerpt(value)}: {error}"
         raise DataError(message, where="scorer.kwargs.schema", hint="check the column") from error
 
 
@@ -348,7 +348,7 @@ def reference_ratings(value: Any) -> dict[str, float]:
             raise ValueError("nothing is rated")
         return {str(value[name]): float(value[f"{name}_score"]) for name in names}
     except (TypeError, ValueError) as error:
-        message = f"expected a mapping with emotion1, emotion1_score and so on, got {shorten(value)}"
+        message = f"expected a mapping with emotion1, emotion1_score and so on, got {excerpt(value)}"
         raise DataError(message, where="scorer.kwargs.reference", hint="check the column") from error
 
 

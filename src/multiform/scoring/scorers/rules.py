@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from multiform.errors import DataError, UsageError, nearest, shorten
+from multiform.errors import DataError, UsageError, excerpt, nearest
 from multiform.fields import Doc, FieldSpec
 from multiform.limits import MAX_SECONDS, within
 from multiform.registry import Registry
@@ -147,7 +147,7 @@ def is_english(text: str) -> bool:
 
 def _compares(count: int, relation: str, limit: int) -> bool:
     if relation not in ("less than", "at least"):
-        raise DataError(f"unknown relation {shorten(relation)}", hint="write 'less than' or 'at least'")
+        raise DataError(f"unknown relation {excerpt(relation)}", hint="write 'less than' or 'at least'")
     return count < limit if relation == "less than" else count >= limit
 
 
@@ -297,7 +297,7 @@ class Instructions(DocumentScorer):
     def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
         names, arguments = (_parse(self._fields[name].value(doc)) for name in ("rules", "arguments"))
         if not isinstance(names, list) or not isinstance(arguments, list) or len(names) != len(arguments):
-            message = f"expected as many arguments as rules, got {shorten(names)} and {shorten(arguments)}"
+            message = f"expected as many arguments as rules, got {excerpt(names)} and {excerpt(arguments)}"
             raise DataError(message, where="scorer.kwargs", hint="name the columns with rules: and arguments:")
         prompt, texts = str(self._fields["prompt"].value(doc)), loose_texts(text)
         pairs = [(str(name), _parse(options)) for name, options in zip(names, arguments, strict=True)]
@@ -329,5 +329,5 @@ def _parse(value: Any) -> Any:
     try:
         return json.loads(value)
     except ValueError as error:
-        message = f"expected JSON, got {shorten(value)}: {error}"
+        message = f"expected JSON, got {excerpt(value)}: {error}"
         raise DataError(message, where="scorer.kwargs", hint="check the columns of rules and arguments") from error

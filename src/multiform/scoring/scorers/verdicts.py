@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, shorten
+from multiform.errors import ConfigError, excerpt
 from multiform.requests import Completion
 from multiform.scoring.scorers.base import compile_pattern
 
@@ -48,7 +48,7 @@ class Scale:
         numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
         if len(ends) == 2 and numbers and ends[0] < ends[1]:
             return cls(*ends)
-        message = f"expected the best score or [worst, best], got {shorten(spec)}"
+        message = f"expected the best score or [worst, best], got {excerpt(spec)}"
         raise ConfigError(message, where="scorer.kwargs.scale", hint="write scale: 10, or scale: [1, 5]")
 
     def share(self, score: float) -> float | None:
@@ -175,7 +175,7 @@ def _read_words(spec: Any) -> dict[str, float]:
     """The words of `verdicts:` in lower case, with their values from 0 to 1."""
     if isinstance(spec, Mapping) and spec and all(isinstance(v, int | float) and 0 <= v <= 1 for v in spec.values()):
         return {str(word).casefold(): float(value) for word, value in spec.items()}
-    message = f"expected words with their values from 0 to 1, got {shorten(spec)}"
+    message = f"expected words with their values from 0 to 1, got {excerpt(spec)}"
     raise ConfigError(message, where="scorer.kwargs.verdicts", hint="write verdicts: {good: 1, fair: 0.5, poor: 0}")
 
 

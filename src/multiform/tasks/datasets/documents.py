@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, MultiformError, running, shorten
+from multiform.errors import ConfigError, DataError, MultiformError, excerpt, running
 from multiform.fields import Field
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.files import Dataset, listing, splits_of
@@ -334,7 +334,7 @@ def _unfold(row: Mapping[str, Any], column: str, config: TaskConfig) -> Iterator
         if len({len(values) for values in lists.values()}) == 1:
             entries = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
     if not isinstance(entries, list):
-        message = f"expected several entries in column '{column}', got {shorten(entries)}"
+        message = f"expected several entries in column '{column}', got {excerpt(entries)}"
         raise DataError(message, where=config.where("unfold_columns"), hint="name a column with lists")
     for entry in entries:
         yield {**kept, **entry} if isinstance(entry, Mapping) else {**kept, column: entry}

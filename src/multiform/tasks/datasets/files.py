@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, overload
 
-from multiform.errors import DataError, nearest, reason, shorten
+from multiform.errors import DataError, excerpt, nearest, reason
 from multiform.paths import display, open_file, read_file
 
 #: A list, or what reads rows of a large table when they are needed.
@@ -104,7 +104,7 @@ def _read_json(path: Path, field: str | None = None) -> Rows:
         return _read_jsonl(path)
     data = _parse(text, path, None)
     if not isinstance(data, list):
-        message = f"expected a list of objects, got {shorten(data)}"
+        message = f"expected a list of objects, got {excerpt(data)}"
         raise DataError(message, where=display(path), hint='write [{"column": value, ...}, ...], or save it as .jsonl')
     return [_row(row, f"{display(path)}: item {index}") for index, row in enumerate(data)]
 
@@ -115,7 +115,7 @@ def _field_rows(data: Any, path: Path, field: str) -> Rows:
         raise DataError(f"no field '{field}' in the file", where=display(path), hint=hint)
     rows = data[field]
     if not isinstance(rows, list):
-        message = f"expected a list of objects in field '{field}', got {shorten(rows)}"
+        message = f"expected a list of objects in field '{field}', got {excerpt(rows)}"
         raise DataError(message, where=display(path), hint='write {"' + field + '": [{"column": value, ...}, ...]}')
     return [_row(row, f"{display(path)}: {field}: item {index}") for index, row in enumerate(rows)]
 
@@ -132,7 +132,7 @@ def _read_csv(path: Path, delimiter: str | None = None) -> Rows:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     if len(delimiter) != 1:
         hint = "write dataset_path: csv with data_files for patterns of several"
-        raise DataError(f"a delimiter is one character, got {shorten(delimiter)}", where=display(path), hint=hint)
+        raise DataError(f"a delimiter is one character, got {excerpt(delimiter)}", where=display(path), hint=hint)
     csv.field_size_limit(sys.maxsize)  # a passage may well be longer than the 128 KB that csv allows
     with io.TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)
@@ -206,7 +206,7 @@ def _parse(text: str, path: Path, number: int | None) -> Any:
 def _row(value: Any, place: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    message = f"expected an object with columns, got {shorten(value)}"
+    message = f"expected an object with columns, got {excerpt(value)}"
     raise DataError(message, where=place, hint='write {"column": value, ...}')
 
 
@@ -225,7 +225,7 @@ def _not_utf8(path: Path) -> DataError:
 def _flat(error: Exception, path: Path) -> str:
     """The reason in one line, without the path, which the message names already."""
     text = " ".join(str(error).split()).replace(f"Could not open Parquet input source '{path}': ", "")
-    return shorten(text, 160).strip("'\"").rstrip(".")
+    return excerpt(text, 160).strip("'\"").rstrip(".")
 
 
 READERS: dict[str, Callable[[Path], Rows]] = {

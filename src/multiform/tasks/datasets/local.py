@@ -13,7 +13,7 @@ from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import DataError, nearest, reason, shorten
+from multiform.errors import DataError, excerpt, nearest, reason
 from multiform.paths import display, is_dir, is_file, mirror_folders
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.files import READERS, Dataset, Rows, merge_datasets, read_rows, slice_splits, splits_of
@@ -48,7 +48,7 @@ class DatasetKwargs:
         folder = kwargs.pop("data_dir", None)
         if folder is not None and not isinstance(folder, str):
             place = config.where("dataset_kwargs", "data_dir")
-            raise DataError(f"expected the name of a folder, got {shorten(folder)}", where=place, hint="write its path")
+            raise DataError(f"expected the name of a folder, got {excerpt(folder)}", where=place, hint="write its path")
         return cls(config, folder, kwargs.pop("data_files", None) or None, kwargs.pop("split", None), kwargs)
 
     def where(self, key: str) -> str | None:
@@ -91,7 +91,7 @@ class DatasetKwargs:
                 message = f"unknown argument '{key}' of a local file"
                 raise DataError(message, where=self.where(key), hint=f"{nearest(key, known)} ({more})")
             if value is not None and not isinstance(value, str):
-                raise DataError(f"expected text, got {shorten(value)}", where=self.where(key), hint="put it in quotes")
+                raise DataError(f"expected text, got {excerpt(value)}", where=self.where(key), hint="put it in quotes")
             options[_READ_OPTIONS[key]] = value
         return options
 
@@ -100,7 +100,7 @@ class DatasetKwargs:
         for key in ("sep", "delimiter"):
             pattern = self.options.get(key)
             if isinstance(pattern, str) and len(pattern) > 1 and not _SEPARATOR.fullmatch(pattern):
-                message = f"the separator {shorten(pattern)} repeats parts, which may take for ever on a line"
+                message = f"the separator {excerpt(pattern)} repeats parts, which may take for ever on a line"
                 hint = r"write a plain text, or one part and +, as in \s+"
                 raise DataError(message, where=self.where(key), hint=hint)
 
@@ -108,7 +108,7 @@ class DatasetKwargs:
         paths: list[str] = []
         for name in names if isinstance(names, list) else [names]:
             if not isinstance(name, str):
-                message = f"expected the name of a file, got {shorten(name)}"
+                message = f"expected the name of a file, got {excerpt(name)}"
                 hint = "write e.g. dataset_kwargs: {data_files: rows.jsonl}"
                 raise DataError(message, where=self.where("data_files"), hint=hint)
             name = name.removeprefix("file://").removeprefix("local://")
