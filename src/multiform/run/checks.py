@@ -62,19 +62,14 @@ def check_options(options: RunOptions) -> None:
 
 def check_forms(options: RunOptions, forms: Sequence[Form]) -> None:
     """Refuse forms that the options do not fit."""
-    check_samples(forms, options.samples)
-    check_consent(forms, options.confirm_run_unsafe_code, options.judge, labelled=options.judge_labels is not None)
-    check_output_types(forms)
-    check_packages(forms)
-
-
-def check_samples(forms: Sequence[Form], samples: Mapping[str, Sequence[int]] | None) -> None:
-    """Refuse `samples` of a task that is not part of the run."""
     run_names = [name for form in forms for name in (form.name, form.task_name)]
-    for name in samples or {}:
+    for name in options.samples or {}:
         if name not in run_names:
             hint = nearest(name, run_names, listed="the tasks of this run are")
             raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
+    check_consent(forms, options.confirm_run_unsafe_code, options.judge, labelled=options.judge_labels is not None)
+    check_output_types(forms)
+    check_packages(forms)
 
 
 def check_consent(

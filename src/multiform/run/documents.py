@@ -76,7 +76,11 @@ class Documents:
         self._given_away: set[str] = set()
         self._checking = DocumentChecking(forms, corpus=bool(options.decontamination_corpus))
         if self.total > FEW_DOCUMENTS:
-            self._preview([copy_form(form) for form in forms])
+            # The first documents of all forms show most mistakes, and how large samples are.
+            with _random_state_kept():
+                for form in map(copy_form, forms):
+                    for sample in islice(_samples(form, self._template), _PREVIEW):
+                        self._sizes[form.name].add(sample)
         in_turn = self._fits_one_chunk or self._caching is not None
         copies = [] if in_turn else [copy_form(form) for form in forms]
         self._ahead = _Ahead(copies, self.counts, self._template, self._checking)
@@ -144,13 +148,6 @@ class Documents:
     def _fits_one_chunk(self) -> bool:
         weights = (self._sizes[name].weight * number for name, number in self.counts.items())
         return self.total <= FEW_DOCUMENTS or sum(weights) <= 1
-
-    def _preview(self, forms: Sequence[Form]) -> None:
-        """Render the first documents of all forms, which shows most mistakes, and how large samples are."""
-        with _random_state_kept():
-            for form in forms:
-                for sample in islice(_samples(form, self._template), _PREVIEW):
-                    self._sizes[form.name].add(sample)
 
     def _chunks(self) -> Iterator[list[PendingSample]]:
         """The samples of each chunk, form by form; where all fit into one, each form is rendered as a whole."""

@@ -1,4 +1,4 @@
-"""Runner: runs samples on a model, chunk by chunk, and keeps what has come of them: scores, failures and counts."""
+"""Runner: runs samples on a model, chunk by chunk, and keeps what has come of them: scores, failures, counts, cost."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import IO, Any, Generic, TypeAlias, TypeVar, overload
 
 from multiform.forms import Sample, ScoredSample
@@ -33,6 +34,8 @@ _OVERHEAD = 2_000
 #: Samples that are written, and read back, together; and how many of these blocks stay in memory once they are read.
 BLOCK = 256
 _BLOCKS_READ = 16
+
+_doc_id = attrgetter("doc_id")
 
 T = TypeVar("T")
 #: Objects as bytes; or the objects themselves, where they cannot be pickled or the disk has no room.
@@ -395,7 +398,3 @@ class ScoredSamples:
         """The samples of each form so far, in the order in which they came; of many, the older ones first."""
         for form, recent in self._recent.items():
             yield form, [*self._older.get(form, ()), *recent]
-
-
-def _doc_id(sample: ScoredSample) -> int:
-    return sample.doc_id
