@@ -58,6 +58,21 @@ def test_a_range_of_forms_is_not_called_an_interval(
     assert row.locator(".dot-numbers .soft").inner_text().strip() == "2 forms, n=20"
 
 
+def test_the_picture_has_the_rows_that_the_page_shows(
+    open_page: Callable[..., Any], two_runs: tuple[Path, list[Results]], tmp_path: Path
+) -> None:
+    page = open_page(write_report(two_runs[1][:1], tmp_path / "report.html").as_uri())
+
+    def height() -> int:
+        with page.expect_download() as download:
+            page.get_by_role("button", name="PNG").click()
+        return int.from_bytes(Path(download.value.path()).read_bytes()[20:24])
+
+    opened = height()
+    page.get_by_text("16 tasks of exam").click()
+    assert opened - height() == 2 * 26 * 16  # pixels of the rows, at double resolution
+
+
 def test_names_are_not_cut_beside_their_scores(
     open_page: Callable[..., Any], two_runs: tuple[Path, list[Results]], tmp_path: Path
 ) -> None:

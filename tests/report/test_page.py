@@ -104,7 +104,7 @@ def test_forms_that_cannot_be_told_from_the_best_are_marked(open_page: Callable[
         "mcqa",
         "cloze",
     ]
-    assert "* not told from the best: mcqa, cloze." in page.locator("#verdicts .verdict").inner_text()
+    assert "* cannot be told from the best: mcqa, cloze." in page.locator("#verdicts .verdict").inner_text()
     assert page.locator("#verdicts .verdict .tag").inner_text() == "finding"
 
 

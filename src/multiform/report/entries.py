@@ -313,7 +313,7 @@ def _calibration(form: FormResult) -> dict[str, Any] | None:
     if result is None:
         return None
     error = result.error
-    words = f"expected calibration error {error.value:.3f} ({error.interval_text()}), without noise"
+    words = f"expected calibration error {error.value:.3f} ({error.interval_text()}), noise subtracted"
     panel = calibration_panel(form, result)
     return {"words": words, "chart": describe_chart("calibration", f"calibration of {form.name}", [panel]).to_dict()}
 

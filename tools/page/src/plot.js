@@ -5,7 +5,7 @@
 import { chart } from "./charts.js";
 import { element } from "./dom.js";
 import { rowColor } from "./intervals.js";
-import { columnName, inColumn, rowName, shortFormat } from "./labels.js";
+import { columnName, inColumn, inRun, rowName, shortFormat } from "./labels.js";
 import { downloadPng } from "./png.js";
 import { showSamples } from "./tabs.js";
 import { term } from "./terms.js";
@@ -26,14 +26,16 @@ export function plotPanel(report, spec, run) {
     const column = form ? columnName(report, form) : inColumn(report, shortFormat(report, row.format), run);
     return form && report.forms.some((entry) => entry.task !== form.task) ? `${column} and task ${form.task}` : column;
   };
+  const plot = chart(spec, {
+    name: (row) => rowName(report, row),
+    onPoint: (row) => showSamples(`wrong in ${where(row)}`),
+    onTail: (row) => showSamples(`not extracted in ${where(row)}`),
+  });
+  const title = inRun(report, report.overview.sentence, several ? run : null);
   return element(
     "div",
     { class: "panel plot" },
-    element(
-      "button",
-      { type: "button", class: "copy png", onclick: () => downloadPng(spec, report.overview.sentence) },
-      "PNG",
-    ),
+    element("button", { type: "button", class: "copy png", onclick: () => downloadPng(spec, plot, title) }, "PNG"),
     element("h2", {}, several ? `Scores of ${report.runs[run].short}` : "Scores"),
     element(
       "p",
@@ -47,10 +49,6 @@ export function plotPanel(report, spec, run) {
         : []),
       ...(has(({ row }) => row.best) ? [element("span", {}, term("tied"), " cannot be told from the best form")] : []),
     ),
-    chart(spec, {
-      name: (row) => rowName(report, row),
-      onPoint: (row) => showSamples(`wrong in ${where(row)}`),
-      onTail: (row) => showSamples(`not extracted in ${where(row)}`),
-    }),
+    plot,
   );
 }

@@ -19,7 +19,7 @@ export function verdict(task, name = "") {
   const best =
     tied.length === task.forms.length
       ? ["No form can be told from the best."]
-      : [term("tied"), ` not told from the best: ${tied.map((form) => form.label).join(", ")}.`];
+      : [term("tied"), ` cannot be told from the best: ${tied.map((form) => form.label).join(", ")}.`];
   return element(
     "p",
     { class: "small verdict" },
