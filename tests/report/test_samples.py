@@ -244,3 +244,12 @@ def test_the_number_of_a_document_stays_in_sight(open_page: Callable[..., Any], 
     }).length"""
     assert page.locator(".list .doc").evaluate_all(cut) == 0
     assert page.locator(".list .doc").first.text_content().endswith(" 0")
+
+
+def test_the_list_is_no_higher_than_its_documents(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url)
+    height = "node => node.getBoundingClientRect().height"
+    full = page.locator(".list").evaluate(height)
+    page.get_by_label("filter").fill("doc 3 or doc 4 or doc 5 or doc 6")
+    page.get_by_text("4 of 60 documents").wait_for()
+    assert 5 * 34 <= page.locator(".list").evaluate(height) <= 6 * 34 < full

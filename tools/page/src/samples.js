@@ -17,6 +17,8 @@ import { csvText } from "./table.js";
 const ROW = 34;
 /** Characters of a task's name in the list. */
 const LONGEST_TASK = 14;
+/** Characters of the widest column of answers. */
+const WIDEST = 24;
 const FILTERS = [
   ["wrong", "any form wrong", "at least one form got it wrong"],
   ["differs", "differs between forms", "right under one form and wrong under another, in the same run"],
@@ -200,7 +202,7 @@ export class SampleBrowser {
     );
   }
 
-  /** The columns of the matrix, as wide as what they hold needs, up to the widths of the style. */
+  /** The columns of the matrix, as wide as what they hold needs: up to the widths of the style, or more if there is room. */
   #grid() {
     const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
     const doc = longest(this.documents.map((document) => `${this.#shortTask(document)} ${document.doc}`));
@@ -209,11 +211,11 @@ export class SampleBrowser {
       const column = this.column.get(number) ?? 0;
       picks[column] = Math.max(picks[column], longest(texts));
     }
-    const cells = this.columns.map(
-      (name, column) => `min(var(--cell), ${Math.max(name.length + 4, picks[column] + 5)}ch)`,
-    );
+    const needs = this.columns.map((name, column) => Math.max(name.length + 4, picks[column] + 5));
+    const least = needs.map((need) => `min(var(--cell), ${need}ch)`);
+    const cells = needs.map((need, column) => `minmax(${least[column]}, ${Math.min(need, WIDEST)}ch)`);
     const first = `min(var(--doc), ${Math.max(14, doc + 4)}ch)`;
-    return `grid-template-columns:${first} minmax(var(--question), 1fr) ${cells.join(" ")};min-width:calc(${[first, "var(--question)", ...cells].join(" + ")})`;
+    return `grid-template-columns:${first} minmax(var(--question), 1fr) ${cells.join(" ")};min-width:calc(${[first, "var(--question)", ...least].join(" + ")})`;
   }
 
   /** @param {string} order */
@@ -453,6 +455,7 @@ export class SampleBrowser {
     const all = this.documents.length;
     this.count.textContent = `${grouped(documents.length)} of ${counted(all, "document")}${more}`;
     this.frame.setAttribute("aria-rowcount", String(documents.length + 1));
+    this.frame.style.setProperty("--rows", String(documents.length + 1));
     this.list.show(documents.length);
     if (this.selected && !more && !documents.includes(this.selected)) this.close();
   }
