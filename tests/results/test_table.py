@@ -107,6 +107,7 @@ def test_forms_are_rows_where_they_are_more_than_tasks(renamed) -> None:
     assert [line.split()[0] for line in many.splitlines() if " ± " in line] == [f"form{i}" for i in range(9)]
 
 
+@pytest.mark.long
 def test_a_table_in_a_pipe_is_neither_split_nor_wrapped(renamed) -> None:
     results = renamed([(f"task{i}", f"form{j}") for i in range(40) for j in range(30)])
     text = results.table()

@@ -15,6 +15,8 @@ from multiform.models.torch.planner import Planner
 from multiform.run import documents
 from tests.tiny_models import llama_config, make_tokenizer, save_random
 
+pytestmark = pytest.mark.long
+
 TASK = """\
 task: shots
 dataset_path: rows.jsonl

@@ -163,6 +163,7 @@ def test_a_run_in_chunks_writes_the_bytes_of_a_run_in_one(folder: Path, whole: d
     assert isinstance(next(form for form in results.forms if form.task == "shots").samples, spool.SpooledSamples)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("kills", [[1], [30, 70, 5], [200, 1, 1]])
 def test_a_run_that_is_killed_again_and_again_writes_them_as_well(

@@ -402,8 +402,8 @@ def _adjusted_harmonic_mean(estimates: Sequence[Estimate]) -> Estimate:
     The mean depends most on tasks with hardly a right answer, whose standard errors are 0 or nearly so. Its interval is
     that of draws from what the accuracies may be: the beta distributions of rates of which nothing was known before.
 
-    >>> _adjusted_harmonic_mean([Estimate(value=0.0, n=9), Estimate(value=0.19, n=9)]).value
-    0.019047619047619046
+    >>> round(_adjusted_harmonic_mean([Estimate(value=0.0, n=9), Estimate(value=0.19, n=9)]).value, 6)
+    0.019048
     """
     import numpy as np
 
