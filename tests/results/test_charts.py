@@ -15,7 +15,7 @@ import pytest
 from multiform import Results, evaluate
 from multiform.cli.main import main
 from multiform.errors import DataError, UsageError
-from multiform.results.charts import CHARTS
+from multiform.results.charts import CHARTS, overview_chart
 from multiform.results.compare import compare_forms
 from multiform.results.drawing import draw, save_chart
 from multiform.results.run_comparison import compare_all_runs, compare_runs
@@ -120,6 +120,25 @@ def test_of_many_forms_in_groups_the_groups_are_drawn(tmp_path: Path) -> None:
     [panel] = CHARTS["scores"](results).panels
     assert {row["form"] for row in panel.rows} == {group.name for group in results.groups}
     assert panel.title == "accuracy ↑, without the 80 forms in groups"
+
+
+def test_a_group_is_called_by_its_name_and_each_panel_counts_its_own_tasks(tmp_path: Path) -> None:
+    mixed = "group: mixed\ntask: [even, odd, bits]\naggregate_metric_list: {metric: acc}\n"
+    (tmp_path / "mixed.yaml").write_text(mixed)
+    for name, form in (("even", "mcqa"), ("odd", "mcqa"), ("bits", "bpb")):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"task: {name}\ndataset_path: rows.jsonl\ntest_split: train\nformats: {form}\n"
+            "doc_to_text: q\ndoc_to_choice: c\ndoc_to_target: a\n"
+        )
+    (tmp_path / "rows.jsonl").write_text('{"q": "What is it?", "c": ["one", "two"], "a": 0}\n' * 3)
+    results = evaluate(model="dummy", tasks="mixed", include_path=tmp_path, progress=False, use_cache=False)
+    accuracy, bits = overview_chart(results).panels
+    assert [(row["row"], row["parent"]) for row in accuracy.rows] == [
+        ("mixed", None),
+        ("even", "2 tasks of mixed"),
+        ("odd", "2 tasks of mixed"),
+    ]
+    assert [(row["row"], row["parent"]) for row in bits.rows] == [("bits", "1 task of mixed")]
 
 
 def test_the_flips_of_a_group_are_those_of_all_its_tasks(tmp_path: Path) -> None:

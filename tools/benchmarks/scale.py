@@ -7,6 +7,7 @@ The driver's figures are the constants of `tools/scripts/simulate_scale.py`.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import resource
 import subprocess
@@ -48,9 +49,10 @@ def measure_streams(setting: Setting) -> Iterator[Row]:
 
 
 def run_child(folder: Path, model: str, requests: int) -> dict[str, float]:
-    """The figures of a run in a process of its own."""
+    """The figures of a run in a process of its own, with one thread."""
     command = [sys.executable, "-m", "tools.benchmarks.scale", str(folder), model, str(requests)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return figures
 

@@ -83,13 +83,15 @@ class ChartSpec:
         return {**asdict(self), "palette": PALETTE}
 
 
+#: What stands for the format of a task's own prompt.
+_AS_WRITTEN = "as written"
 #: The longest name of a format that charts show whole.
 _LONGEST = 24
 
 
 def short_formats(forms: Iterable[FormResult]) -> dict[str, str]:
     """The short label of each format in charts: its name, or a number where a variation's name is too long."""
-    labels = dict.fromkeys(form.format_label or "as written" for form in forms)
+    labels = dict.fromkeys(form.format_label or _AS_WRITTEN for form in forms)
     long = [label for label in labels if len(label) > _LONGEST]
     numbers = {label: f"{label.partition('[')[0][:_LONGEST]} [{at}]" for at, label in enumerate(long, start=1)}
     return {label: numbers.get(label, label) for label in labels}
@@ -221,19 +223,15 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
     outermost = {group.path for group in groups if group.depth == 0}
     outermost |= {form.task for form in forms if form.name not in inside}
     single = outermost if len(outermost) == 1 else set()
-    paths = {group.name: group.path for group in groups}
-    if single and groups:
-        tasks = len({form.task for form in forms})
-        paths |= {group.name: f"{tasks} tasks of {group.path}" for group in groups if group.path in single}
-    parents = {
-        name: paths[group.name] for group in sorted(groups, key=lambda group: group.depth) for name in group.forms
-    }
-    parents |= {inner: paths[group.name] for group in groups for inner in group.members if inner not in by_name}
+    parents = {name: group.path for group in sorted(groups, key=lambda group: group.depth) for name in group.forms}
+    parents |= {inner: group.path for group in groups for inner in group.members if inner not in by_name}
     best = {name for comparison in shown_comparisons(results) for name in best_forms(comparison)}
     chances = {form.name: chance_level(form.samples) for form in forms if ScoredForm.of(form).family == "accuracy"}
     read = {form.name: extraction for form in forms if (extraction := extraction_of(form)) is not None}
     families: dict[str, list[dict[str, Any]]] = {}
     entries: list[FormResult | GroupResult] = [*groups, *forms]
+    # Its only row is a better name for a task or group than "as written", which tells it from other forms.
+    lone = _AS_WRITTEN if sum(entry.base in single for entry in entries) == 1 else None
     for entry in entries:
         members = [entry] if isinstance(entry, FormResult) else [by_name[n] for n in entry.forms if n in by_name]
         estimate, label = entry.score, _format_name(entry)
@@ -243,7 +241,7 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
         family = ScoredForm.of(members[0]).family if members[0].metric == entry.metric else None
         families.setdefault(family or entry.metric, []).append(
             {
-                "row": label if entry.base in single else entry.base,
+                "row": label if entry.base in single and label != lone else entry.base,
                 "form": entry.name,
                 "task": entry.base,
                 "format": label,
@@ -260,6 +258,11 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
                 "parent": parents.get(entry.name),
             }
         )
+    for rows in families.values():
+        tasks = len({row["task"] for row in rows if row["kind"] == "form" and row["parent"] is not None})
+        for row in rows:
+            if row["parent"] in single:
+                row["parent"] = f"{tasks} task{'' if tasks == 1 else 's'} of {row['parent']}"
     return [_score_panel(family, rows) for family, rows in families.items()]
 
 
@@ -458,7 +461,7 @@ def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[F
 
 def _format_name(entry: FormResult | GroupResult) -> str:
     label = entry.format_label if isinstance(entry, FormResult) else entry.name.partition("@")[2]
-    return label or "as written"
+    return label or _AS_WRITTEN
 
 
 def direction_words(metric: str, higher_is_better: bool) -> str:
