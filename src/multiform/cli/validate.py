@@ -99,18 +99,18 @@ def task_text(
     # Task files name data files relative to themselves.
     path = os.path.relpath(dataset, output.parent) if is_local and output is not None else dataset
 
-    def read() -> Dataset:
+    def load() -> Dataset:
         config = TaskConfig(task="new", dataset_path=dataset, dataset_name=name, test_split="test", **pinned)
         try:
             return load_dataset(config, mirror)
         except MultiformError as error:
             raise error.relocate(dataset) from error
 
-    splits = read()
+    splits = load()
     evaluated = _split_to_evaluate(splits)
     if separator := other_separator(splits[evaluated][0]):
         pinned["dataset_kwargs"] = {"sep": separator}
-        splits = read()
+        splits = load()
     guess: Guess = guess_mapping(splits[evaluated][:_ROWS])
     if separator:
         guess.comments["dataset_kwargs"] = "guess: what separates the columns"

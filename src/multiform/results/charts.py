@@ -102,22 +102,24 @@ def shorten_names(chart: ChartSpec, results: ResultsData) -> tuple[ChartSpec, li
     text = str(chart.to_dict())
     shorts = {label: short for label, short in short_formats(results.forms).items() if label != short and label in text}
 
-    def shorten(text: str) -> str:
+    def replace_labels(text: str) -> str:
         for label in sorted(shorts, key=len, reverse=True):
             text = text.replace(label, shorts[label])
         return text
 
     def names(known: Sequence[str] | None) -> Sequence[str] | None:
-        return None if known is None else [shorten(name) for name in known]
+        return None if known is None else [replace_labels(name) for name in known]
 
     panels = [
         replace(
             panel,
-            title=panel.title and shorten(panel.title),
+            title=panel.title and replace_labels(panel.title),
             x=replace(panel.x, names=names(panel.x.names)),
             y=replace(panel.y, names=names(panel.y.names)),
             domain=names(panel.domain),
-            rows=[{key: shorten(v) if isinstance(v, str) else v for key, v in row.items()} for row in panel.rows],
+            rows=[
+                {key: replace_labels(v) if isinstance(v, str) else v for key, v in row.items()} for row in panel.rows
+            ],
         )
         for panel in chart.panels
     ]

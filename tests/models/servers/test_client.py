@@ -289,9 +289,9 @@ class TestFewerAtATime:
         assert refused < 150  # all that are above the limit at all times would be refused far more often
 
     def test_after_slow_responses(self, server: Any) -> None:
-        from multiform.models.servers.exchange import Schedule
+        from multiform.models.servers.exchange import JobSchedule
 
-        schedule = Schedule(10, 8)
+        schedule = JobSchedule(10, 8)
         jobs = [schedule.take() for _ in range(8)]
         for job in jobs:
             assert job is not None

@@ -23,9 +23,9 @@ from multiform.models.servers.exchange import (
     FailedAttemptError,
     HTTPClient,
     Job,
+    JobSchedule,
     NoConnectionError,
     RefusedError,
-    Schedule,
     exchange,
     fetch,
 )
@@ -137,7 +137,7 @@ class Client:
         """
         if not items:
             return
-        schedule = Schedule(len(items), min(self.num_concurrent, len(items)))
+        schedule = JobSchedule(len(items), min(self.num_concurrent, len(items)))
         reports: SimpleQueue[_Report | None] = SimpleQueue()  # None from a worker that has ended
 
         def work(http: HTTPClient) -> None:
@@ -238,7 +238,7 @@ class Client:
     def _outcome(
         self,
         http: HTTPClient,
-        schedule: Schedule,
+        schedule: JobSchedule,
         job: Job,
         payload: Callable[[], Mapping[str, Any]],
         read: Callable[[Any], Any],
@@ -270,7 +270,7 @@ class Client:
             raise FailedAttemptError(error.what) from error
 
     def _after_failure(
-        self, http: HTTPClient, schedule: Schedule, job: Job, failed: FailedAttemptError
+        self, http: HTTPClient, schedule: JobSchedule, job: Job, failed: FailedAttemptError
     ) -> _Report | None:
         """Schedule a retry; once retries are exhausted, report that the request failed, or the server."""
         wait = self.pause(failed, job.attempts)
@@ -287,7 +287,7 @@ class Client:
         schedule.retry(job, wait, overloaded=failed.overloaded, pause=failed.wait is not None and failed.busy)
         return None
 
-    def _problem(self, http: HTTPClient, schedule: Schedule, job: Job) -> Exception | None:
+    def _problem(self, http: HTTPClient, schedule: JobSchedule, job: Job) -> Exception | None:
         """What is wrong with the server, by its responses since the job was sent, or to a probe sent now.
 
         None means that the server works, and the request itself must be at fault.
@@ -379,7 +379,7 @@ class Client:
             raise UsageError(message, where="$NO_PROXY", hint="write e.g. localhost,.example.org") from error
 
 
-def _collect_reports(reports: SimpleQueue[_Report | None], schedule: Schedule, workers: int) -> Iterator[_Report]:
+def _collect_reports(reports: SimpleQueue[_Report | None], schedule: JobSchedule, workers: int) -> Iterator[_Report]:
     """The reports of the worker threads until all have ended; after a requested stop, nothing more is sent."""
     while workers:
         if stop_requested():

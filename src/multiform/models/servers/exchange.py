@@ -1,4 +1,4 @@
-"""One exchange with a server: an HTTP request and its JSON response, or the reason why there is none; and Schedule,
+"""One exchange with a server: an HTTP request and its JSON response, or the reason why there is none; and JobSchedule,
 which says what request a worker thread sends next, and how many may be in flight.
 
 httpx limits the time between two chunks of a response, not the total: a server that sends a byte of a header now and
@@ -247,7 +247,7 @@ class Job:
     sent: float = field(default=0.0, compare=False)
 
 
-class Schedule:
+class JobSchedule:
     """Hands out requests to worker threads; those that failed are handed out again after a wait.
 
     At most `most` are in flight: fewer each time that the server is overloaded, and more again with each response, as
