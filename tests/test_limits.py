@@ -69,6 +69,7 @@ def test_a_process_that_ends_while_the_timer_ticks_ends_well():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.long
 def test_a_child_process_tells_what_is_too_much():
     assert survives(lambda: 1 / 0) is None  # the caller gets the error
     assert survives(endless) == "it takes more than 1 s"

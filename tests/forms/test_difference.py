@@ -35,6 +35,7 @@ def apply_edits(text: str, edits: Sequence[Edit[str]]) -> str:
     return content.decode("utf-8", "surrogatepass")
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from(_LABELS), st.sampled_from(_LABELS), st.integers(0, 2), st.integers(0, 2), st.integers(0, 5))
 def test_the_listed_differences_applied_to_one_prompt_give_the_other(

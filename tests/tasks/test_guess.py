@@ -28,6 +28,7 @@ winogrande xwinograd_en
 DOCS = 30
 
 
+@pytest.mark.long
 def test_thirty_of_forty_mappings_are_right_as_they_are(capsys: pytest.CaptureFixture[str]):
     missing = [str(folder) for folder in MIRRORS if not folder.is_dir()]
     if missing:

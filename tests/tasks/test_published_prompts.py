@@ -229,6 +229,7 @@ def real_hashes() -> list[str]:
     return lines
 
 
+@pytest.mark.long
 def test_prompts_over_real_rows_never_change_without_a_new_version() -> None:
     if not (SHARED / "data").is_dir():
         pytest.skip("the rows of the benchmarks are not here")
