@@ -20,6 +20,7 @@ def test_a_right_task_is_ok(folder):
     folder.task()
     ran = folder.run("validate", "task.yaml")
     assert (ran.code, ran.out, ran.err) == (0, "ok: t: 4 documents rendered\n", "")
+    assert folder.run("validate", "task.yaml", "--limit", "1").out == "ok: t: 1 document rendered\n"
 
 
 def test_all_that_is_wrong_is_said(three):

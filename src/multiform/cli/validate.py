@@ -199,7 +199,9 @@ def validate(options: argparse.Namespace) -> int:
     logged: set[Finding] = set()
     checked = [row for name in names for row in _check(name, manager, run, options.limit, logged)]
     lines = (
-        f"error: {row['error']}" if row["error"] else f"ok: {row['form']}: {row['docs']} documents rendered"
+        f"error: {row['error']}"
+        if row["error"]
+        else f"ok: {row['form']}: {row['docs']} document{'' if row['docs'] == 1 else 's'} rendered"
         for row in checked
     )
     print_result(options, checked, lines)

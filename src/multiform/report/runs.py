@@ -219,8 +219,8 @@ class _State(BaseModel):
         """The arguments of the model, and the command that goes on with the run, where it says its settings."""
         with suppress(MultiformError, *MALFORMED):
             results = Results(forms=(), run=self.config, provenance={"multiform_version": None})
-            given = self.config.get("model_args")
-            return {"arguments": arguments_text(given), "command": command(results) if self.config else None}
+            arguments = arguments_text(self.config.get("model_args"))
+            return {"arguments": arguments, "command": command(results) if self.config else None}
         return {"arguments": "", "command": None}
 
     @property
