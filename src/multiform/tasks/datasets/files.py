@@ -344,10 +344,10 @@ def listing(rows: Any, place: str | None) -> Callable[[], Rows]:
 
     def read_rows() -> Rows:
         try:
-            given = _without_decoding(rows)
-            if type(given).__name__ == "Dataset" and len(given) > LARGE:  # of `datasets`, which maps its files
-                return LazyRows(len(given), lambda start, stop: [dict(given[index]) for index in range(start, stop)])
-            return [dict(row) for row in given]
+            table = _without_decoding(rows)
+            if type(table).__name__ == "Dataset" and len(table) > LARGE:  # of `datasets`, which maps its files
+                return LazyRows(len(table), lambda start, stop: [dict(table[index]) for index in range(start, stop)])
+            return [dict(row) for row in table]
         except (TypeError, ValueError) as error:
             message = f"the rows are not mappings of columns: {error}"
             raise DataError(message, where=place, hint="give a list of dicts for each split") from error
