@@ -35,6 +35,7 @@ def of_one_task() -> list[tuple[str, str]]:
     return [pair for pair in permutations(FORMS, 2) if pair[0].partition("@")[0] == pair[1].partition("@")[0]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("first", "second"), of_one_task())
 def test_every_pair_of_protocols_of_a_benchmark_has_a_complete_difference(first: str, second: str) -> None:
     """The listed edits give the second prompt to the byte, and the changes of the steps give the second form."""

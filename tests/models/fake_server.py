@@ -164,6 +164,7 @@ def fake_server(port: int = 0, state: FakeServer | None = None) -> Iterator[Fake
 def _handler(state: FakeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # headers and body are sent apart: the body would wait for an answer
 
         def do_GET(self) -> None:
             if state.model_facts is None:

@@ -72,6 +72,7 @@ def test_a_harmonic_mean_of_tasks_is_as_uncertain_as_its_worst_task(tmp_path):
     assert to_json(results)["intervals"]["all"]["acc,none"] == pytest.approx([low, high])
 
 
+@pytest.mark.long
 def test_the_interval_of_a_harmonic_mean_covers_that_of_the_true_accuracies():
     random, right = np.random.default_rng(0), [*[0.01] * 4, *np.linspace(0.05, 0.5, 19)]
     true = len(right) / sum(1 / (p + 0.01) for p in right)

@@ -119,6 +119,7 @@ def test_forms_and_documents_that_the_second_run_lacks_fail_the_gate(
     assert "--strict: there is no limit to check; give e.g. --fail_below" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("forms", [1, 14])
 def test_the_gate_fails_equal_models_in_one_of_twenty_runs_at_most(forms: int) -> None:
     """Equal models that flip 10 % of 144 documents, with a limit of two points."""

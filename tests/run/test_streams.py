@@ -244,6 +244,7 @@ def test_a_mistake_in_the_last_document_ends_a_run_early_and_everything_is_store
     assert len(store.known(model.identity, model.asked)) == len(set(model.asked))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
 def test_findings_are_the_same_whatever_is_checked_ahead(

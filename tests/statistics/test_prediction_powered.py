@@ -27,6 +27,7 @@ def draw(rng: np.random.Generator, labels: int, documents: int, rate: float, rig
     return powered_mean(human[:labels].tolist(), score[:labels].tolist(), score[labels:].tolist())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_intervals_cover_the_rate_of_human_labels(setting: tuple[int, int, float, float, float]) -> None:
     rng = np.random.default_rng(20261118)

@@ -257,6 +257,8 @@ def fake_batches(kind: Kind, **state: Any) -> Iterator[FakeBatches]:
     respond = {"openai-chat": _openai, "anthropic": _anthropic, "gemini": _gemini}[kind]
 
     class Handler(BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True  # headers and body are sent apart
+
         def _handle(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path = self.path.partition("?")[0]

@@ -272,6 +272,7 @@ def test_positions_scaled_by_the_longest_row_are_those_of_each_row_alone(
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("window", "shortest", "longest"), [(32, 20, 110), (64, 20, 120), (100, 100, 120), (150, 100, 300)]
 )

@@ -522,6 +522,7 @@ TEXTS = st.lists(PIECES, max_size=8).map("".join)
 STATEMENTS = [(), ("答えは{answer}です",), ("A legjobb válasz: {answer}", "Erantzun onena {answer} da")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("labels", [LABELS, list("abcd"), label_list(12, "numbers"), label_list(10)])
 @given(
     opening=st.sampled_from(["", " ", ": ", "\n", "**", " (", "“", "Option ", "*\n"]),
