@@ -10,7 +10,7 @@ import pytest
 
 from multiform import Completion, Task, TaskManager
 from multiform.errors import DataError
-from multiform.tasks.datasets.bfcl import REPO, read
+from multiform.tasks.datasets.bfcl import REPO, load
 
 ROWS = Path(__file__).resolve().parents[4] / "shared" / "rows"
 QUESTION = {
@@ -55,7 +55,7 @@ def test_no_call_is_right_where_no_function_fits(tmp_path: Path) -> None:
 
 def test_a_question_without_an_answer_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no answer to simple_0 in possible_answer/BFCL_v3_simple\.json"):
-        read(category="simple", dataset_mirror=mirror(tmp_path, answer_id="simple_1"))
+        load(category="simple", dataset_mirror=mirror(tmp_path, answer_id="simple_1"))
 
 
 @pytest.mark.skipif(not (ROWS / REPO).is_dir(), reason="the mirrored rows are not there")
@@ -65,7 +65,7 @@ def test_a_question_without_an_answer_is_named(tmp_path: Path) -> None:
 def test_the_first_right_values_of_real_rows_are_right(name: str) -> None:
     from multiform.scoring.scorers.columns import is_right
 
-    for row in read(category=name, dataset_mirror=ROWS)["test"]:
+    for row in load(category=name, dataset_mirror=ROWS)["test"]:
         calls = []
         answers = [values for wanted in row["ground_truth"] for each in wanted.values() for values in each.values()]
         if [] in answers:

@@ -68,7 +68,7 @@ def labels(name: str) -> list[str]:
 def has_rows(config: TaskConfig, mirrors: Path) -> bool:
     split = config.test_split or config.validation_split
     place = Path(str(config.dataset_path)) / (config.dataset_name or "default") / f"{split}.jsonl"
-    if config.custom_dataset is bfcl.read:  # which joins rows of two files
+    if config.custom_dataset is bfcl.load:  # which joins rows of two files
         place = Path(bfcl.REPO) / f"BFCL_v3_{config.metadata['category']}" / "train.jsonl"
     files = [folder / place for folder in mirror_folders(mirrors) if (folder / place).is_file()]
     return any(NO_ANSWERS not in file.read_text(encoding="utf-8").partition("\n")[0] for file in files)

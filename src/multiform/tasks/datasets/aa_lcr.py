@@ -15,7 +15,7 @@ TABLE = "AA-LCR_Dataset.csv"
 DOCUMENTS = "extracted_text/AA-LCR_extracted-text.zip"
 
 
-def read(*, dataset_mirror: Path | None = None, **_: Any) -> dict[str, list[dict[str, Any]]]:
+def load(*, dataset_mirror: Path | None = None, **_: Any) -> dict[str, list[dict[str, Any]]]:
     """The questions, each with its `documents`: those that `data_source_filenames` lists, in that order."""
     table, archive = (repository_file(REPO, name, dataset_mirror) for name in (TABLE, DOCUMENTS))
     try:
@@ -26,7 +26,7 @@ def read(*, dataset_mirror: Path | None = None, **_: Any) -> dict[str, list[dict
         raise DataError("the archive of documents is damaged", where=str(archive), hint="download it again") from error
 
 
-read.takes_mirror = True  # type: ignore[attr-defined]
+load.takes_mirror = True  # type: ignore[attr-defined]
 
 
 def _documents(row: dict[str, Any], texts: ZipFile, entries: dict[tuple[str, ...], str]) -> list[str]:

@@ -13,7 +13,7 @@ from multiform.tasks.datasets.hub import repository_file
 REPO = "gorilla-llm/Berkeley-Function-Calling-Leaderboard"
 
 
-def read(*, category: str, dataset_mirror: Path | None = None, **_: Any) -> dict[str, list[dict[str, Any]]]:
+def load(*, category: str, dataset_mirror: Path | None = None, **_: Any) -> dict[str, list[dict[str, Any]]]:
     """The questions with the right calls: none where no function fits, and `any` where some call is expected."""
     name = f"BFCL_v3_{category}.json"
     rows = read_rows(repository_file(REPO, name, dataset_mirror))
@@ -31,4 +31,4 @@ def read(*, category: str, dataset_mirror: Path | None = None, **_: Any) -> dict
     }
 
 
-read.takes_mirror = True  # type: ignore[attr-defined]
+load.takes_mirror = True  # type: ignore[attr-defined]
