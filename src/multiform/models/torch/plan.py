@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
 
 from multiform.models.torch.tree import Branch, Prefix, Tokens, build_tree, count_nodes, kept_parts, recurring_prefixes
@@ -96,12 +95,7 @@ class Pass(NamedTuple):
 
 
 def cut_passes(
-    branches: Sequence[Branch],
-    *,
-    size: int,
-    budget: int,
-    loads: Mapping[int, Prefix] = MappingProxyType({}),
-    saves: Mapping[int, int] = MappingProxyType({}),
+    branches: Sequence[Branch], *, size: int, budget: int, loads: Mapping[int, Prefix], saves: Mapping[int, int]
 ) -> list[Pass]:
     """Passes of `size` tokens that cover the tree and keep at most `budget` tokens cached between them.
 
@@ -210,6 +204,20 @@ class Cost:
     cached: int = 0
 
     @classmethod
+    def of_tree(
+        cls, sequences: Sequence[Tokens], branches: Sequence[Branch], passes: Sequence[int], cached: int
+    ) -> Cost:
+        """The cost of sequences whose tree is computed in passes of so many tokens."""
+        return cls(
+            sequences=len(sequences),
+            tokens=sum(map(len, sequences)),
+            nodes=count_nodes(branches),
+            computed=sum(passes),
+            passes=len(passes),
+            cached=cached,
+        )
+
+    @classmethod
     def in_batches(cls, sequences: int, tokens: int) -> Cost:
         """The cost of sequences that share nothing, but for padding."""
         return cls(sequences=sequences, tokens=tokens, nodes=tokens, computed=tokens)
@@ -245,20 +253,13 @@ def plan(
     4
     """
     branches = build_tree(sequences, needed_from)
-    loads = kept_parts(branches, kept, budget=budget) if kept else {}
+    loads = kept_parts(branches, kept, budget=budget)
     saves = recurring_prefixes(branches, most=most_kept) if most_kept else {}
     loaded = sum(prefix.length - branches[number].shared for number, prefix in loads.items())
     even = even_size(count_nodes(branches) - loaded, size)
     passes = cut_passes(branches, size=even, budget=budget, loads=loads, saves=saves)
-    cost = Cost(
-        sequences=len(sequences),
-        tokens=sum(map(len, sequences)),
-        nodes=count_nodes(branches),
-        computed=sum(step.computed_tokens for step in passes),
-        passes=len(passes),
-        cached=max((step.cached for step in passes), default=0),
-    )
-    return Plan(branches, passes, cost)
+    cached = max((step.cached for step in passes), default=0)
+    return Plan(branches, passes, Cost.of_tree(sequences, branches, [step.computed_tokens for step in passes], cached))
 
 
 def even_size(total: int, size: int) -> int:

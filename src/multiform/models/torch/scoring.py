@@ -150,8 +150,8 @@ def score_in_batches(
             responses, state = result
             if state is not None:
                 states[number] = state
-            for released in batch.released:
-                del states[released]
+            if batch.is_last:
+                states.pop(batch.parent, None)
             counters.count_prefill(len(batch.rows) * batch.width)
             yield from responses
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from multiform.models.torch.plan import BatchLimits, Cost
-from multiform.models.torch.tree import Branch, Tokens, build_tree, count_nodes, fork, separate_branches
+from multiform.models.torch.tree import Branch, Tokens, build_tree, fork
 
 #: Tokens that a kept state has to save: fewer are computed faster than a batch of their own.
 LEAST_SAVED = 32
@@ -33,13 +33,13 @@ class StateRow(NamedTuple):
 class StateBatch(NamedTuple):
     """Rows that are computed together after the states of batch `parent`, or after none (-1).
 
-    `released` are the batches whose states no later batch needs.
+    `is_last` says that no later batch needs these states.
     """
 
     parent: int
     rows: tuple[StateRow, ...]
     is_kept: bool
-    released: tuple[int, ...] = ()
+    is_last: bool = False
 
     @property
     def width(self) -> int:
@@ -88,20 +88,14 @@ def plan_states(
     >>> [[row.stop - row.start for row in batch.rows] for batch in planned.batches]
     [[100], [2, 1]]
     """
-    branches = build_tree(sequences, needed_from) if shares else separate_branches(sequences, needed_from)
-    edges = _edges(branches, stepwise, least) if shares else list(_leaves(branches, range(len(branches)), 0))
-    batches = list(_batches(edges, limits, max_kept))
-    # The longest first: if memory is short, that shows at once.
-    batches = list(_with_releases(batches)) if shares else batches[::-1]
-    cost = Cost(
-        sequences=len(sequences),
-        tokens=sum(map(len, sequences)),
-        nodes=count_nodes(branches),
-        computed=sum(row.stop - row.start for batch in batches for row in batch.rows),
-        passes=len(batches),
-        cached=_peak_kept_tokens(batches),
-    )
-    return StatePlan(branches, batches, cost)
+    branches = build_tree(sequences, needed_from, shares=shares)
+    batches = list(_batches(_edges(branches, stepwise, least), limits, max_kept))
+    if not shares:  # the longest first: if memory is short, that shows at once
+        batches.reverse()
+    last_use = {batch.parent: number for number, batch in enumerate(batches)}
+    batches = [batch._replace(is_last=last_use[batch.parent] == number) for number, batch in enumerate(batches)]
+    computed = [sum(row.stop - row.start for row in batch.rows) for batch in batches]
+    return StatePlan(branches, batches, Cost.of_tree(sequences, branches, computed, _peak_kept_tokens(batches)))
 
 
 def _edges(branches: Sequence[Branch], stepwise: bool, least: int) -> list[_Edge]:
@@ -187,18 +181,6 @@ def _whole(edge: _Edge) -> list[_Edge]:
     return [_Edge(branch, edge.start, stop) for branch, stop in sorted(ends.items())]
 
 
-def _with_releases(batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
-    """The batches, each with those whose states it is the last to need."""
-    planned = list(batches)
-    last_use = {batch.parent: number for number, batch in enumerate(planned)}
-    ended: dict[int, list[int]] = {}
-    for parent, number in last_use.items():
-        if parent >= 0:
-            ended.setdefault(number, []).append(parent)
-    for number, batch in enumerate(planned):
-        yield batch._replace(released=tuple(ended.get(number, ())))
-
-
 def _peak_kept_tokens(batches: Sequence[StateBatch]) -> int:
     """The peak number of tokens whose states are kept."""
     most = kept_tokens = 0
@@ -206,5 +188,5 @@ def _peak_kept_tokens(batches: Sequence[StateBatch]) -> int:
     for number, batch in enumerate(batches):
         kept_tokens += sizes[number] if batch.is_kept else 0
         most = max(most, kept_tokens)
-        kept_tokens -= sum(sizes[released] for released in batch.released)
+        kept_tokens -= sizes[batch.parent] if batch.is_last and batch.parent >= 0 else 0
     return most

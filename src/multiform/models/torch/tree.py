@@ -45,8 +45,10 @@ class Branch:
     needed: tuple[NeededOutput, ...]
 
 
-def build_tree(sequences: Sequence[Tokens], needed_from: Sequence[int]) -> list[Branch]:
+def build_tree(sequences: Sequence[Tokens], needed_from: Sequence[int], *, shares: bool = True) -> list[Branch]:
     """The branches of the prefix tree; a sequence's outputs are needed from depth `needed_from` to its end.
+
+    Unless it `shares` prefixes, every distinct sequence is a branch from the root.
 
     >>> from array import array
     >>> tree = build_tree([array("i", [1, 2, 3]), array("i", [1, 2]), array("i", [1, 2, 4])], [1, 1, 1])
@@ -55,8 +57,12 @@ def build_tree(sequences: Sequence[Tokens], needed_from: Sequence[int]) -> list[
     >>> [(output.request, output.start, output.stop) for output in tree[0].needed]
     [(1, 1, 2), (0, 1, 2), (2, 1, 2)]
     """
-    distinct = _distinct(sequences)
-    shared_lengths = [0, *(common_prefix_length(a, b) for (a, _), (b, _) in pairwise(distinct))]
+    distinct: list[tuple[Tokens, list[int]]] = []
+    for index in sorted(range(len(sequences)), key=sequences.__getitem__):
+        if not distinct or distinct[-1][0] != sequences[index]:
+            distinct.append((sequences[index], []))
+        distinct[-1][1].append(index)
+    shared_lengths = [0, *(common_prefix_length(a, b) if shares else 0 for (a, _), (b, _) in pairwise(distinct))]
     needed: list[list[NeededOutput]] = [[] for _ in distinct]
     path: list[tuple[int, int]] = []  # the branches on the way from the root: the depth where each begins, its number
     for number, ((tokens, requests), shared) in enumerate(zip(distinct, shared_lengths, strict=False)):
@@ -76,26 +82,6 @@ def build_tree(sequences: Sequence[Tokens], needed_from: Sequence[int]) -> list[
         Branch(tokens, shared, tuple(requests), tuple(outputs))
         for (tokens, requests), shared, outputs in zip(distinct, shared_lengths, needed, strict=False)
     ]
-
-
-def separate_branches(sequences: Sequence[Tokens], needed_from: Sequence[int]) -> list[Branch]:
-    """The branches of sequences that share nothing: all outputs of a request are those of its own sequence."""
-    return [
-        Branch(
-            tokens, 0, tuple(requests), tuple(NeededOutput(each, needed_from[each], len(tokens)) for each in requests)
-        )
-        for tokens, requests in _distinct(sequences)
-    ]
-
-
-def _distinct(sequences: Sequence[Tokens]) -> list[tuple[Tokens, list[int]]]:
-    """The distinct sequences in order, each with the numbers of those that are equal to it."""
-    distinct: list[tuple[Tokens, list[int]]] = []
-    for index in sorted(range(len(sequences)), key=sequences.__getitem__):
-        if not distinct or distinct[-1][0] != sequences[index]:
-            distinct.append((sequences[index], []))
-        distinct[-1][1].append(index)
-    return distinct
 
 
 def shared_prefixes(sequences: Sequence[Tokens]) -> list[int]:
