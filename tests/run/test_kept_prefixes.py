@@ -50,7 +50,7 @@ def run(folder: Path, **options: Any) -> Results:
     tasks = f"{folder}/shots.yaml@{FORMS}"
     options = {"use_cache": False, "gen_kwargs": {"max_gen_toks": 4}, **options}
     results: Results = evaluate(model=model, tasks=tasks, **options)
-    assert model.planner.kept_prefixes is None, "the memory of a run is released at its end"
+    assert not model.planner.kept_prefixes.entries(), "the memory of a run is released at its end"
     return results
 
 

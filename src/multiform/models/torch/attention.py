@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import AttentionInterface, PreTrainedModel
 
-from multiform.models.torch.device import device_of
 from multiform.models.torch.plan import Pass
 
 #: The name under which transformers knows the attention function of this module.
@@ -56,11 +55,6 @@ def attention(model: PreTrainedModel, attend: Attend) -> Iterator[None]:
         _attend.reset(token)
 
 
-def empty_mask(model: PreTrainedModel) -> Tensor:
-    """A mask that hides nothing, in a shape that models pass on to their attention unchanged."""
-    return torch.zeros(1, 1, 1, 1, device=device_of(model), dtype=model.dtype)
-
-
 def _forward(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, **options: Any
 ) -> tuple[Tensor, None]:
@@ -88,11 +82,6 @@ class Block:
     positions: slice
     is_gathered: bool
     mask: Tensor
-
-
-def is_available(device: torch.device) -> bool:
-    """Whether torch's attention returns the sums of weights on that device."""
-    return device.type == "cpu" and hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu")
 
 
 class TreeAttention:

@@ -166,6 +166,10 @@ class KeptPrefixes:
         self._kept, self._in_use = [], []
 
 
+#: For calls that keep nothing: there is no room in it.
+NONE_KEPT = KeptPrefixes(0)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelState:
     """What a model returned beside its output, under the name by which it takes it again."""

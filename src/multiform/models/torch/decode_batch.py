@@ -15,7 +15,7 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from multiform.models.model import Counters
-from multiform.models.torch.cache import KeptPrefixes, KVCache
+from multiform.models.torch.cache import NONE_KEPT, KeptPrefixes, KVCache
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.forward import Forward, plain_logits
 from multiform.models.torch.plan import Chunk, Span, plan
@@ -150,14 +150,14 @@ class SharedPrefixBatch:
         counters: Counters,
         *,
         size: int,
-        kept: KeptPrefixes | None = None,
+        kept: KeptPrefixes = NONE_KEPT,
         recurring: Sequence[Tokens] = (),
     ) -> None:
         self.forward = forward
         self.counters = counters
         self.size = size
         #: Prefixes of earlier batches, and those of this one that are to be kept as well.
-        self.kept = kept or KeptPrefixes(0)
+        self.kept = kept
         self.recurring = recurring
         self.groups: dict[tuple[int, ...], PrefixGroup] = {}
         #: The id of the sequence in each row.

@@ -141,17 +141,13 @@ def fixed_rows(batch_size: int | str) -> int | None:
     raise UsageError(f"batch_size must be a positive number or 'auto', not '{batch_size}'", hint="try batch_size=8")
 
 
-def pass_tokens(device: torch.device) -> int:
-    """The number of tokens in a forward pass of a plan on a device."""
-    return PASS_TOKENS.get(device.type, OTHER_PASS_TOKENS)
-
-
 def prefix_budget(budget: int | str | None, token_bytes: int, device: torch.device) -> int:
     """How many tokens, of `token_bytes` each, may stay cached between forward passes.
 
     A number is that many tokens; a string such as "500MB" or "2GB" is an amount of memory. None is a
     share of the memory that is free.
     """
+    token_bytes = max(1, token_bytes)
     if budget is None:
         return free_memory(device) // BUDGET_SHARE // token_bytes
     number, unit = parse_budget(budget)

@@ -53,7 +53,7 @@ class CausalEngine:
 
         The log-likelihood of an empty continuation is 0.
         """
-        if not self._is_worth_trial(pairs):
+        if not self.planner.is_worth_trial(_longest_pair(pairs), _distinct_inputs(pairs)):
             self.planner.computed_alone += _distinct_inputs(pairs)
             yield from score_in_batches(self.planner.lm, pairs, self.limits, self.counters, ScoringWay.ALONE)
             return
@@ -65,7 +65,7 @@ class CausalEngine:
         """The cost of scoring; in batches, where not all pairs can share prefixes."""
         nonempty = [pair for pair in pairs if pair.inputs]
         planner = self.planner
-        if nonempty and self._is_worth_trial(pairs):
+        if nonempty and planner.is_worth_trial(_longest_pair(pairs), _distinct_inputs(pairs)):
             way = planner.scoring(_longest_pair(pairs))
             if way.is_planned:
                 size, budget = planner.pass_size, planner.budget
@@ -73,10 +73,6 @@ class CausalEngine:
             if way.copies_states:
                 return batch_plan(planner.lm, nonempty, self.limits, way, max_kept=planner.state_budget).cost
         return Cost.in_batches(len(nonempty), sum(pair.inputs for pair in pairs))
-
-    def _is_worth_trial(self, pairs: Sequence[Pair]) -> bool:
-        work = 0 if self.planner.is_known else _distinct_inputs(pairs)
-        return self.planner.is_worth_trial(_longest_pair(pairs), work)
 
     def _parts(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """All pairs where they can share prefixes; otherwise those shorter than all windows of the model, and others.
@@ -132,15 +128,12 @@ class CausalEngine:
         planner, prompts = self.planner, [array("i", generation.prompt) for generation in generations]
         if generations and self._choose_decoding(generations) is Decoding.SHARED:
             last = [len(prompt) - 1 for prompt in prompts]
-            kept = [prefix.tokens for prefix in planner.kept_prefixes.entries()] if planner.kept_prefixes else []
+            kept = [prefix.tokens for prefix in planner.kept_prefixes.entries()]
             return plan(prompts, last, size=planner.pass_size, budget=planner.budget, kept=kept).cost
         return Cost.in_batches(len(prompts), sum(map(len, prompts)))
 
     def _choose_decoding(self, generations: Sequence[Generation]) -> Decoding:
-        longest = max(len(generation.prompt) + generation.limit for generation in generations)
-        decoding = self.planner.decoding(longest)
-        self.planner.warn_about_decoding(decoding, longest)
-        return decoding
+        return self.planner.decoding(max(len(generation.prompt) + generation.limit for generation in generations))
 
 
 def _distinct_inputs(pairs: Sequence[Pair]) -> int:
@@ -161,9 +154,9 @@ def _group_by_prefix(generations: Sequence[Generation], budget: int) -> list[Gen
     ]
 
 
-def _recurring_prefixes(generations: Sequence[Generation], kept: KeptPrefixes | None) -> list[Tokens]:
+def _recurring_prefixes(generations: Sequence[Generation], kept: KeptPrefixes) -> list[Tokens]:
     """The prefixes of prompts that later calls are likely to have, where such are kept."""
-    if kept is None:
+    if not kept.most:
         return []
     prompts = [array("i", generation.prompt) for generation in generations]
     branches = build_tree(prompts, [len(prompt) - 1 for prompt in prompts])
@@ -194,14 +187,10 @@ class _Scheduler:
         if decoding is Decoding.SHARED:
             self.limits = replace(limits, tokens=min(limits.tokens, planner.decode_tokens))
             self.waiting = deque(_group_by_prefix(generations, planner.budget))
-            kept, recurring = planner.kept_prefixes, _recurring_prefixes(generations, planner.kept_prefixes)
+            kept, size = planner.kept_prefixes, planner.pass_size
+            recurring = _recurring_prefixes(generations, kept)
             self.new_batch = partial(
-                SharedPrefixBatch,
-                planner.forward,
-                counters,
-                size=planner.pass_size,
-                kept=kept,
-                recurring=recurring,
+                SharedPrefixBatch, planner.forward, counters, size=size, kept=kept, recurring=recurring
             )
         else:
             self.limits = limits if decoding is Decoding.PADDED else BatchLimits(1, limits.tokens)

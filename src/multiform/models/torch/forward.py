@@ -16,23 +16,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
+from torch import Tensor
 from transformers import PreTrainedModel
 
-from multiform.models.torch.attention import (
-    Attend,
-    TreeAttention,
-    apply_window,
-    attention,
-    attention_mask,
-    empty_mask,
-)
+from multiform.models.torch.attention import Attend, TreeAttention, apply_window, attention, attention_mask
 from multiform.models.torch.cache import KVCache, TransformersCache
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.plan import Pair, Pass
 from multiform.models.torch.structure import accepted_options, parameters, sliding_window
-from multiform.models.torch.tree import Branch, Tokens
+from multiform.models.torch.tree import Branch
 from multiform.requests import LLOutput, Response
 
 #: The end of the name under which a module keeps the rotary frequencies that it began with.
@@ -63,17 +55,12 @@ def reset_positions(model: PreTrainedModel) -> None:
     Otherwise the numbers of a sequence would depend on those that were computed before it.
     """
     for part in model.modules():
+        length = getattr(part, "original_max_seq_len", None)
         for name in [name for name in (*part._buffers, *vars(part)) if name.endswith(_ORIGINAL)]:
-            _reset(part, name.removesuffix(_ORIGINAL))
-
-
-def _reset(part: nn.Module, prefix: str) -> None:
-    """Reset the rotary frequencies of one kind of layer, whose name is the prefix of its attributes."""
-    length = getattr(part, "original_max_seq_len", None)
-    if length is not None and getattr(part, f"{prefix}max_seq_len_cached", length) != length:
-        frequencies: Tensor = getattr(part, prefix + _ORIGINAL)
-        part.register_buffer(f"{prefix}inv_freq", frequencies, persistent=False)
-        setattr(part, f"{prefix}max_seq_len_cached", length)
+            prefix = name.removesuffix(_ORIGINAL)  # the kind of layer, where there are several
+            if length is not None and getattr(part, f"{prefix}max_seq_len_cached", length) != length:
+                part.register_buffer(f"{prefix}inv_freq", getattr(part, name), persistent=False)
+                setattr(part, f"{prefix}max_seq_len_cached", length)
 
 
 class CausalLM:
@@ -194,10 +181,11 @@ class Forward:
 
     def run_with_attention(self, ids: Tensor, positions: Tensor, attend: Attend, kept: Tensor) -> Tensor:
         """Run a pass whose layers call `attend`; returns the logits (row, position, vocabulary) at the `kept` ones."""
-        model = self.lm.model
-        with attention(model, attend):
-            inputs = {"attention_mask": empty_mask(model), "use_cache": False}
-            return self.lm.run(kept, input_ids=ids, position_ids=positions, **inputs)[0]
+        # It hides nothing, and has a shape that models pass on to their attention unchanged.
+        mask = torch.zeros(1, 1, 1, 1, device=ids.device, dtype=self.lm.model.dtype)
+        with attention(self.lm.model, attend):
+            inputs = {"input_ids": ids, "position_ids": positions, "attention_mask": mask, "use_cache": False}
+            return self.lm.run(kept, **inputs)[0]
 
 
 @dataclass(slots=True)
@@ -290,8 +278,3 @@ def _is_argmax(logits: Tensor, rows: Tensor, targets: Tensor) -> Tensor:
     highest = is_highest.nonzero()[:, 0]
     is_highest[highest] = logits[rows[highest]].argmax(-1) == targets[highest]
     return is_highest
-
-
-def right_padded(rows: Sequence[Tokens]) -> Tensor:
-    """The rows as one tensor of token ids, padded at the right with zeros."""
-    return pad_sequence([torch.frombuffer(row, dtype=torch.int32) for row in rows], batch_first=True).long()

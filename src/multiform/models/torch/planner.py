@@ -18,9 +18,8 @@ import torch
 import transformers
 
 from multiform.hashing import sha256, source_hash
-from multiform.models.torch.attention import is_available
-from multiform.models.torch.cache import KeptPrefixes
-from multiform.models.torch.device import device_of, pass_tokens, prefix_budget, run_in_memory
+from multiform.models.torch.cache import NONE_KEPT, KeptPrefixes
+from multiform.models.torch.device import OTHER_PASS_TOKENS, PASS_TOKENS, device_of, prefix_budget, run_in_memory
 from multiform.models.torch.forward import CausalLM, Forward, ScoringWay
 from multiform.models.torch.structure import (
     POSITIONS,
@@ -102,7 +101,7 @@ class Planner:
         self.max_length = max_length
         #: Whether the model behaves the same at every length, so that a short trial is enough.
         self.is_known = is_known(lm.model)
-        #: What the zoo found for the model's class; None where that does not apply.
+        #: The ways that the zoo found for the model's class; empty where that does not apply.
         self.verified_ways = verified_ways(lm.model)
         self.records = TrialRecords(identity, device_of(lm.model).type, lm.model.config._attn_implementation)
         self._keeps_prefixes = False
@@ -123,9 +122,11 @@ class Planner:
             self._kept = None
 
     @property
-    def kept_prefixes(self) -> KeptPrefixes | None:
-        """The prefixes of earlier calls that are in memory; None where none are kept."""
-        if self._keeps_prefixes and self._kept is None:
+    def kept_prefixes(self) -> KeptPrefixes:
+        """The prefixes of earlier calls that are in memory."""
+        if not self._keeps_prefixes:
+            return NONE_KEPT
+        if self._kept is None:
             self._kept = KeptPrefixes(min(self.budget // KEPT_SHARE, KEPT_BYTES // max(1, self.token_bytes)))
         return self._kept
 
@@ -160,18 +161,18 @@ class Planner:
     @cached_property
     def budget(self) -> int:
         """The number of tokens that may stay in the KV cache between forward passes."""
-        return prefix_budget(self.prefix_budget, max(1, self.token_bytes), device_of(self.lm.model))
+        return prefix_budget(self.prefix_budget, self.token_bytes, device_of(self.lm.model))
 
     @cached_property
     def state_budget(self) -> int:
         """The tokens whose states may be kept, in memory: a state takes as much as that of a short sequence does."""
         state_bytes = measure_token_bytes(self.lm, min(SHORT, self.max_length))
-        return prefix_budget(self.prefix_budget, max(1, state_bytes), device_of(self.lm.model))
+        return prefix_budget(self.prefix_budget, state_bytes, device_of(self.lm.model))
 
     @cached_property
     def decode_tokens(self) -> int:
         """The tokens that all sequences being decoded may have together, by the memory that is free."""
-        return prefix_budget(None, max(1, self.token_bytes), device_of(self.lm.model))
+        return prefix_budget(None, self.token_bytes, device_of(self.lm.model))
 
     @property
     def pass_size(self) -> int:
@@ -179,7 +180,7 @@ class Planner:
 
         A pass of several branches may have more tokens than the model has positions, which not every model takes.
         """
-        size = pass_tokens(device_of(self.lm.model))
+        size = PASS_TOKENS.get(device_of(self.lm.model).type, OTHER_PASS_TOKENS)
         if not self.is_known:
             size = min(size, getattr(self._config, POSITIONS, None) or size)
         return min(size, self.lm.max_tokens)
@@ -218,7 +219,7 @@ class Planner:
     def _try_scoring(self, length: int, *, shares: bool) -> ScoringWay:
         """The fastest way to score sequences of that length that gives the model's own numbers."""
         if shares and self.verified_ways and BRIEF <= length <= self.short_length:
-            way = ScoringWay[self.verified_ways.scoring]
+            way = ScoringWay[self.verified_ways[0]]
             if brief_trial(self.lm).allows(way, self.pass_size, BRIEF_PASSES):
                 return way
         return first_allowed(self.lm, list(self._scoring_ways(length, shares)), length, self.pass_size)
@@ -227,7 +228,7 @@ class Planner:
         """The ways to score sequences of that length that are worth a trial, fastest first."""
         if shares and length <= self.shared_length[0]:
             model = self.lm.model
-            if model._supports_attention_backend and is_available(device_of(model)):
+            if model._supports_attention_backend and device_of(model).type == "cpu":
                 yield ScoringWay.TREE_ATTENTION
             yield ScoringWay.MASKED
         if shares and self._may_resume(length):
@@ -236,19 +237,17 @@ class Planner:
             yield ScoringWay.PADDED
 
     def decoding(self, longest: int) -> Decoding:
-        """How sequences of up to that many tokens, prompts included, are decoded."""
+        """How sequences of up to that many tokens, prompts included, are decoded; the log says why if each is alone."""
         if self.is_known and longest <= self.short_length and self._shares_short_prefixes:
             return Decoding.SHARED
         length = trial_length(longest, self.max_length)
-        return self._choose(f"decoding {length}", lambda: self._try_decoding(length), Decoding.ALONE)
-
-    def warn_about_decoding(self, decoding: Decoding, longest: int) -> None:
-        """Log why sequences of up to that many tokens are not decoded together."""
+        decoding = self._choose(f"decoding {length}", lambda: self._try_decoding(length), Decoding.ALONE)
         if decoding not in (Decoding.SHARED, Decoding.RESUMED):
             slides = longest > self.short_length and self._shares_short_prefixes
             has_reason = slides or not self.mode or longest > self.shared_length[0]
             reason = self._reason(longest) if has_reason else "its attention is of a special kind"
             self._warn(reason, "completions are generated without shared prefixes")
+        return decoding
 
     def _choose(self, question: str, trial: Callable[[], Way], otherwise: Way) -> Way:
         """The way that a trial chooses, now or earlier; `otherwise` where it runs out of memory."""
@@ -270,7 +269,7 @@ class Planner:
 
     def _try_short_decoding(self) -> Decoding:
         length = min(SHORT // 2, self.short_length, self.max_length)
-        is_verified = self.verified_ways is not None and self.verified_ways.decoding == Decoding.SHARED.name
+        is_verified = Decoding.SHARED.name in self.verified_ways
         brief = is_verified and length >= BRIEF and self._decodes_shared(BRIEF, BRIEF_PASSES)
         return Decoding.SHARED if brief or self._decodes_shared(length, PASSES) else Decoding.ALONE
 

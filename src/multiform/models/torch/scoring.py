@@ -12,9 +12,10 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from multiform.models.model import Counters
-from multiform.models.torch.cache import KeptPrefixes, KVCache, ModelState
+from multiform.models.torch.cache import NONE_KEPT, KeptPrefixes, KVCache, ModelState
 from multiform.models.torch.device import device_of, halve_limits, halve_pass, run_in_memory, to_device
 from multiform.models.torch.forward import (
     CausalLM,
@@ -23,7 +24,6 @@ from multiform.models.torch.forward import (
     ScoringWay,
     Targets,
     reset_positions,
-    right_padded,
 )
 from multiform.models.torch.plan import BatchLimits, Pair, Pass, Plan, plan
 from multiform.models.torch.state_plan import LEAST_SAVED, StateBatch, StatePlan, plan_states
@@ -54,14 +54,13 @@ def score_by_plan(
     size: int,
     budget: int,
     counters: Counters,
-    kept: KeptPrefixes | None = None,
+    kept: KeptPrefixes = NONE_KEPT,
 ) -> Iterator[Response[LLOutput]]:
     """The response of each pair, pass by pass; prefixes in `kept` are not computed again.
 
     When a pass does not fit into memory, the pairs without a response are planned again with passes of half
     the size. When a stop is requested, no further pass begins.
     """
-    kept = kept or KeptPrefixes(0)
 
     def run(remaining: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         nonlocal size
@@ -96,15 +95,15 @@ def score_by_plan(
     return _score_until_complete(pairs, run)
 
 
-def scoring_plan(pairs: Sequence[Pair], *, size: int, budget: int, kept: KeptPrefixes | None = None) -> Plan:
+def scoring_plan(pairs: Sequence[Pair], *, size: int, budget: int, kept: KeptPrefixes = NONE_KEPT) -> Plan:
     """The plan for pairs with continuations: the model's inputs are all tokens but the last."""
     return plan(
         [pair.tokens[:-1] for pair in pairs],
         [pair.start - 1 for pair in pairs],
         size=size,
         budget=budget,
-        kept=[prefix.tokens for prefix in kept.entries()] if kept else (),
-        most_kept=kept.most if kept else 0,
+        kept=[prefix.tokens for prefix in kept.entries()],
+        most_kept=kept.most,
     )
 
 
@@ -197,7 +196,8 @@ def _run_batch(
     # Padding stands to the right of every token that a causal model looks at, so it needs no mask. Only rows of one
     # length are kept, so it never becomes part of a state.
     rows = [planned.branches[row.branch].tokens[row.start : row.stop] for row in batch.rows]
-    ids = to_device(right_padded(rows), device_of(lm.model))
+    padded = pad_sequence([torch.frombuffer(row, dtype=torch.int32) for row in rows], batch_first=True)
+    ids = to_device(padded.long(), device_of(lm.model))
     needed_positions = torch.from_numpy(targets.needed_positions())
     reset_positions(lm.model)
     if batch.parent < 0:

@@ -8,8 +8,6 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
@@ -63,12 +61,7 @@ def accepted_options(forward: Callable[..., Any], **options: Any) -> dict[str, A
 
 def parameters(forward: Callable[..., Any]) -> frozenset[str]:
     """The names of a function's parameters."""
-    return _parameters(getattr(forward, "__func__", forward))
-
-
-@lru_cache(maxsize=64)
-def _parameters(function: Callable[..., Any]) -> frozenset[str]:
-    return frozenset(inspect.signature(function).parameters)
+    return frozenset(inspect.signature(forward).parameters)
 
 
 def is_library_class(part: nn.Module) -> bool:
@@ -90,33 +83,18 @@ def is_known(model: PreTrainedModel) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedWays:
-    """The names of the `ScoringWay` and the `Decoding` that gave a class of models its own numbers in the zoo."""
+def verified_ways(model: PreTrainedModel) -> list[str]:
+    """The names of the `ScoringWay` and the `Decoding` with which `make zoo` verified a model's class.
 
-    scoring: str
-    decoding: str
-
-
-def verified_ways(model: PreTrainedModel) -> VerifiedWays | None:
-    """What `make zoo` found for a model's class, where it applies: a brief trial of the model itself is enough then.
-
-    None for every other class, version of transformers, attention implementation or device, and where a layer is not
-    one of torch or transformers (adapters, quantized weights): these get the whole trial.
+    A brief trial of the model itself is enough then. Empty for every other class, version of transformers, attention
+    implementation or device, and where a layer is not one of torch or transformers (adapters, quantized weights): these
+    get the whole trial.
     """
     packages = {type(part).__module__.partition(".")[0] for part in model.modules()}
     if device_of(model).type != "cpu" or not packages <= {"torch", "transformers"} or not is_known(model):
-        return None
-    classes = _verified_classes(transformers.__version__)
-    found = classes.get(f"{type(model.base_model).__name__} {model.config._attn_implementation}")
-    return VerifiedWays(*found.split()) if found else None
-
-
-@lru_cache(maxsize=1)
-def _verified_classes(version: str) -> Mapping[str, str]:
-    """The names of ways by class and attention implementation, for a version of transformers."""
-    classes: dict[str, str] = json.loads(VERIFIED.read_text(encoding="utf-8")).get(version, {})
-    return classes
+        return []
+    classes: dict[str, str] = json.loads(VERIFIED.read_text(encoding="utf-8")).get(transformers.__version__, {})
+    return classes.get(f"{type(model.base_model).__name__} {model.config._attn_implementation}", "").split()
 
 
 def obstacle(model: PreTrainedModel) -> str:
@@ -209,13 +187,11 @@ def sliding_window(config: Any) -> int | None:
 
 def plain_attention_length(config: Any) -> tuple[int, str]:
     """The longest sequence in which all layers see all tokens, but for sliding windows; and what ends there."""
-    limits: list[tuple[int, str]] = [(2**31, "")]
-    kinds = getattr(config, "layer_types", None)
-    chunked = "chunked_attention" in kinds if kinds else True
-    if chunked and isinstance(chunk := getattr(config, "attention_chunk_size", None), int):
-        limits.append((chunk, f"its attention is cut into chunks of {chunk} tokens"))
+    kinds, chunk = getattr(config, "layer_types", None), getattr(config, "attention_chunk_size", None)
     length = scaled_after(config)
-    return min([*limits, (length, f"its positions change after {length} tokens")] if length < 2**31 else limits)
+    if (not kinds or "chunked_attention" in kinds) and isinstance(chunk, int) and chunk <= length:
+        return chunk, f"its attention is cut into chunks of {chunk} tokens"
+    return length, f"its positions change after {length} tokens"
 
 
 def scaled_after(config: Any) -> int:
@@ -240,7 +216,8 @@ def in_float32(model: PreTrainedModel) -> Iterator[None]:
 
     They are converted in place, and afterwards have the same bits as before.
     """
-    tensors = _half_tensors(model)
+    weights = (*model.parameters(), *model.buffers()) if model.dtype in HALF else ()
+    tensors = [tensor for tensor in weights if tensor.dtype in HALF]
     if not tensors:
         yield
         return
@@ -260,13 +237,6 @@ def in_float32(model: PreTrainedModel) -> Iterator[None]:
     finally:
         for tensor, dtype in before:
             tensor.data = tensor.data.to(dtype)
-
-
-def _half_tensors(model: PreTrainedModel) -> list[Tensor]:
-    """The weights and buffers in half precision; none where the model computes in another type."""
-    if model.dtype not in HALF:
-        return []
-    return [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dtype in HALF]
 
 
 def _obstacle(model: PreTrainedModel, tensors: list[Tensor]) -> str:
