@@ -37,7 +37,7 @@ from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from tests.models.torch.engines import engine_of
 from tests.tiny_models import llama_config, make_tokenizer
 from tools.zoo import custom
-from tools.zoo.models import scaled, zoo_model
+from tools.zoo.models import CUSTOM, scaled, zoo_model
 
 SHOTS = "Question: what is it?\nAnswer: yes, the cat sat on the mat. A dog is a good dog, and do dogs dig?\n\n"
 QUESTIONS = ["is 12 + 30 = 42?", "what is the capital of France?", "what sat on the mat?"]
@@ -331,7 +331,10 @@ def test_a_selection_is_one_of_tokens_if_it_grows_with_the_sequence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "selects"), [("doge", True), ("deepseek_v32", True), ("mixtral", False), ("llama", False)]
+    ("name", "selects"),
+    [("doge", True), ("deepseek_v32", True), ("mixtral", False), ("llama", False)]
+    # These have `generate` in the class of their layers' parent, and it selects beams.
+    + [("mllama", False), (f"{CUSTOM}alibi", False)],
 )
 def test_attention_that_selects_tokens_is_known_by_its_code(name: str, selects: bool) -> None:
     assert selects_tokens(zoo_model(name)) is selects

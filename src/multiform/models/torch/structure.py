@@ -136,8 +136,10 @@ def selects_tokens(model: PreTrainedModel) -> bool:
 
 
 def _selects(kind: type) -> bool:
-    """Whether a method of a class calls a function that selects the largest entries."""
-    methods = [inspect.unwrap(value) for base in kind.__mro__ for value in vars(base).values() if callable(value)]
+    """Whether a method of a class calls a function that selects the largest entries in its forward pass."""
+    # `generate` selects beams.
+    bases = [base for base in kind.__mro__ if not base.__module__.startswith("transformers.generation.")]
+    methods = [inspect.unwrap(value) for base in bases for value in vars(base).values() if callable(value)]
     return any(
         not SELECTIONS.isdisjoint(method.__code__.co_names) for method in methods if isinstance(method, FunctionType)
     )
