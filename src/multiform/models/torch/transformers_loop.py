@@ -27,10 +27,10 @@ from multiform.requests import Completion, Response
 
 def greedy_config(model: PreTrainedModel, limit: int, pad_token_id: int | None) -> GenerationConfig:
     """The model's own config (tokens that it forces or forbids), without the settings that each sequence has."""
-    config = copy.deepcopy(model.generation_config)
-    config.update(
-        max_length=None,
-        max_new_tokens=limit,
+    return _config(
+        model,
+        limit,
+        pad_token_id,
         do_sample=False,
         num_beams=1,
         early_stopping=False,
@@ -40,53 +40,22 @@ def greedy_config(model: PreTrainedModel, limit: int, pad_token_id: int | None) 
         top_p=1.0,
         min_p=None,
         repetition_penalty=1.0,
+    )
+
+
+def _config(model: PreTrainedModel, limit: int, pad_token_id: int | None, **settings: Any) -> GenerationConfig:
+    """The model's own config with some settings, for one completion of at most `limit` tokens."""
+    config = copy.deepcopy(model.generation_config)
+    config.update(
+        max_length=None,
+        max_new_tokens=limit,
         num_return_sequences=1,
         return_dict_in_generate=False,
         pad_token_id=pad_token_id,
         use_cache=True,
+        **settings,
     )
     return config
-
-
-class SamplingProcessor:
-    """A logits processor that leaves only the token that a sequence's own sampling chooses.
-
-    The previous tokens are those of the completion, after those of its prompt where the model has both in
-    one sequence. With an encoder, the prompt is not among them, but the decoder's first token is.
-    """
-
-    def __init__(self, generations: Sequence[Generation], *, with_prompts: bool = True) -> None:
-        self.generations = generations
-        self.with_prompts = with_prompts
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        for ids, logits, generation in zip(input_ids, scores, self.generations, strict=True):
-            if not generation.finished:
-                generation.check(float(logits.max()))
-            if generation.finished or generation.failed or generation.sampling.is_argmax:
-                continue
-            previous = ids
-            if self.with_prompts:
-                previous = torch.tensor(generation.prompt + generation.tokens, device=logits.device)
-            token = next_token(logits.float(), previous, generation.sampling, generation.rng)
-            logits.fill_(-torch.inf)
-            logits[token] = 0
-        return scores
-
-
-class StoppingCriterion:
-    """A stopping criterion that appends each sequence's newest token, and returns which sequences are finished."""
-
-    def __init__(self, generations: Sequence[Generation], tokenizer: Any, end_tokens: frozenset[int]) -> None:
-        self.generations = generations
-        self.tokenizer = tokenizer
-        self.end_tokens = end_tokens
-
-    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        for generation, token in zip(self.generations, input_ids[:, -1].tolist(), strict=True):
-            if not generation.finished:
-                generation.append(token, self.tokenizer, self.end_tokens)
-        return torch.tensor([generation.finished for generation in self.generations], device=input_ids.device)
 
 
 def generate_alone(
@@ -103,7 +72,13 @@ def generate_alone(
     shared = PrefixState(model, counters)
 
     def run(batch: Sequence[Generation]) -> Response[Completion]:
-        return _generate(model, tokenizer, batch[0], counters, shared)
+        [generation] = batch
+        reset_positions(model)
+        state = shared.inputs(generation.prompt[: generation.prefix])
+        ids = torch.tensor([generation.prompt], device=device_of(model))
+        [response] = generate_batch(model, tokenizer, batch, {**prompt_inputs(model, ids), **state}, counters)
+        counters.count_prefill(ids.numel() - generation.prefix)
+        return response
 
     ordered = list(generations)
     if not any(generation.prefix for generation in generations):
@@ -142,21 +117,6 @@ def prompt_inputs(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
     return {"input_ids": ids, **mask}
 
 
-def _generate(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    generation: Generation,
-    counters: Counters,
-    shared: PrefixState,
-) -> Response[Completion]:
-    reset_positions(model)
-    state = shared.inputs(generation.prompt[: generation.prefix])
-    ids = torch.tensor([generation.prompt], device=device_of(model))
-    [response] = generate_batch(model, tokenizer, [generation], {**prompt_inputs(model, ids), **state}, counters)
-    counters.count_prefill(ids.numel() - generation.prefix)
-    return response
-
-
 @torch.inference_mode()
 def generate_batch(
     model: PreTrainedModel,
@@ -170,18 +130,36 @@ def generate_batch(
 ) -> list[Response[Completion]]:
     """The completions of a batch by the model's own `generate`, whose inputs hold the prompts.
 
-    The tokens that are decoded are counted, not those of the prompts: nearly all the time belongs to them.
+    The tokens that are decoded are counted, not those of the prompts: nearly all the time belongs to them. With an
+    encoder (not `with_prompts`), the previous tokens are those of the decoder, which begin with its start token.
     """
     # A batch that runs out of memory is run again, with the same random numbers.
     generations = [replace(generation, tokens=[], rng=copy.copy(generation.rng)) for generation in batch]
+    ends = end_tokens(model.generation_config, tokenizer)
+
+    def choose(input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Leave only the token that each sequence's own sampling chooses."""
+        for ids, logits, generation in zip(input_ids, scores, generations, strict=True):
+            if not generation.finished:
+                generation.check(float(logits.max()))
+            if generation.finished or generation.failed or generation.sampling.is_argmax:
+                continue
+            previous = torch.tensor(generation.prompt + generation.tokens, device=ids.device) if with_prompts else ids
+            token = next_token(logits.float(), previous, generation.sampling, generation.rng)
+            logits.fill_(-torch.inf)
+            logits[token] = 0
+        return scores
+
+    def stop(input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        """Append each sequence's newest token; which sequences are finished."""
+        for generation, token in zip(generations, input_ids[:, -1].tolist(), strict=True):
+            if not generation.finished:
+                generation.append(token, tokenizer, ends)
+        return torch.tensor([generation.finished for generation in generations], device=input_ids.device)
+
     config = greedy_config(model, max(generation.limit for generation in generations), tokenizer.pad_token_id)
     config.use_cache = use_cache
-    model.generate(
-        **inputs,
-        generation_config=config,
-        logits_processor=[SamplingProcessor(generations, with_prompts=with_prompts)],
-        stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model.generation_config, tokenizer))],
-    )
+    model.generate(**inputs, generation_config=config, logits_processor=[choose], stopping_criteria=[stop])
     # The first token comes with the prompt, unless that is the encoder's.
     for _ in range(max(len(generation.tokens) for generation in generations) - with_prompts):
         counters.count_decode(len(generations))
@@ -198,58 +176,39 @@ def beam_search(
         yield generation.index, _search(model, tokenizer, generation, counters)
 
 
-class BeamStop:
-    """A stopping criterion: all beams end when the best one has a stop string at its end."""
-
-    def __init__(self, generation: Generation, tokenizer: PreTrainedTokenizerBase, start: int) -> None:
-        self.start = start
-        self.tokenizer = tokenizer
-        #: How many of the last tokens can hold each string; it may have other tokens than the string alone has.
-        self.windows = {stop: len(tokenizer.encode(stop, add_special_tokens=False)) + 2 for stop in generation.stops}
-        self.stopped = False
-
-    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        best = input_ids[0, self.start :].tolist()
-        self.stopped = self.stopped or any(
-            stop in str(self.tokenizer.decode(best[-window:])) for stop, window in self.windows.items()
-        )
-        return torch.full((len(input_ids),), self.stopped, device=input_ids.device)
-
-
-class LogitCheck:
-    """A logits processor that changes nothing, and tells a generation of logits from which no token can be chosen."""
-
-    def __init__(self, generation: Generation) -> None:
-        self.generation = generation
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        self.generation.check(float(scores.max()))
-        return scores
-
-
 @torch.inference_mode()
 def _search(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, generation: Generation, counters: Counters
 ) -> Completion:
     sampling = generation.sampling
-    config = copy.deepcopy(model.generation_config)
-    config.update(
-        max_length=None,
-        max_new_tokens=generation.limit,
+    settings: dict[str, Any] = {"do_sample": sampling.temperature > 0}
+    if settings["do_sample"]:
+        settings |= {name: getattr(sampling, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+    config = _config(
+        model,
+        generation.limit,
+        tokenizer.pad_token_id,
         num_beams=generation.num_beams,
-        num_return_sequences=1,
-        return_dict_in_generate=False,
-        do_sample=sampling.temperature > 0,
         repetition_penalty=sampling.repetition_penalty,
-        pad_token_id=tokenizer.pad_token_id,
-        use_cache=True,
+        **settings,
     )
-    if config.do_sample:
-        config.update(
-            temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, min_p=sampling.min_p
-        )
     ids = torch.tensor([generation.prompt], device=device_of(model))
     start = 1 if model.config.is_encoder_decoder else len(generation.prompt)
+    # How many of the last tokens can hold each stop string; it may have other tokens than the string alone has.
+    windows = {stop: len(tokenizer.encode(stop, add_special_tokens=False)) + 2 for stop in generation.stops}
+    stopped = False
+
+    def check(input_ids: Tensor, scores: Tensor) -> Tensor:
+        generation.check(float(scores.max()))
+        return scores
+
+    def stop_all(input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        """All beams end when the best one has a stop string at its end."""
+        nonlocal stopped
+        best = input_ids[0, start:].tolist()
+        stopped = stopped or any(stop in str(tokenizer.decode(best[-window:])) for stop, window in windows.items())
+        return torch.full((len(input_ids),), stopped, device=input_ids.device)
+
     with torch.random.fork_rng(enabled=config.do_sample):
         if config.do_sample:
             torch.manual_seed(generation.rng.getrandbits(63))
@@ -257,8 +216,8 @@ def _search(
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
             generation_config=config,
-            logits_processor=[LogitCheck(generation)],
-            stopping_criteria=[BeamStop(generation, tokenizer, start)],
+            logits_processor=[check],
+            stopping_criteria=[stop_all],
         )
     for token in output[0, start:].tolist():  # before the prompt, as nearly all the time belongs to them
         counters.count_decode(generation.num_beams)
