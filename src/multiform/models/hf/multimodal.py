@@ -5,14 +5,13 @@ Log-likelihoods are computed in batches; the decoding loop is that of transforme
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, TypeVar, get_type_hints
 
 import torch
 import transformers
-from transformers import PreTrainedModel
 
 from multiform.errors import ModelError, UsageError, excerpt
 from multiform.models.arguments import take_fields
@@ -22,11 +21,10 @@ from multiform.models.hf.multimodal_inputs import ImageOptions, Inputs, extend_i
 from multiform.models.hf.source import ModelSource, file_options, local_folder, model_errors
 from multiform.models.identity import identity
 from multiform.models.model import Counters
-from multiform.models.tokenizer import move_whitespace, split
+from multiform.models.tokenizer import Encoder, move_whitespace, split
 from multiform.models.torch.device import fixed_rows, run_batches
 from multiform.models.torch.forward import LoglikelihoodSums, Targets
 from multiform.models.torch.plan import BatchLimits
-from multiform.models.torch.sampling import Generation
 from multiform.models.torch.structure import accepted_options
 from multiform.models.torch.transformers_loop import generate_batch
 from multiform.models.torch.tree import Tokens
@@ -38,6 +36,7 @@ from multiform.requests import Completion, GenerationRequest, LLOutput, Loglikel
 _AUTO_CLASS = getattr(transformers, "AutoModelForMultimodalLM", transformers.AutoModelForImageTextToText)
 #: Rows with images in a batch where batch_size is "auto".
 _AUTO_ROWS = 4
+Output = TypeVar("Output", LLOutput, Completion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,81 +53,19 @@ class MediaRow:
     targets: list[tuple[int, int]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class MediaRequest:
-    """A request, its position, and its prompt with the model's placeholders."""
-
-    index: int
-    request: GenerationRequest
-    prompt: Prompt
-
-
-Item = TypeVar("Item", MediaRow, MediaRequest)
-Output = TypeVar("Output", LLOutput, Completion)
-
-
-def _run_groups(
-    items: Iterable[Item], inputs: Inputs, limits: BatchLimits, run: Callable[[Sequence[Item]], list[Response[Output]]]
-) -> Iterator[Response[Output]]:
-    """The responses of batches whose prompts can be processed together, the longest first."""
-    ordered = sorted(items, key=lambda item: (str(inputs.key(item.prompt)), -_length(item.prompt), item.prompt.text))
-    for _, group in groupby(ordered, key=lambda item: inputs.key(item.prompt)):
-        for responses in run_batches(list(group), lambda item: _length(item.prompt), limits, run):
-            yield from responses
-
-
 def _length(prompt: Prompt) -> int:
     """About how many tokens a prompt has; the number of an image's is known only when it has been processed."""
     return len(prompt.text) // 4 + 256 * len(prompt.media)
 
 
-def score_with_media(
-    model: PreTrainedModel, inputs: Inputs, pairs: Sequence[tuple[Prompt, str]], limits: BatchLimits, max_length: int
-) -> Iterator[Response[LLOutput]]:
-    """The log-likelihood of each continuation after its prompt.
-
-    The labels of one question are one row, so that its images are computed once.
-    """
-    tokenized = list(_tokenize_pairs(inputs, pairs))
-    sums = LoglikelihoodSums([len(tokens) for _, _, tokens in tokenized])
-    yield from sums.empty()
-    rows: dict[object, MediaRow] = {}
-    for index, (prompt, cut, tokens) in enumerate(tokenized):
-        if tokens:
-            key = (prompt, cut, tokens[:-1].tobytes())
-            rows.setdefault(key, MediaRow(prompt, cut, tokens[:-1])).targets.append((index, tokens[-1]))
-    yield from _run_groups(
-        rows.values(), inputs, limits, lambda batch: _score_batch(model, inputs, batch, max_length, sums)
-    )
-
-
-def _tokenize_pairs(inputs: Inputs, pairs: Sequence[tuple[Prompt, str]]) -> Iterator[tuple[Prompt, int, Tokens]]:
+def _tokenize_pairs(encoder: Encoder, pairs: Sequence[tuple[Prompt, str]]) -> Iterator[tuple[Prompt, int, Tokens]]:
     """For each pair the prompt without trailing white space, the tokens it loses, and the continuation's tokens."""
-    encoder = inputs.encoder
     moved = [move_whitespace(prompt.text, continuation) for prompt, continuation in pairs]
     encoded = encoder.encode(text for context, moved_text in moved for text in (context, context + moved_text))
     for (prompt, _), (context, moved_text) in zip(pairs, moved, strict=True):
         pair = split(encoded[context], encoded[context + moved_text], encoder.prefix_token_id)
         cut = max(0, len(encoded[context]) - pair.start)
         yield Prompt(context, prompt.media), cut, pair.tokens[pair.start :]
-
-
-@torch.inference_mode()
-def _score_batch(
-    model: PreTrainedModel, inputs: Inputs, rows: Sequence[MediaRow], max_length: int, sums: LoglikelihoodSums
-) -> list[Response[LLOutput]]:
-    tensors = inputs.tensors([row.prompt for row in rows], model, padding_side="right")
-    keep = [int(n) - row.cut for n, row in zip(tensors["attention_mask"].sum(-1), rows, strict=True)]
-    targets = Targets()
-    for number, (row, start) in enumerate(zip(rows, keep, strict=True)):
-        check_length(start + len(row.added), max_length, row.prompt)
-        for index, last in row.targets:
-            targets.add(index, number, start - 1, [*row.added, last])
-    positions = torch.from_numpy(targets.needed_positions()).to(model.device)
-    options = accepted_options(model.forward, logits_to_keep=positions)
-    extended = extend_inputs(tensors, keep, [row.added for row in rows])
-    logits: torch.Tensor = model(**extended, use_cache=False, **options).logits
-    return sums.add(logits if options else logits[:, positions], targets)
 
 
 def check_length(length: int, max_length: int, prompt: Prompt) -> None:
@@ -139,28 +76,6 @@ def check_length(length: int, max_length: int, prompt: Prompt) -> None:
             where=excerpt(prompt.text),
             hint="make images smaller (image_max_side, max_pixels), allow fewer (max_images), or lower num_fewshot",
         )
-
-
-@torch.inference_mode()
-def _generate_batch(
-    model: PreTrainedModel,
-    inputs: Inputs,
-    requests: Sequence[MediaRequest],
-    make_generation: Callable[[int, GenerationRequest, list[int]], Generation],
-) -> list[Response[Completion]]:
-    """The completions of a batch by the model's own `generate`: it alone knows how images count as positions."""
-    tokenizer = inputs.encoder.tokenizer
-    tensors = inputs.tensors([request.prompt for request in requests], model, padding_side="left")
-    generations = []
-    for request, ids, mask in zip(requests, tensors["input_ids"], tensors["attention_mask"], strict=True):
-        prompt = ids[mask.bool()].tolist()
-        generation = make_generation(request.index, request.request, prompt)
-        check_length(len(prompt), len(generation.prompt), request.prompt)
-        if generation.num_beams > 1:
-            message = f"num_beams is {generation.num_beams}: there is no beam search for prompts with images or audio"
-            raise UsageError(message, hint="set num_beams=1")
-        generations.append(generation)
-    return generate_batch(model, tokenizer, generations, tensors, Counters())
 
 
 class HFMultimodalModel(HFModel):
@@ -188,9 +103,7 @@ class HFMultimodalModel(HFModel):
         for position, output in super().loglikelihood(texts) if texts else ():
             yield plain[position], output
         others = [index for index, prompt in enumerate(prompts) if prompt.media]
-        pairs = [(prompts[index], requests[index].continuation) for index in others]
-        responses = score_with_media(self.model, self.inputs, pairs, self.media_limits, self.max_length)
-        for position, output in responses:
+        for position, output in self._score_media([(prompts[index], requests[index].continuation) for index in others]):
             yield others[position], output
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
@@ -199,13 +112,73 @@ class HFMultimodalModel(HFModel):
         texts = [GenerationRequest(prompts[index], requests[index].options, requests[index].sample) for index in plain]
         for position, output in super().generate(texts) if texts else ():
             yield plain[position], output
-        others = [MediaRequest(index, requests[index], prompt) for index, prompt in enumerate(prompts) if prompt.media]
-        yield from _run_groups(
-            others,
-            self.inputs,
-            self.media_limits,
-            lambda batch: _generate_batch(self.model, self.inputs, batch, self._generation),
+        others = [index for index, prompt in enumerate(prompts) if prompt.media]
+
+        def run(batch: Sequence[int]) -> list[Response[Completion]]:
+            positions = [others[number] for number in batch]
+            return self._generate_batch([(index, requests[index], prompts[index]) for index in positions])
+
+        yield from self._run_groups([prompts[index] for index in others], run)
+
+    def _run_groups(
+        self, prompts: Sequence[Prompt], run: Callable[[Sequence[int]], list[Response[Output]]]
+    ) -> Iterator[Response[Output]]:
+        """The responses of `run` to batches of prompts, by number, that can be processed together, longest first."""
+        keys, lengths = [self.inputs.key(prompt) for prompt in prompts], [_length(prompt) for prompt in prompts]
+        ordered = sorted(range(len(prompts)), key=lambda n: (str(keys[n]), -lengths[n], prompts[n].text))
+        for _, group in groupby(ordered, key=keys.__getitem__):
+            for responses in run_batches(list(group), lengths.__getitem__, self.media_limits, run):
+                yield from responses
+
+    def _score_media(self, pairs: Sequence[tuple[Prompt, str]]) -> Iterator[Response[LLOutput]]:
+        """The log-likelihood of each continuation after its prompt.
+
+        The labels of one question are one row, so that its images are computed once.
+        """
+        tokenized = list(_tokenize_pairs(self.encoder, pairs))
+        sums = LoglikelihoodSums([len(tokens) for _, _, tokens in tokenized])
+        yield from sums.empty()
+        by_input: dict[object, MediaRow] = {}
+        for index, (prompt, cut, tokens) in enumerate(tokenized):
+            if tokens:
+                key = (prompt, cut, tokens[:-1].tobytes())
+                by_input.setdefault(key, MediaRow(prompt, cut, tokens[:-1])).targets.append((index, tokens[-1]))
+        rows = list(by_input.values())
+        yield from self._run_groups(
+            [row.prompt for row in rows], lambda batch: self._score_batch([rows[number] for number in batch], sums)
         )
+
+    @torch.inference_mode()
+    def _score_batch(self, rows: Sequence[MediaRow], sums: LoglikelihoodSums) -> list[Response[LLOutput]]:
+        model = self.model
+        tensors = self.inputs.tensors([row.prompt for row in rows], model, padding_side="right")
+        keep = [int(n) - row.cut for n, row in zip(tensors["attention_mask"].sum(-1), rows, strict=True)]
+        targets = Targets()
+        for number, (row, start) in enumerate(zip(rows, keep, strict=True)):
+            check_length(start + len(row.added), self.max_length, row.prompt)
+            for index, last in row.targets:
+                targets.add(index, number, start - 1, [*row.added, last])
+        positions = torch.from_numpy(targets.needed_positions()).to(model.device)
+        options = accepted_options(model.forward, logits_to_keep=positions)
+        extended = extend_inputs(tensors, keep, [row.added for row in rows])
+        logits: torch.Tensor = model(**extended, use_cache=False, **options).logits
+        return sums.add(logits if options else logits[:, positions], targets)
+
+    @torch.inference_mode()
+    def _generate_batch(self, requests: Sequence[tuple[int, GenerationRequest, Prompt]]) -> list[Response[Completion]]:
+        """The completions of a batch by the model's own `generate`: it alone knows how images count as positions."""
+        tensors = self.inputs.tensors([prompt for _, _, prompt in requests], self.model, padding_side="left")
+        generations = []
+        rows = zip(requests, tensors["input_ids"], tensors["attention_mask"], strict=True)
+        for (index, request, media_prompt), ids, mask in rows:
+            prompt = ids[mask.bool()].tolist()
+            generation = self._generation(index, request, prompt)
+            check_length(len(prompt), len(generation.prompt), media_prompt)
+            if generation.num_beams > 1:
+                problem = "there is no beam search for prompts with images or audio"
+                raise UsageError(f"num_beams is {generation.num_beams}: {problem}", hint="set num_beams=1")
+            generations.append(generation)
+        return generate_batch(self.model, self.tokenizer, generations, tensors, Counters())
 
     def _prompt(self, request: LoglikelihoodRequest | GenerationRequest) -> Prompt:
         self.check_media(medium.kind for medium in request.media)
