@@ -18,7 +18,6 @@ import sys
 import warnings
 from functools import cache
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
@@ -53,7 +52,7 @@ _WITHOUT_CORE_FILE = "import resource; resource.setrlimit(resource.RLIMIT_CORE, 
 def limit_instruction_set() -> Verdict:
     """Limit oneDNN to what this CPU really executes, by trying half precision where the CPU advertises AMX."""
     cpu = _cpu_with_amx()
-    if cpu is None or find_spec("torch") is None:
+    if cpu is None:
         return "runs"
     verdict = _kept_verdict(cpu) or _tried_verdict(cpu)
     if verdict == "limited":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -252,7 +253,7 @@ def encode_texts(
                 **options,
             )
         except (UnicodeEncodeError, TypeError) as error:
-            invalid = next((text for text in chunk if not _is_unicode(text)), None)
+            invalid = next((text for text in chunk if re.search(r"[\ud800-\udfff]", text)), None)
             if invalid is None:
                 raise
             raise ModelError(
@@ -262,14 +263,6 @@ def encode_texts(
             ) from error
         tokens.update(zip(chunk, (array("i", ids) for ids in encoded["input_ids"]), strict=True))
     return tokens
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _chunks(items: Iterable[T]) -> Iterator[list[T]]:

@@ -217,7 +217,7 @@ def test_as_many_texts_are_written_at_a_time_as_free_memory_has_room_for(
 
 def test_joined_rows_are_the_rows_apart(llama: HFModel) -> None:
     rows = [[5, 9, 30, 31], [40, 41], [7, 8, 9, 10, 11, 12]]
-    together = PaddedBatch(llama.model, Counters())
+    together = PaddedBatch(llama.planner.lm, Counters())
     with torch.inference_mode():
         together.prefill(rows[:1], [0])
         together.decode([50])

@@ -332,9 +332,11 @@ def test_a_selection_is_one_of_tokens_if_it_grows_with_the_sequence() -> None:
 
 @pytest.mark.parametrize(
     ("name", "selects"),
-    [("doge", True), ("deepseek_v32", True), ("mixtral", False), ("llama", False)]
-    # These have `generate` in the class of their layers' parent, and it selects beams.
-    + [("mllama", False), (f"{CUSTOM}alibi", False)],
+    [
+        *(("doge", True), ("deepseek_v32", True), ("mixtral", False), ("llama", False)),
+        # These have `generate` in the class of their layers' parent, and it selects beams.
+        *(("mllama", False), (f"{CUSTOM}alibi", False)),
+    ],
 )
 def test_attention_that_selects_tokens_is_known_by_its_code(name: str, selects: bool) -> None:
     assert selects_tokens(zoo_model(name)) is selects

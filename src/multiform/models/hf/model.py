@@ -109,7 +109,8 @@ class HFModel(LocalModel):
         self.engine = self._make_engine(prefix_budget)
 
     def keep_prefixes(self, keep: bool) -> None:
-        self.engine.keep_prefixes(keep)
+        if isinstance(self.engine, CausalEngine):  # an encoder gets a context as a whole
+            self.engine.planner.keep_prefixes(keep)
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""

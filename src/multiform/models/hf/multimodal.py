@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from functools import partial
+from itertools import count, groupby
 from typing import Any, TypeVar, get_type_hints
 
 import torch
@@ -28,7 +29,6 @@ from multiform.models.torch.plan import BatchLimits
 from multiform.models.torch.structure import accepted_options
 from multiform.models.torch.transformers_loop import generate_batch
 from multiform.models.torch.tree import Tokens
-from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Prompt
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response
 
@@ -90,7 +90,8 @@ class HFMultimodalModel(HFModel):
         self.processor: Any = None
         super().__init__(pretrained, batch_size=batch_size, **arguments)
         self.media = supported_media(self.processor)
-        placeholders = {kind: self._placeholder(kind) for kind in self.media}
+        describe = partial(placeholder_text, self.processor, self.model.config, options=options, name=self.name)
+        placeholders = {kind: describe(kind) for kind in self.media}
         self.inputs = Inputs(processor=self.processor, encoder=self.encoder, placeholders=placeholders, options=options)
         self.media_limits = BatchLimits(fixed_rows(batch_size) or _AUTO_ROWS, 10**9)
         settings = {"images": options, "tokens": placeholders, "interleave": options.interleave, **options.pixels}
@@ -184,14 +185,6 @@ class HFMultimodalModel(HFModel):
         self.check_media(medium.kind for medium in request.media)
         return self.inputs.prompt(request.prompt)
 
-    def _placeholder(self, kind: Kind) -> str:
-        token_id = None
-        if kind == "image":
-            if self.options.image_string:
-                return self.options.image_string
-            token_id = self.options.image_token_id
-        return placeholder_text(self.processor, self.model.config, kind, name=self.name, token_id=token_id)
-
     def _load(self, source: ModelSource) -> Loaded:
         folder = local_folder(source.pretrained)
         with model_errors(source, folder):
@@ -212,16 +205,12 @@ class HFMultimodalModel(HFModel):
         return replace(loaded, tokenizer=tokenizer)
 
     def _apply_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
-        images = 0
+        images = count()
         chat = []
         for message in messages:
             content = message["content"]
             parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-            used = []
-            for part in parts:
-                images += part["type"] == "image"
-                if part["type"] != "image" or images <= self.options.max_images:
-                    used.append(part)
+            used = [part for part in parts if part["type"] != "image" or next(images) < self.options.max_images]
             if not self.options.interleave:
                 texts = "".join(part["text"] for part in used if part["type"] == "text")
                 used = [*(part for part in used if part["type"] != "text"), {"type": "text", "text": texts}]

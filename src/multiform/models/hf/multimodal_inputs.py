@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -71,7 +72,8 @@ class Inputs:
         One from a chat template has them already. Images beyond `max_images` are dropped with their
         placeholders.
         """
-        text, used = prompt.text, self._limit_images(prompt.media)
+        text, images = prompt.text, count()
+        used = [each for each in prompt.media if each.kind != "image" or next(images) < self.options.max_images]
         for kind in dict.fromkeys(medium.kind for medium in prompt.media):
             total, number = (sum(medium.kind == kind for medium in group) for group in (prompt.media, used))
             text = self._with_placeholders(text, kind, total, number)
@@ -100,14 +102,6 @@ class Inputs:
         texts = [prompt.text for prompt in prompts]
         tensors = self.processor(text=texts, padding=True, padding_side=padding_side, return_tensors="pt", **options)
         return dict(tensors.to(model.device, model.dtype))
-
-    def _limit_images(self, media: Sequence[Media]) -> list[Media]:
-        """The media without images beyond `max_images`."""
-        used: list[Media] = []
-        for medium in media:
-            if medium.kind != "image" or sum(each.kind == "image" for each in used) < self.options.max_images:
-                used.append(medium)
-        return used
 
     def _with_placeholders(self, text: str, kind: Kind, total: int, number: int) -> str:
         placeholder, mark = self.placeholders[kind], MARKS[kind]
@@ -146,14 +140,16 @@ def supported_media(processor: Any) -> frozenset[Kind]:
     return frozenset(kind for kind, part in processors.items() if part is not None)
 
 
-def placeholder_text(processor: Any, config: Any, kind: Kind, *, name: str, token_id: int | None = None) -> str:
+def placeholder_text(processor: Any, config: Any, kind: Kind, options: ImageOptions, *, name: str) -> str:
     """The placeholder of one image or audio clip in the model's prompts.
 
-    That is what the model's own chat template writes for it, including special tokens around it; where
-    the template does not tell, the token that the processor or the configuration names.
+    Unless the options name that of an image, it is what the model's own chat template writes, including special tokens
+    around it; where the template does not tell, it is the token that the processor or the configuration names.
     """
-    if token_id is not None:
-        return str(processor.tokenizer.decode([token_id]))
+    if kind == "image" and options.image_string:
+        return options.image_string
+    if kind == "image" and options.image_token_id is not None:
+        return str(processor.tokenizer.decode([options.image_token_id]))
     token = getattr(processor, f"{kind}_token", None)
     if token is None:
         for field in (f"{kind}_token_id", f"{kind}_token_index"):

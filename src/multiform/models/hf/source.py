@@ -101,8 +101,7 @@ def pick_device(name: str | None) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"device '{name}' cannot be used: {reason}", hint="try device=cpu") from error
+        raise UsageError(f"device '{name}' cannot be used: {first_line(error)}", hint="try device=cpu") from error
     return device
 
 
@@ -120,12 +119,12 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype | str:
 
 def quantization_config(options: ModelSource) -> transformers.BitsAndBytesConfig | None:
     """The quantization config for transformers; None where no quantization is requested."""
-    four_bit = options.set_options(FOUR_BIT)
+    four_bit, settings = options.set_options(FOUR_BIT), options.quantization
     if options.load_in_4bit and options.load_in_8bit:
         raise UsageError("load_in_4bit and load_in_8bit do not go together", hint="give one of them")
     if four_bit and not options.load_in_4bit:
         raise UsageError(f"{next(iter(four_bit))} needs load_in_4bit=True", hint="add it, or leave both out")
-    if not options.load_in_4bit and not options.load_in_8bit:
+    if not settings:
         return None
     kind = options.bnb_4bit_quant_type
     if kind is not None and kind not in QUANT_TYPES:
@@ -134,12 +133,11 @@ def quantization_config(options: ModelSource) -> transformers.BitsAndBytesConfig
     if options.bnb_4bit_compute_dtype == "auto":
         raise UsageError("bnb_4bit_compute_dtype must be a number type, not 'auto'", hint="try bfloat16")
     if options.bnb_4bit_compute_dtype is not None:
-        four_bit["bnb_4bit_compute_dtype"] = pick_dtype(options.bnb_4bit_compute_dtype, torch.device("cpu"))
+        settings["bnb_4bit_compute_dtype"] = pick_dtype(options.bnb_4bit_compute_dtype, torch.device("cpu"))
     if find_spec("bitsandbytes") is None:
-        name = "load_in_4bit" if options.load_in_4bit else "load_in_8bit"
-        raise ModelError(f"{name} needs the package 'bitsandbytes'", hint="run: pip install bitsandbytes")
-    bits = {"load_in_4bit": True} if options.load_in_4bit else {"load_in_8bit": True}
-    return transformers.BitsAndBytesConfig(**bits, **four_bit)
+        message = f"{next(iter(settings))} needs the package 'bitsandbytes'"
+        raise ModelError(message, hint="run: pip install bitsandbytes")
+    return transformers.BitsAndBytesConfig(**settings)
 
 
 def placement(source: ModelSource, device_map: Any) -> dict[str, Any]:

@@ -11,15 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from multiform.models.model import Counters
 from multiform.models.torch.cache import NONE_KEPT, KeptPrefixes, KVCache
 from multiform.models.torch.device import device_of, to_device
-from multiform.models.torch.forward import Forward, plain_logits
+from multiform.models.torch.forward import CausalLM, Forward, plain_logits
 from multiform.models.torch.plan import Chunk, Span, plan
-from multiform.models.torch.structure import accepted_options
 from multiform.models.torch.tree import Tokens, common_prefix_length
 
 #: Positions are allocated in steps of this many, so that few tokens need more memory.
@@ -48,17 +47,17 @@ class PaddedBatch:
     `mask` is 1 where a row has a token; its sum is the position of the row's next one.
     """
 
-    def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
-        self.model = model
+    def __init__(self, lm: CausalLM, counters: Counters) -> None:
+        self.lm = lm
         self.counters = counters
         self.cache = DynamicCache()
-        self.mask = torch.zeros(0, 0, dtype=torch.long, device=device_of(model))
+        self.mask = torch.zeros(0, 0, dtype=torch.long, device=device_of(lm.model))
 
     def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         width = max(map(len, prompts))
         ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
         mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-        mask = mask.to(device_of(self.model))
+        mask = mask.to(self.mask.device)
         cache = DynamicCache()
         logits = self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
         self._append(cache, mask)
@@ -84,16 +83,9 @@ class PaddedBatch:
             layer.values = layer.values[index, ..., unused:, :]
 
     def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
-        options = accepted_options(self.model.forward, position_ids=positions, logits_to_keep=1)
-        output = self.model(
-            input_ids=ids.to(device_of(self.model)),
-            attention_mask=mask,
-            past_key_values=cache,
-            use_cache=True,
-            **options,
-        )
-        logits: Tensor = output.logits[:, -1].float()
-        return logits
+        inputs = {"input_ids": ids.to(mask.device), "attention_mask": mask, "position_ids": positions}
+        logits, _ = self.lm.run(torch.tensor([-1]), **inputs, past_key_values=cache, use_cache=True)
+        return logits[:, 0].float()
 
     def _append(self, cache: DynamicCache, mask: Tensor) -> None:
         """Append the rows of another cache."""
@@ -111,8 +103,8 @@ class PaddedBatch:
 class UncachedBatch:
     """Rows that are computed one by one, and in full for every token: slow, and right for every causal model."""
 
-    def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
-        self.model = model
+    def __init__(self, lm: CausalLM, counters: Counters) -> None:
+        self.lm = lm
         self.counters = counters
         self.rows: list[list[int]] = []
 
@@ -130,7 +122,7 @@ class UncachedBatch:
 
     def _last_logits(self, row: list[int]) -> Tensor:
         self.counters.count_prefill(len(row))
-        return plain_logits(self.model, row, last=1)
+        return plain_logits(self.lm.model, row, last=1)
 
 
 def _layers(cache: DynamicCache) -> list[DynamicLayer]:

@@ -44,10 +44,6 @@ class CausalEngine:
     generation_limits: BatchLimits
     counters: Counters
 
-    def keep_prefixes(self, keep: bool) -> None:
-        """Whether prefixes that recur stay in memory for later calls."""
-        self.planner.keep_prefixes(keep)
-
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, and whether greedy decoding would generate it.
 
@@ -198,7 +194,9 @@ class _Scheduler:
             self.waiting = deque(
                 sorted(generations, key=lambda generation: (-len(generation.prompt), generation.prompt))
             )
-            self.new_batch = partial(PaddedBatch if decoding is Decoding.PADDED else UncachedBatch, model, counters)
+            self.new_batch = partial(
+                PaddedBatch if decoding is Decoding.PADDED else UncachedBatch, planner.lm, counters
+            )
         self.batch: DecodeBatch = self.new_batch()
 
     @torch.inference_mode()
@@ -244,19 +242,14 @@ class _Scheduler:
             if self.has_processors or not generation.sampling.is_argmax:
                 previous = torch.tensor(generation.prompt + generation.tokens, device=line.device)
                 if self.has_processors:
-                    line = self._process_logits(generation, previous, line)
+                    if generation.processors is None:
+                        generation.processors = logits_processors(self.model, generation.prompt, generation.limit)
+                    line = generation.processors(previous[None], line[None])[0]
                     generation.check(float(line.max()))
                 if not generation.failed:
                     token = next_token(line, previous, generation.sampling, generation.rng)
             generation.append(token, self.tokenizer, self.end_tokens)
         self._remove_finished()
-
-    def _process_logits(self, generation: Generation, previous: Tensor, logits: Tensor) -> Tensor:
-        """The logits after the processors that the model's generation config asks for."""
-        if generation.processors is None:
-            generation.processors = logits_processors(self.model, generation.prompt, generation.limit)
-        processed: Tensor = generation.processors(previous[None], logits[None])[0]
-        return processed
 
     def _remove_finished(self) -> None:
         finished = [generation for generation in self.running if generation.finished]

@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate, groupby
 from typing import Any
 
@@ -75,11 +75,10 @@ class Seq2SeqEngine:
         self.generation_limits = generation_limits
         self.counters = counters
         self.records = TrialRecords(identity, device_of(model).type)
-        self._logged: set[str] = set()
+        #: These log a message once.
+        self._inform = cache(logger.info)
+        self._warn = cache(partial(logger.warning, "prefixes are not shared, which takes longer: %s"))
         _restore_attention(model.get_encoder())
-
-    def keep_prefixes(self, keep: bool) -> None:
-        """A context is encoded as a whole, so there is nothing to keep."""
 
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, batch by batch."""
@@ -87,13 +86,13 @@ class Seq2SeqEngine:
         yield from sums.empty()
         if not (rows := _rows(self.model, pairs)):
             return
-        self._log("the model is an encoder-decoder")
+        self._warn("the model is an encoder-decoder")
         length = trial_length(max(len(row.context) for row in rows), self.max_length)
         verdict = self.records.verdict(
             f"scoring {length}", lambda: scores_together(self.model, length), otherwise=PLAIN
         )
         if verdict != TOGETHER:
-            self._log("its log-likelihoods change in a batch, so each sequence is computed alone")
+            self._warn("its log-likelihoods change in a batch, so each sequence is computed alone")
         vocabulary = int(self.model.config.get_text_config(decoder=True).vocab_size)
         limits = replace(self.limits, tokens=min(self.limits.tokens, max(1, MAX_LOGITS // vocabulary)))
         encoded = EncodedContexts(self.model, self.counters)
@@ -131,17 +130,14 @@ class Seq2SeqEngine:
         yield from beam_search(self.model, self.tokenizer, with_beams, self.counters)
 
     def _choose_decoding(self, generations: Sequence[Generation]) -> str:
-        self._log("the model is an encoder-decoder")
-        message = "max_gen_toks limits the completion; lm-eval adds the prompt's tokens to it for encoder-decoders"
-        if message not in self._logged:
-            logger.info(message)
-            self._logged.add(message)
+        self._warn("the model is an encoder-decoder")
+        self._inform("max_gen_toks limits the completion; lm-eval adds the prompt's tokens to it for encoder-decoders")
         length = trial_length(max(len(generation.prompt) for generation in generations), self.max_length)
         verdict = self.records.verdict(
             f"decoding {length}", lambda: decodes_together(self.model, length), otherwise=ALONE
         )
         if verdict != TOGETHER:
-            self._log("its completions change in a batch, so each is generated alone")
+            self._warn("its completions change in a batch, so each is generated alone")
         return verdict
 
     def scoring_cost(self, pairs: Sequence[Pair]) -> Cost:
@@ -151,12 +147,6 @@ class Seq2SeqEngine:
     def prefill_cost(self, generations: Sequence[Generation]) -> Cost:
         """The cost of encoding the prompts."""
         return Cost.in_batches(len(generations), sum(len(generation.prompt) for generation in generations))
-
-    def _log(self, reason: str) -> None:
-        """Log once why prefixes are not shared."""
-        if reason not in self._logged:
-            logger.warning("prefixes are not shared, which takes longer: %s", reason)
-            self._logged.add(reason)
 
 
 def _limits(limits: BatchLimits, verdict: str) -> BatchLimits:
@@ -289,10 +279,12 @@ def scores_together(model: PreTrainedModel, length: int) -> str:
     rows.append(Seq2SeqRow(rows[-1].context, rows[0].decoder_input))
     with in_float32(model):
         expected = attempt(lambda: [plain_row_logits(model, row, Counters())[0] for row in rows])
+        if expected is None:
+            return PLAIN
         for verdict, batches in ((TOGETHER, [rows[:4], rows[4:]]), (ALONE, [[row] for row in rows])):
-            logits = attempt(lambda batches=batches: _logits(model, batches)) if expected else None  # type: ignore[misc]
-            if logits is not None and all(
-                is_close(model, actual[: len(each)], each) for actual, each in zip(logits, expected or (), strict=True)
+            logits = attempt(partial(_logits, model, batches))
+            if logits and all(
+                is_close(model, actual[: len(each)], each) for actual, each in zip(logits, expected, strict=True)
             ):
                 return verdict
     return PLAIN

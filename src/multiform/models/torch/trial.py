@@ -261,7 +261,7 @@ class DecodingTrial:
 
     def allows_padded_batches(self) -> bool:
         """Whether sequences in one cache, padded at the left, get their own logits."""
-        return self._agrees(PaddedBatch(self.lm.model, Counters()), [0, 0, 0])
+        return self._agrees(PaddedBatch(self.lm, Counters()), [0, 0, 0])
 
     def allows_copied_states(self) -> bool:
         """Whether `generate` gives the same logits after a copy of the state that sequences have in common."""
