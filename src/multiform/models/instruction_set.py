@@ -7,6 +7,7 @@ first used.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import hashlib
 import logging
@@ -16,10 +17,11 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias
 
 from multiform.errors import ModelError
 from multiform.paths import cache_root, replace_file
@@ -51,13 +53,13 @@ _WITHOUT_CORE_FILE = "import resource; resource.setrlimit(resource.RLIMIT_CORE, 
 @cache
 def limit_instruction_set() -> Verdict:
     """Limit oneDNN to what this CPU really executes, by trying half precision where the CPU advertises AMX."""
-    cpu = _cpu_with_amx()
-    if cpu is None:
+    cpu = read_cpuinfo()
+    if " amx_" not in cpu.get("flags", "") or _runs(cpu, os.environ.get(VARIABLE, "")):
         return "runs"
-    verdict = _kept_verdict(cpu) or _tried_verdict(cpu)
-    if verdict == "limited":
-        os.environ[VARIABLE] = WITHOUT_AMX
-    return verdict
+    if not _runs(cpu, WITHOUT_AMX):
+        return "crashes"
+    os.environ[VARIABLE] = WITHOUT_AMX
+    return "limited"
 
 
 def check_half_precision(*, where: str) -> None:
@@ -79,37 +81,43 @@ def check_half_precision(*, where: str) -> None:
     )
 
 
-def _cpu_with_amx() -> str | None:
-    """The name and flags of this machine's CPU; None for one without AMX, and outside of Linux."""
+def read_cpuinfo() -> dict[str, str]:
+    """What Linux says about the first core of this machine; empty elsewhere."""
     try:
         lines = [line.split(":", 1) for line in _CPUINFO.read_text().split("\n\n")[0].splitlines() if ":" in line]
     except OSError:
-        return None
-    values = {name.strip(): value.strip() for name, value in lines}
-    flags = values.get("flags", "")
-    return f"{values.get('model name')} {flags}" if any(flag.startswith("amx_") for flag in flags.split()) else None
+        return {}
+    return {name.strip(): value.strip() for name, value in lines}
 
 
-def _tried_verdict(cpu: str) -> Verdict:
-    """The verdict of a trial, which is kept; a trial that says nothing about the CPU is logged and not kept."""
+def _runs(cpu: Mapping[str, str], limit: str) -> bool:
+    """Whether half precision runs with oneDNN under a limit, by a trial whose outcome is kept for later processes.
+
+    A trial that says nothing about the CPU is logged and not kept.
+    """
+    depends_on = [f"{cpu.get('model name')} {cpu['flags']}", platform.node(), platform.release()]
+    key = "\n".join([*depends_on, metadata.version("torch"), limit, _TRIAL])
+    record = cache_root() / "half-precision" / hashlib.sha256(key.encode()).hexdigest()[:24]
+    with contextlib.suppress(OSError, KeyError):  # none yet, or it is damaged
+        return {"runs": True, "crashes": False}[record.read_text()]
     logger.info("this CPU advertises AMX: half precision is tried once in another process")
-    status, error = _run_trial({})
-    if status == 0:
-        return _keep(cpu, "runs")
+    status, error = _run_trial(limit)
     if status > 0 or status in _FROM_ELSEWHERE:
         reason = error or f"the trial ended with status {status}"
         logger.warning("half precision cannot be tried on this CPU, which advertises AMX: %s", reason)
-        return "runs"
-    limited = {VARIABLE: WITHOUT_AMX}
-    if _run_trial(limited)[0] != 0:
-        return _keep(cpu, "crashes")
-    _keep(cpu, "runs", limited)
-    return _keep(cpu, "limited")
+        return True
+    try:
+        with replace_file(record) as partial:
+            partial.write_text("crashes" if status else "runs")
+    except OSError as problem:
+        logger.debug("the verdict on half precision is not kept: %s", problem)
+    return status == 0
 
 
-def _run_trial(variables: dict[str, str]) -> tuple[int, str]:
+def _run_trial(limit: str) -> tuple[int, str]:
     """The exit status of a trial in a new process, negative if it dies, and the last line of its errors."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **variables}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment |= {VARIABLE: limit} if limit else {}
     command = [sys.executable, "-c", _WITHOUT_CORE_FILE + _TRIAL]
     try:
         ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
@@ -138,28 +146,3 @@ def _survives_in_fork() -> bool:
         os._exit(0)
     finally:  # whatever happens, this copy must not go on with the program
         os._exit(1)
-
-
-def _kept_verdict(cpu: str) -> Verdict | None:
-    try:
-        text = _record(cpu).read_text()
-    except OSError:
-        return None
-    return cast(Verdict, text) if text in get_args(Verdict) else None
-
-
-def _keep(cpu: str, verdict: Verdict, variables: dict[str, str] | None = None) -> Verdict:
-    """Keep a verdict for later processes; where the cache cannot be written to, they try again."""
-    try:
-        with replace_file(_record(cpu, variables)) as partial:
-            partial.write_text(verdict)
-    except OSError as error:
-        logger.debug("the verdict on half precision is not kept: %s", error)
-    return verdict
-
-
-def _record(cpu: str, variables: dict[str, str] | None = None) -> Path:
-    """The file of a verdict, by all that it may depend on: the machine, torch, and the instructions allowed already."""
-    allowed = {**os.environ, **(variables or {})}.get(VARIABLE, "")
-    key = [cpu, platform.node(), platform.release(), metadata.version("torch"), allowed, _TRIAL]
-    return cache_root() / "half-precision" / hashlib.sha256("\n".join(key).encode()).hexdigest()[:24]

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from multiform.errors import UsageError
+from multiform.models import instruction_set
 from multiform.models.hf.model import HFModel
-from multiform.models.torch import device
 from multiform.models.torch.device import is_mkl_slow
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
@@ -73,5 +73,5 @@ def test_mkl_is_slow_on_other_cpus_with_avx512(
     cpu: str, is_slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cpuinfo").write_text(cpu)
-    monkeypatch.setattr(device, "_CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(instruction_set, "_CPUINFO", tmp_path / "cpuinfo")
     assert is_mkl_slow() is (is_slow and torch.backends.mkl.is_available())

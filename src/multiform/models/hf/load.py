@@ -47,7 +47,6 @@ class Loaded:
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    device: torch.device
     name: str
     sha: str
 
@@ -88,13 +87,7 @@ def load(source: ModelSource, auto_class: Any = None) -> Loaded:
         if quantized_by or source.quantization or any(tensor.dtype in HALF for tensor in model.parameters()):
             check_half_precision(where=source.pretrained)
     model.eval()
-    return Loaded(
-        model=model,
-        tokenizer=tokenizer,
-        device=device_of(model),
-        name=folder.name if folder else source.pretrained,
-        sha=sha,
-    )
+    return Loaded(model=model, tokenizer=tokenizer, name=folder.name if folder else source.pretrained, sha=sha)
 
 
 def _auto_class(source: ModelSource, config: transformers.PretrainedConfig, auto_class: Any) -> Any:

@@ -26,12 +26,12 @@ from multiform.models.local import LocalModel, Sequences, TextOptions
 from multiform.models.tokenizer import Encoder, Seq2SeqEncoder
 from multiform.models.torch.device import (
     MATMULS,
+    batch_limits,
+    device_of,
     fixed_rows,
-    generation_limits,
     hold_memory,
     is_mkl_slow,
     parse_budget,
-    scoring_limits,
     use_onednn,
 )
 from multiform.models.torch.engine import CausalEngine
@@ -84,11 +84,12 @@ class HFModel(LocalModel):
         if prefix_budget is not None:
             parse_budget(prefix_budget)
         loaded = self._load(source)
-        if loaded.device.type == "cpu":
+        runs_on_cpu = device_of(loaded.model).type == "cpu"
+        if runs_on_cpu:
             hold_memory()
         if matmul == "onednn":
             use_onednn(loaded.model)
-        elif loaded.device.type == "cpu" and loaded.model.dtype == torch.float32 and is_mkl_slow():
+        elif runs_on_cpu and loaded.model.dtype == torch.float32 and is_mkl_slow():
             logger.debug("this CPU is about twice as fast with matmul=onednn among the model's arguments")
         self.source = source
         self.model = loaded.model
@@ -97,8 +98,9 @@ class HFModel(LocalModel):
         self.max_length = int(max_length or context_length(self.model, loaded.tokenizer))
         encoder_class = Seq2SeqEncoder if self.model.config.is_encoder_decoder else Encoder
         self._use_tokenizer(loaded.tokenizer, texts, source.add_bos_token, encoder_class)
-        self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
-        self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
+        self.limits, self.generation_limits = batch_limits(
+            batch_size, int(max_batch_size), self.max_length, device_of(self.model)
+        )
         self.identity = self._make_identity(
             "hf",
             gguf_file=source.gguf_file,

@@ -120,11 +120,6 @@ class KeptPrefixes:
         self._kept: list[KeptPrefix] = []
         self._in_use: list[KeptPrefix] = []
 
-    @property
-    def size(self) -> int:
-        """The tokens of all kept prefixes."""
-        return sum(len(prefix.tokens) for prefix in self._kept)
-
     def entries(self) -> list[KeptPrefix]:
         return list(self._kept)
 

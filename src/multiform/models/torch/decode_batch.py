@@ -17,7 +17,7 @@ from transformers.cache_utils import DynamicLayer
 from multiform.models.model import Counters
 from multiform.models.torch.cache import NONE_KEPT, KeptPrefixes, KVCache
 from multiform.models.torch.device import device_of, to_device
-from multiform.models.torch.forward import CausalLM, Forward, plain_logits
+from multiform.models.torch.forward import CausalLM, Forward, pad_rows, plain_logits
 from multiform.models.torch.plan import Chunk, Span, plan
 from multiform.models.torch.tree import Tokens, common_prefix_length
 
@@ -54,10 +54,7 @@ class PaddedBatch:
         self.mask = torch.zeros(0, 0, dtype=torch.long, device=device_of(lm.model))
 
     def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
-        width = max(map(len, prompts))
-        ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
-        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-        mask = mask.to(self.mask.device)
+        ids, mask = pad_rows(prompts, self.mask.device, side="left")
         cache = DynamicCache()
         logits = self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
         self._append(cache, mask)
@@ -68,7 +65,7 @@ class PaddedBatch:
         positions = self.mask.sum(-1, keepdim=True)
         self.mask = pad(self.mask, (0, 1), value=1)
         self.counters.count_decode(len(tokens))
-        return self._forward(torch.tensor(tokens)[:, None], self.mask, positions, self.cache)
+        return self._forward(torch.tensor(tokens, device=self.mask.device)[:, None], self.mask, positions, self.cache)
 
     def keep(self, rows: Sequence[int]) -> None:
         if not rows:
@@ -83,7 +80,7 @@ class PaddedBatch:
             layer.values = layer.values[index, ..., unused:, :]
 
     def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
-        inputs = {"input_ids": ids.to(mask.device), "attention_mask": mask, "position_ids": positions}
+        inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
         logits, _ = self.lm.run(torch.tensor([-1]), **inputs, past_key_values=cache, use_cache=True)
         return logits[:, 0].float()
 
@@ -100,13 +97,13 @@ class PaddedBatch:
             layer.values = _stack(layer.values, padding, new.values, new_padding)
 
 
+@dataclass(slots=True)
 class UncachedBatch:
     """Rows that are computed one by one, and in full for every token: slow, and right for every causal model."""
 
-    def __init__(self, lm: CausalLM, counters: Counters) -> None:
-        self.lm = lm
-        self.counters = counters
-        self.rows: list[list[int]] = []
+    lm: CausalLM
+    counters: Counters
+    rows: list[list[int]] = field(default_factory=list)
 
     def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         self.rows.extend(list(prompt) for prompt in prompts)
@@ -133,28 +130,22 @@ def _stack(first: Tensor, first_padding: int, second: Tensor, second_padding: in
     return torch.cat([pad(first, (0, 0, first_padding, 0)), pad(second, (0, 0, second_padding, 0))])
 
 
+@dataclass(slots=True)
 class SharedPrefixBatch:
-    """Sequences in groups, each with one prefix; a forward pass computes the next token of all of them."""
+    """Sequences in groups, each with one prefix; a forward pass computes the next token of all of them.
 
-    def __init__(
-        self,
-        forward: Forward,
-        counters: Counters,
-        *,
-        size: int,
-        kept: KeptPrefixes = NONE_KEPT,
-        recurring: Sequence[Tokens] = (),
-    ) -> None:
-        self.forward = forward
-        self.counters = counters
-        self.size = size
-        #: Prefixes of earlier batches, and those of this one that are to be kept as well.
-        self.kept = kept
-        self.recurring = recurring
-        self.groups: dict[tuple[int, ...], PrefixGroup] = {}
-        #: The id of the sequence in each row.
-        self.ids: list[int] = []
-        self.next_id = 0
+    `kept` are prefixes of earlier batches, and those in `recurring` are to be kept as well. `ids` has the id of the
+    sequence in each row.
+    """
+
+    forward: Forward
+    counters: Counters
+    size: int
+    kept: KeptPrefixes = NONE_KEPT
+    recurring: Sequence[Tokens] = ()
+    groups: dict[tuple[int, ...], PrefixGroup] = field(default_factory=dict)
+    ids: list[int] = field(default_factory=list)
+    next_id: int = 0
 
     def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         by_prefix: dict[tuple[int, ...], dict[int, Tokens]] = {}

@@ -23,6 +23,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from multiform.errors import ModelError, UsageError
+from multiform.models.instruction_set import read_cpuinfo
 from multiform.models.torch.plan import BatchLimits
 from multiform.stopping import stop_requested
 
@@ -55,7 +56,6 @@ BUDGET_SHARE = 4
 DECODE_TOKENS = 32768
 #: Values of the model argument `matmul`.
 MATMULS = ("torch", "onednn")
-_CPUINFO = Path("/proc/cpuinfo")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -115,20 +115,18 @@ def hold_memory() -> None:
     library.mallopt(_TRIM_THRESHOLD, _TRIM_BYTES)
 
 
-def scoring_limits(batch_size: int | str, max_batch_size: int, device: torch.device) -> BatchLimits:
-    """The limits for scoring in batches with a `batch_size` argument: a number of rows, or "auto"."""
-    rows = fixed_rows(batch_size)
-    if rows is None:
-        return BatchLimits(max_batch_size, BUSY_TOKENS.get(device.type, PREFILL_TOKENS))
-    return BatchLimits(rows, PREFILL_TOKENS)
+def batch_limits(
+    batch_size: int | str, max_batch_size: int, max_length: int, device: torch.device
+) -> tuple[BatchLimits, BatchLimits]:
+    """The limits for scoring in batches, and for generation, where a sequence's tokens count until it is finished.
 
-
-def generation_limits(batch_size: int | str, max_batch_size: int, max_length: int, device: torch.device) -> BatchLimits:
-    """The limits for generation, where a sequence's tokens count until it is finished."""
+    `batch_size` is the argument: a number of rows, or "auto".
+    """
     rows = fixed_rows(batch_size)
-    if rows is None:
-        return BatchLimits(min(max_batch_size, DECODE_ROWS.get(device.type, max_batch_size)), DECODE_TOKENS)
-    return BatchLimits(rows, rows * max_length)
+    if rows is not None:
+        return BatchLimits(rows, PREFILL_TOKENS), BatchLimits(rows, rows * max_length)
+    scoring = BatchLimits(max_batch_size, BUSY_TOKENS.get(device.type, PREFILL_TOKENS))
+    return scoring, BatchLimits(min(max_batch_size, DECODE_ROWS.get(device.type, max_batch_size)), DECODE_TOKENS)
 
 
 def fixed_rows(batch_size: int | str) -> int | None:
@@ -234,11 +232,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def is_mkl_slow() -> bool:
     """Whether MKL does not use what this CPU has, and oneDNN does."""
-    try:
-        cpu = _CPUINFO.read_text().partition("\n\n")[0]  # the first core
-    except OSError:
-        return False
-    return "avx512f" in cpu and "GenuineIntel" not in cpu and torch._C.has_mkl
+    cpu = read_cpuinfo()
+    return "avx512f" in cpu.get("flags", "") and cpu.get("vendor_id") != "GenuineIntel" and torch._C.has_mkl
 
 
 def use_onednn(model: PreTrainedModel) -> None:

@@ -96,10 +96,9 @@ class CausalEngine:
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         """The completion of each sequence, as soon as it is finished; those with several beams come last."""
         single = [generation for generation in generations if generation.num_beams == 1]
-        with_beams = [generation for generation in generations if generation.num_beams > 1]
         if single:
             yield from self._generate_single(single)
-        yield from beam_search(self.planner.lm.model, self.tokenizer, with_beams, self.counters)
+        yield from beam_search(self.planner.lm.model, self.tokenizer, generations, self.counters)
 
     def _generate_single(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         """When a stop is requested, the sequences that are running are decoded to their end."""

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 from multiform.models.torch.attention import Attend, TreeAttention, apply_window, attention, attention_mask
@@ -63,6 +64,7 @@ def reset_positions(model: PreTrainedModel) -> None:
                 setattr(part, f"{prefix}max_seq_len_cached", length)
 
 
+@dataclass
 class CausalLM:
     """A causal model whose logits are computed only at the positions that are needed.
 
@@ -70,8 +72,7 @@ class CausalLM:
     needs it at a few positions only.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        self.model = model
+    model: PreTrainedModel
 
     @cached_property
     def inputs(self) -> frozenset[str]:
@@ -96,6 +97,14 @@ class CausalLM:
     def max_tokens(self) -> int:
         """The most tokens of a forward pass, if all their logits are needed."""
         return max(1, MAX_LOGITS // int(self.model.config.get_text_config().vocab_size))
+
+
+def pad_rows(rows: Sequence[Sequence[int]], device: torch.device, side: str = "right") -> tuple[Tensor, Tensor]:
+    """The rows of token ids as one tensor, padded with zeros, and the mask that is 1 where a row has a token."""
+    ids = [torch.tensor(row) for row in rows]
+    tensors = ids, [torch.ones_like(row) for row in ids]
+    padded, mask = (to_device(pad_sequence(each, True, padding_side=side), device) for each in tensors)
+    return padded, mask
 
 
 class ScoringWay(Enum):

@@ -188,14 +188,6 @@ class Generation:
         """The most tokens that the sequence can have beyond the shared prefix."""
         return len(self.prompt) - self.prefix + self.limit
 
-    @property
-    def stop_window(self) -> int:
-        """How many of the last tokens can hold a stop string that ends in the newest one.
-
-        A token has at least one byte; a few more make up for characters cut at the window's edge.
-        """
-        return max((len(stop.encode()) for stop in self.stops), default=0) + 4
-
     def append(self, token: int, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]) -> None:
         """Add the next token; the sequence is finished at an end token, a stop string or its limit."""
         self.tokens.append(token)
@@ -245,7 +237,9 @@ class Generation:
     def _has_stop(self, tokenizer: PreTrainedTokenizerBase) -> bool:
         if not self.stops:
             return False
-        tail = str(tokenizer.decode(self.tokens[-self.stop_window :]))
+        # A token has at least one byte; a few more tokens make up for characters cut at the window's edge.
+        window = max(len(stop.encode()) for stop in self.stops) + 4
+        tail = str(tokenizer.decode(self.tokens[-window:]))
         return any(stop in tail for stop in self.stops)
 
     def _has_label(self, tokenizer: PreTrainedTokenizerBase) -> bool:

@@ -12,17 +12,17 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from multiform.models.model import Counters
 from multiform.models.torch.cache import NONE_KEPT, KeptPrefixes, KVCache, ModelState
-from multiform.models.torch.device import device_of, halve_limits, halve_pass, run_in_memory, to_device
+from multiform.models.torch.device import device_of, halve_limits, halve_pass, run_in_memory
 from multiform.models.torch.forward import (
     CausalLM,
     Forward,
     LoglikelihoodSums,
     ScoringWay,
     Targets,
+    pad_rows,
     reset_positions,
 )
 from multiform.models.torch.plan import BatchLimits, Pair, Pass, Plan, plan
@@ -196,8 +196,7 @@ def _run_batch(
     # Padding stands to the right of every token that a causal model looks at, so it needs no mask. Only rows of one
     # length are kept, so it never becomes part of a state.
     rows = [planned.branches[row.branch].tokens[row.start : row.stop] for row in batch.rows]
-    padded = pad_sequence([torch.frombuffer(row, dtype=torch.int32) for row in rows], batch_first=True)
-    ids = to_device(padded.long(), device_of(lm.model))
+    ids, _ = pad_rows(rows, device_of(lm.model))
     needed_positions = torch.from_numpy(targets.needed_positions())
     reset_positions(lm.model)
     if batch.parent < 0:

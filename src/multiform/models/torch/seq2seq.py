@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, partial
 from itertools import accumulate, groupby
 from typing import Any
@@ -21,7 +21,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from multiform.models.model import Counters
 from multiform.models.torch.device import device_of, run_batches
-from multiform.models.torch.forward import MAX_LOGITS, LoglikelihoodSums, Targets
+from multiform.models.torch.forward import MAX_LOGITS, LoglikelihoodSums, Targets, pad_rows
 from multiform.models.torch.plan import BatchLimits, Cost, Pair
 from multiform.models.torch.planner import TrialRecords
 from multiform.models.torch.sampling import Generation
@@ -51,34 +51,28 @@ class Seq2SeqRow:
     max_tokens: int = 0
 
 
+@dataclass
 class Seq2SeqEngine:
     """Encoder-decoder models: a context is encoded as a whole, so contexts with a common prefix share nothing.
 
     The verdicts of trials are kept for later runs of the model with this `identity`.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        max_length: int,
-        limits: BatchLimits,
-        generation_limits: BatchLimits,
-        counters: Counters,
-        identity: str | None = None,
-    ) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
-        self.max_length = max_length
-        self.limits = limits
-        self.generation_limits = generation_limits
-        self.counters = counters
-        self.records = TrialRecords(identity, device_of(model).type)
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    _: KW_ONLY
+    max_length: int
+    limits: BatchLimits
+    generation_limits: BatchLimits
+    counters: Counters
+    identity: str | None = None
+
+    def __post_init__(self) -> None:
+        self.records = TrialRecords(self.identity, device_of(self.model).type)
         #: These log a message once.
         self._inform = cache(logger.info)
         self._warn = cache(partial(logger.warning, "prefixes are not shared, which takes longer: %s"))
-        _restore_attention(model.get_encoder())
+        _restore_attention(self.model.get_encoder())
 
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, batch by batch."""
@@ -115,7 +109,7 @@ class Seq2SeqEngine:
         options = {"use_cache": verdict != UNCACHED, "with_prompts": False}
 
         def run(batch: Sequence[Generation]) -> list[Response[Completion]]:
-            ids, mask = _pad(self.model, [generation.prompt for generation in batch])
+            ids, mask = pad_rows([generation.prompt for generation in batch], device_of(self.model))
             inputs = {"input_ids": ids, "attention_mask": mask}
             responses = generate_batch(self.model, self.tokenizer, batch, inputs, self.counters, **options)
             self.counters.count_prefill(ids.numel())
@@ -126,8 +120,7 @@ class Seq2SeqEngine:
         for _, group in groupby(ordered, key=lambda each: each.limit):
             for responses in run_batches(list(group), lambda each: each.max_own_tokens, limits, run):
                 yield from responses
-        with_beams = [generation for generation in generations if generation.num_beams > 1]
-        yield from beam_search(self.model, self.tokenizer, with_beams, self.counters)
+        yield from beam_search(self.model, self.tokenizer, generations, self.counters)
 
     def _choose_decoding(self, generations: Sequence[Generation]) -> str:
         self._warn("the model is an encoder-decoder")
@@ -201,21 +194,22 @@ def decoder_tokens(model: PreTrainedModel, continuation: Sequence[int]) -> list[
     return [start_token, *continuation[:-1]]
 
 
+@dataclass(slots=True)
 class EncodedContexts:
     """The encoder's outputs for the contexts of the last batch: the next batch may begin with one of them."""
 
-    def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
-        self.model = model
-        self.counters = counters
-        self.states: dict[tuple[int, ...], Tensor] = {}
-        self.output_type: type[Any] = BaseModelOutput
+    model: PreTrainedModel
+    counters: Counters
+    states: dict[tuple[int, ...], Tensor] = field(default_factory=dict)
+    output_type: type[Any] = BaseModelOutput
 
     @torch.inference_mode()
     def batch_logits(self, rows: Sequence[Seq2SeqRow]) -> Tensor:
         """The logits (row, token, vocabulary) of a batch in which each context is encoded once."""
         self._encode([row.context for row in rows])
-        decoder_ids, _ = _pad(self.model, [row.decoder_input for row in rows])
-        _, mask = _pad(self.model, [row.context for row in rows])
+        device = device_of(self.model)
+        decoder_ids, _ = pad_rows([row.decoder_input for row in rows], device)
+        _, mask = pad_rows([row.context for row in rows], device)
         states = pad_sequence([self.states[row.context] for row in rows], batch_first=True)
         # Padding stands to the right of every token that the decoder looks at, so it needs no mask.
         logits: Tensor = self.model(
@@ -233,7 +227,7 @@ class EncodedContexts:
         new = list(dict.fromkeys(context for context in contexts if context not in self.states))
         if not new:
             return
-        ids, mask = _pad(self.model, new)
+        ids, mask = pad_rows(new, device_of(self.model))
         encoded = self.model.get_encoder()(input_ids=ids, attention_mask=mask)
         self.output_type = type(encoded)
         for context, states in zip(new, encoded.last_hidden_state, strict=True):
@@ -258,14 +252,6 @@ def _score_rows(rows: Sequence[Seq2SeqRow], logits: Tensor, sums: LoglikelihoodS
         for owner, continuation in row.targets:
             targets.add(owner, number, 0, continuation)
     return sums.add(logits, targets)
-
-
-def _pad(model: PreTrainedModel, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """The rows as one tensor, padded at the right, and the mask that is 1 where a row has a token."""
-    ids = [torch.tensor(row) for row in rows]
-    tensors = ids, [torch.ones_like(row) for row in ids]
-    padded, mask = (pad_sequence(tensor, batch_first=True).to(device_of(model)) for tensor in tensors)
-    return padded, mask
 
 
 def scores_together(model: PreTrainedModel, length: int) -> str:
@@ -310,7 +296,7 @@ def decodes_together(model: PreTrainedModel, length: int) -> str:
 
 def _generate_logits(model: PreTrainedModel, contexts: Sequence[Sequence[int]]) -> list[Tensor]:
     """The logits (step, vocabulary) by which `generate` chooses the first tokens for each context."""
-    ids, mask = _pad(model, contexts)
+    ids, mask = pad_rows(contexts, device_of(model))
     return list(torch.stack(generate_steps(model, {"input_ids": ids, "attention_mask": mask}).logits, 1).float())
 
 

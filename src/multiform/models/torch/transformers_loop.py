@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -87,14 +87,14 @@ def generate_alone(
     yield from run_batches(ordered, lambda generation: generation.max_own_tokens, BatchLimits(1, 1), run)
 
 
+@dataclass(slots=True)
 class PrefixState:
     """The state after the prefix that was used last, for the sequences that begin with it."""
 
-    def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
-        self.model = model
-        self.counters = counters
-        self.tokens: Sequence[int] = ()
-        self.state: ModelState | None = None
+    model: PreTrainedModel
+    counters: Counters
+    tokens: Sequence[int] = ()
+    state: ModelState | None = None
 
     @torch.inference_mode()
     def inputs(self, prefix: Sequence[int]) -> dict[str, Any]:
@@ -171,9 +171,10 @@ def generate_batch(
 def beam_search(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, generations: Sequence[Generation], counters: Counters
 ) -> Iterator[Response[Completion]]:
-    """The completion of each sequence: the best of its beams, as lm-eval finds it in batches of one."""
+    """The completion of each sequence with several beams: the best, as lm-eval finds it in batches of one."""
     for generation in generations:
-        yield generation.index, _search(model, tokenizer, generation, counters)
+        if generation.num_beams > 1:
+            yield generation.index, _search(model, tokenizer, generation, counters)
 
 
 @torch.inference_mode()
