@@ -154,4 +154,4 @@ class _GivenModel(HFModel):
             tokenizer = load_tokenizer(source, local_folder(source.pretrained))
         elif tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
-        return Loaded(model=model.eval(), tokenizer=tokenizer, device=model.device, name=source.pretrained, sha=sha)
+        return Loaded(model=model.eval(), tokenizer=tokenizer, name=source.pretrained, sha=sha)

@@ -98,12 +98,17 @@ def _auto_class(source: ModelSource, config: transformers.PretrainedConfig, auto
         raise ModelError(message, where=source.pretrained, hint="use a decoder-only one, or --model hf for texts")
     if auto_class:
         return auto_class
-    if source.backend == "seq2seq" and not seq2seq:
-        message = f"backend=seq2seq: '{config.model_type}' is not an encoder-decoder model"
-        raise UsageError(message, where=source.pretrained, hint="leave backend out")
+    check_backend(source, config)
     if seq2seq and source.backend != "causal":
         return transformers.AutoModelForSeq2SeqLM
     return transformers.AutoModelForCausalLM
+
+
+def check_backend(source: ModelSource, config: transformers.PretrainedConfig) -> None:
+    """Refuse the seq2seq backend for a model that is not an encoder-decoder."""
+    if source.backend == "seq2seq" and not getattr(config, "is_encoder_decoder", False):
+        message = f"backend=seq2seq: '{config.model_type}' is not an encoder-decoder model"
+        raise UsageError(message, where=source.pretrained, hint="leave backend out")
 
 
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
