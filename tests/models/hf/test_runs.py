@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 
 from multiform import GenerationRequest, LoglikelihoodRequest, RollingRequest, evaluate
-from multiform.errors import IncompleteRunError
+from multiform.errors import IncompleteRunError, ModelError
 from multiform.models.hf.model import HFModel
 from multiform.models.torch.planner import Planner
 from multiform.requests import Request
@@ -85,3 +85,27 @@ def test_a_stop_ends_the_stream_after_what_is_in_flight(
         came |= dict(stream)
     assert 1 <= len(came) < len(requests)
     assert came == {position: every[position] for position in came}
+
+
+def test_a_stop_ends_beam_search_after_the_sequence_in_flight(tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny()))
+    requests = [GenerationRequest.of(text, {"max_gen_toks": 3, "num_beams": 2}) for text in QUESTIONS[:4]]
+    with stoppable():
+        stream = model.generate(requests)
+        came = [next(stream)]
+        request_stop()
+        came += stream
+    assert len(came) == 1
+
+
+def test_beams_that_do_not_fit_into_memory_are_named(
+    tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = HFModel(str(tiny()))
+
+    def fail(*args: Any, **options: Any) -> None:
+        raise torch.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr(model.model, "generate", fail)
+    with pytest.raises(ModelError, match=r"one sequence of \d+ tokens does not fit into memory"):
+        list(model.generate([GenerationRequest.of(QUESTIONS[0], {"max_gen_toks": 3, "num_beams": 2})]))

@@ -172,9 +172,12 @@ def beam_search(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, generations: Sequence[Generation], counters: Counters
 ) -> Iterator[Response[Completion]]:
     """The completion of each sequence with several beams: the best, as lm-eval finds it in batches of one."""
-    for generation in generations:
-        if generation.num_beams > 1:
-            yield generation.index, _search(model, tokenizer, generation, counters)
+
+    def run(batch: Sequence[Generation]) -> Response[Completion]:
+        return batch[0].index, _search(model, tokenizer, batch[0], counters)
+
+    with_beams = [generation for generation in generations if generation.num_beams > 1]
+    return run_batches(with_beams, lambda generation: generation.max_own_tokens, BatchLimits(1, 1), run)
 
 
 @torch.inference_mode()
