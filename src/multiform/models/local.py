@@ -101,6 +101,8 @@ class LocalModel(Model):
     #: The context length in tokens, and how many of them scoring leaves free.
     max_length: int
     reserved: ClassVar[int] = 0
+    #: The most tokens of a completion by a decoder that gets the prompt from an encoder; None without an encoder.
+    decoder_length: int | None = None
     #: Whether prompts for generation that are longer than the tokenizer's limit are cut by it.
     truncation: bool
     #: What a completion has up to this string or token is removed.
@@ -172,14 +174,6 @@ class LocalModel(Model):
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
         """The windows in which a whole text is scored."""
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length - self.reserved)
-
-    def _max_prompt_length(self, max_gen_toks: int) -> int:
-        """The most tokens of a prompt that leave room for a completion of that length; below 1 if none do."""
-        return self.max_length - max_gen_toks
-
-    def _max_completion_length(self, prompt_length: int) -> int:
-        """The most tokens of a completion that a prompt of that length leaves room for."""
-        return self.max_length - prompt_length
 
     def _num_beams(self, options: GenerationOptions) -> int:
         """The number of beams that a completion is searched with."""
@@ -297,7 +291,10 @@ class LocalModel(Model):
         if options.fills_context:  # a prompt that leaves too little room is truncated
             room = max(self.max_length - len(prompt) - options.reserved, self.max_length // 4, 1)
             options = replace(options, max_gen_toks=room)
-        max_prompt_length = self._max_prompt_length(options.max_gen_toks)
+        if self.decoder_length is None:
+            max_prompt_length = self.max_length - options.max_gen_toks
+        else:
+            max_prompt_length = self.max_length if options.max_gen_toks <= self.decoder_length else 0
         if max_prompt_length < 1:
             message = f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all"
             raise UsageError(message, where=self.name, hint="set a smaller max_gen_toks")
@@ -325,7 +322,7 @@ class LocalModel(Model):
             message = "the model's generation config sets max_new_tokens=%d, which takes precedence over max_gen_toks"
             logger.warning(message, configured)
             self._has_warned_about_limit = True
-        return min(int(configured), self._max_completion_length(prompt_length))
+        return min(int(configured), self.decoder_length or self.max_length - prompt_length)
 
     def _warn_about_truncation(self, count: int) -> None:
         if count:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+import transformers
 
 from multiform import GenerationRequest, LoglikelihoodRequest, RollingRequest, evaluate
 from multiform.errors import IncompleteRunError, ModelError
@@ -18,6 +19,9 @@ from multiform.models.torch.planner import Planner
 from multiform.requests import Request
 from multiform.results.notes import result_notes
 from multiform.stopping import request_stop, stoppable
+from tests.tiny_models import make_tokenizer, save_random
+
+LED_SIZES = {"layers": 1, "ffn_dim": 48, "attention_heads": 4}
 
 
 @pytest.mark.parametrize(
@@ -109,3 +113,17 @@ def test_beams_that_do_not_fit_into_memory_are_named(
     monkeypatch.setattr(model.model, "generate", fail)
     with pytest.raises(ModelError, match=r"one sequence of \d+ tokens does not fit into memory"):
         list(model.generate([GenerationRequest.of(QUESTIONS[0], {"max_gen_toks": 3, "num_beams": 2})]))
+
+
+def test_a_configured_limit_leaves_a_decoder_its_positions(tmp_path: Path) -> None:
+    """LED names the positions of its encoder and of its decoder, and none of both."""
+    sizes = {f"{half}_{name}": size for half in ("encoder", "decoder") for name, size in LED_SIZES.items()}
+    tokenizer = make_tokenizer(bos=False)
+    config = transformers.LEDConfig(
+        vocab_size=len(tokenizer), d_model=32, attention_window=8, max_decoder_position_embeddings=20, **sizes
+    )
+    config.update({"pad_token_id": 2, "eos_token_id": 1, "bos_token_id": 0, "decoder_start_token_id": 1})
+    model = HFModel(str(save_random(tmp_path / "led", config, tokenizer)))
+    model.generation_config.update(max_new_tokens=100, suppress_tokens=[model.tokenizer.eos_token_id])
+    [(_, completion)] = model.generate([GenerationRequest.of("The dog", {"until": [], "max_gen_toks": 5})])
+    assert completion.tokens == 20

@@ -45,7 +45,7 @@ def test_an_encoder_decoder_is_tried_in_float32() -> None:
 
 
 def test_weights_have_the_same_bits_afterwards() -> None:
-    model = zoo_model("llama").to(torch.bfloat16)
+    model = zoo_model("helium").to(torch.bfloat16)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     inverse = model.model.rotary_emb.inv_freq.clone()
     with in_float32(model):
@@ -61,7 +61,7 @@ def test_where_there_is_no_memory_the_log_says_how_the_model_was_tried(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(structure, "free_memory", lambda _: 0)
-    model = zoo_model("gpt2").to(torch.bfloat16)
+    model = zoo_model("gpt_neo").to(torch.bfloat16)
     with in_float32(model):
         assert model.dtype == torch.bfloat16
     assert "the model is tried in bfloat16, which hides differences of up to 3 %" in caplog.text

@@ -96,7 +96,12 @@ class HFModel(LocalModel):
         self.name = loaded.name
         self.sha, self.revision, self.dtype = loaded.sha, source.revision, str(loaded.model.dtype)
         self.max_length = int(max_length or context_length(self.model, loaded.tokenizer))
-        encoder_class = Seq2SeqEncoder if self.model.config.is_encoder_decoder else Encoder
+        if self.model.config.is_encoder_decoder:
+            names = ("max_position_embeddings", "max_decoder_position_embeddings")
+            self.decoder_length = next(
+                (n for name in names if (n := getattr(self.model.config, name, None))), sys.maxsize
+            )
+        encoder_class = Encoder if self.decoder_length is None else Seq2SeqEncoder
         self._use_tokenizer(loaded.tokenizer, texts, source.add_bos_token, encoder_class)
         self.limits, self.generation_limits = batch_limits(
             batch_size, int(max_batch_size), self.max_length, device_of(self.model)
@@ -167,14 +172,6 @@ class HFModel(LocalModel):
             self.counters.count_prompt(len(generations[position].prompt))
             yield position, output
 
-    def _max_prompt_length(self, max_gen_toks: int) -> int:
-        """A completion takes nothing of an encoder's context, but a decoder may have fewer positions than it needs."""
-        if not self.model.config.is_encoder_decoder:
-            return super()._max_prompt_length(max_gen_toks)
-        names = ("max_position_embeddings", "max_decoder_position_embeddings")
-        positions = next((value for name in names if (value := getattr(self.model.config, name, None))), None)
-        return self.max_length if positions is None or max_gen_toks <= positions else 0
-
     def _num_beams(self, options: GenerationOptions) -> int:
         return options.num_beams or num_beams(self.generation_config)
 
@@ -184,12 +181,6 @@ class HFModel(LocalModel):
         if beams > 1 and not self.model.can_generate():
             message = f"num_beams is {beams}, and the model's own code has no beam search"
             raise UsageError(message, where=self.name, hint="leave num_beams out")
-
-    def _max_completion_length(self, prompt_length: int) -> int:
-        if not self.model.config.is_encoder_decoder:
-            return super()._max_completion_length(prompt_length)
-        positions = getattr(self.model.config, "max_position_embeddings", None)
-        return sys.maxsize if positions is None else int(positions)
 
 
 class BundledModel(HFModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -155,7 +155,11 @@ class SharedPrefixBatch:
             self.next_id += 1
         logits: dict[int, Tensor] = {}
         for prefix, sequences in by_prefix.items():
-            logits |= self._prefill_group(self._group(prefix), sequences)
+            group = self._group(prefix)
+            ends = self._compute(list(sequences.values()), group.shared, group.prefix)
+            group.shared.length = group.prefix
+            group.add([(sequence, kv) for sequence, (_, kv) in zip(sequences, ends, strict=True)])
+            logits |= {sequence: line for sequence, (line, _) in zip(sequences, ends, strict=True)}
         # The group that was used last may be needed again; others exist for their sequences only.
         last = next(reversed(by_prefix))
         self.groups = {key: group for key, group in self.groups.items() if group.ids or key == last}
@@ -210,13 +214,6 @@ class SharedPrefixBatch:
                 self.kept.add(part, cache, [Span(0, len(part))])
         self.groups[prefix] = PrefixGroup(len(prefix), cache)
         return self.groups[prefix]
-
-    def _prefill_group(self, group: PrefixGroup, sequences: Mapping[int, Tokens]) -> dict[int, Tensor]:
-        """Compute the tokens of new sequences after the prefix of their group; returns the logits after each, by id."""
-        ends = self._compute(list(sequences.values()), group.shared, group.prefix)
-        group.shared.length = group.prefix
-        group.add([(sequence, kv) for sequence, (_, kv) in zip(sequences, ends, strict=True)])
-        return {sequence: logits for sequence, (logits, _) in zip(sequences, ends, strict=True)}
 
     def _compute(
         self, sequences: Sequence[Tokens], cache: KVCache, base: int

@@ -5,6 +5,7 @@ Everything that is faster than the model's plain forward pass is verified by a t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -25,6 +26,7 @@ from multiform.models.torch.structure import (
     POSITIONS,
     SHORTEST,
     has_plain_cache,
+    in_float32,
     is_known,
     is_library_class,
     obstacle,
@@ -45,7 +47,6 @@ from multiform.models.torch.trial import (
     first_allowed,
     measure_token_bytes,
     trial_length,
-    trial_precision,
 )
 from multiform.paths import cache_root, replace_file
 
@@ -57,6 +58,7 @@ WORTH_TRIAL = 24
 #: Prefixes that are kept for later calls may take one part in that many of the budget, and so many bytes.
 KEPT_SHARE = 4
 KEPT_BYTES = 2**30
+SPECIAL_KIND = "its attention is of a special kind"
 OTHER_RESULTS = "it gives other results with a prefix tree"
 
 
@@ -206,7 +208,8 @@ class Planner:
         question = f"{'scoring' if shares else 'batches'} of {length}"
         way = self._choose(question, lambda: self._try_scoring(length, shares=shares), ScoringWay.ALONE)
         if shares and way in (ScoringWay.PADDED, ScoringWay.ALONE):
-            self._warn(self._reason(longest))
+            slides = longest > self.short_length and self.mode is not None
+            self._warn(self._reason(longest, slides, OTHER_RESULTS))
         if way is ScoringWay.ALONE:
             self._warn("its results change in a batch, so each sequence is computed alone")
         return way
@@ -244,8 +247,7 @@ class Planner:
         decoding = self._choose(f"decoding {length}", lambda: self._try_decoding(length), Decoding.ALONE)
         if decoding not in (Decoding.SHARED, Decoding.RESUMED):
             slides = longest > self.short_length and self._shares_short_prefixes
-            has_reason = slides or not self.mode or longest > self.shared_length[0]
-            reason = self._reason(longest) if has_reason else "its attention is of a special kind"
+            reason = self._reason(longest, slides, SPECIAL_KIND if self.mode else OTHER_RESULTS)
             self._warn(reason, "completions are generated without shared prefixes")
         return decoding
 
@@ -254,13 +256,12 @@ class Planner:
         name = self.records.verdict(question, lambda: trial().name, otherwise=otherwise.name)
         return type(otherwise)[name]
 
-    def _reason(self, longest: int) -> str:
-        """Why sequences of up to that many tokens do not share prefixes."""
+    def _reason(self, longest: int, slides: bool, otherwise: str) -> str:
+        """Why sequences of up to that many tokens do not share prefixes; `slides` where only short ones do."""
         length, reason = self.shared_length
         if longest > length:
             return reason
-        slides = longest > self.short_length and self.mode
-        return f"its attention slides over {self.short_length} tokens" if slides else OTHER_RESULTS
+        return f"its attention slides over {self.short_length} tokens" if slides else otherwise
 
     @cached_property
     def _shares_short_prefixes(self) -> bool:
@@ -292,7 +293,7 @@ class Planner:
         if not model.can_generate():
             return Decoding.UNCACHED
         fits = length <= self.shared_length[0] and self._can_attend  # before the conversion, and with its own trial
-        with trial_precision(model):
+        with in_float32(model):
             trial = decoding_trial(self.lm, length, by_generate=True)
             if trial is None:  # its own `generate` fails, as that of ProphetNet does
                 return Decoding.UNCACHED
@@ -338,19 +339,12 @@ class TrialRecords:
             verdict = run_in_memory(ask)
             if verdict is None:
                 return otherwise
-            self._add(question, verdict)
+            self.verdicts[question] = verdict
+            if self.path:
+                # Where the folder cannot be written to, it is kept for this run only.
+                with contextlib.suppress(OSError), replace_file(self.path) as file:
+                    file.write_text(json.dumps(self._read_verdicts() | self.verdicts, indent=1))
         return self.verdicts[question]
-
-    def _add(self, question: str, verdict: str) -> None:
-        """Keep a verdict; where the folder cannot be written to, for this run only."""
-        self.verdicts[question] = verdict
-        if not self.path:
-            return
-        try:
-            with replace_file(self.path) as file:
-                file.write_text(json.dumps(self._read_verdicts() | self.verdicts, indent=1))
-        except OSError:
-            self.path = None
 
     def _read_verdicts(self) -> dict[str, str]:
         try:

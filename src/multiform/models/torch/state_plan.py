@@ -155,18 +155,16 @@ def _groups(
         fits = not edge.children or kept_tokens + edge.stop <= max_kept
         edges.extend([(row, edge)] if fits else [(row, leaf) for leaf in _whole(edge)])
     groups: list[tuple[int, list[tuple[int, _Edge]], int]] = []
-    inner = sorted((item for item in edges if item[1].children), key=lambda item: -item[1].stop)
-    for depth, group in groupby(inner, key=lambda item: item[1].stop):
+    edges.sort(key=lambda item: (not item[1].children, -item[1].stop))
+    # Rows whose state is kept end at one depth; the others need none.
+    for depth, group in groupby(edges, key=lambda item: item[1].stop if item[1].children else 0):
         rows = list(group)
-        count = min(limits.fit(depth), max(1, (max_kept - kept_tokens) // depth))
-        for start in range(0, len(rows), count):
-            part = rows[start : start + count]
-            groups.append((parent, part, kept_tokens + len(part) * depth))
-    leaves = sorted((item for item in edges if not item[1].children), key=lambda item: -item[1].stop)
-    while leaves:
-        count = limits.fit(leaves[0][1].stop)
-        groups.append((parent, leaves[:count], kept_tokens))
-        leaves = leaves[count:]
+        while rows:
+            count = limits.fit(rows[0][1].stop)
+            if depth:
+                count = min(count, max(1, (max_kept - kept_tokens) // depth))
+            groups.append((parent, rows[:count], kept_tokens + len(rows[:count]) * depth))
+            rows = rows[count:]
     return groups
 
 

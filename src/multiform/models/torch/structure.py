@@ -216,9 +216,10 @@ def rope_kinds(config: Any) -> list[tuple[str, int]]:
 def in_float32(model: PreTrainedModel) -> Iterator[None]:
     """Within this context, a model in half precision computes in float32, where its weights can be converted.
 
-    They are converted in place, and afterwards have the same bits as before.
+    They are converted in place, and afterwards have the same bits as before. A model that is known not to depend on
+    more than its tokens stays as it is: rounding hides nothing.
     """
-    weights = (*model.parameters(), *model.buffers()) if model.dtype in HALF else ()
+    weights = (*model.parameters(), *model.buffers()) if model.dtype in HALF and not is_known(model) else ()
     tensors = [tensor for tensor in weights if tensor.dtype in HALF]
     if not tensors:
         yield

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -32,7 +31,7 @@ from multiform.models.torch.forward import (
 )
 from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.scoring import score_by_plan, score_in_batches
-from multiform.models.torch.structure import in_float32, is_known, judge_each
+from multiform.models.torch.structure import in_float32, judge_each
 from multiform.models.torch.transformers_loop import PrefixState, greedy_config, prompt_inputs
 from multiform.requests import LLOutput, Response
 
@@ -196,11 +195,6 @@ def loglikelihood_alone(lm: CausalLM, pair: Pair) -> float:
     return float(logprobs.sum())
 
 
-def trial_precision(model: PreTrainedModel) -> AbstractContextManager[None]:
-    """The context of a trial: in float32, unless the model is known not to depend on more than its tokens."""
-    return nullcontext() if is_known(model) else in_float32(model)
-
-
 def first_allowed(lm: CausalLM, ways: Sequence[ScoringWay], length: int, pass_size: int) -> ScoringWay:
     """The first of the ways in which sequences of that length get the model's own numbers.
 
@@ -208,7 +202,7 @@ def first_allowed(lm: CausalLM, ways: Sequence[ScoringWay], length: int, pass_si
     """
     if not ways:
         return ScoringWay.ALONE
-    with trial_precision(lm.model):
+    with in_float32(lm.model):
         trials = [scoring_trial(lm, size) for size in ((SHORTEST_TRIAL, length) if length > SHORT else (length,))]
         allowed = (way for way in ways if all(trial and trial.allows(way, pass_size) for trial in trials))
         return next(allowed, ScoringWay.ALONE)
