@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import hashlib
 import logging
 import os
 import platform
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from multiform.errors import ModelError
+from multiform.hashing import sha256
 from multiform.paths import cache_root, replace_file
 
 logger = logging.getLogger("multiform")
@@ -97,7 +97,7 @@ def _runs(cpu: Mapping[str, str], limit: str) -> bool:
     """
     depends_on = [f"{cpu.get('model name')} {cpu['flags']}", platform.node(), platform.release()]
     key = "\n".join([*depends_on, metadata.version("torch"), limit, _TRIAL])
-    record = cache_root() / "half-precision" / hashlib.sha256(key.encode()).hexdigest()[:24]
+    record = cache_root() / "half-precision" / sha256(key)[:24]
     with contextlib.suppress(OSError, KeyError):  # none yet, or it is damaged
         return {"runs": True, "crashes": False}[record.read_text()]
     logger.info("this CPU advertises AMX: half precision is tried once in another process")

@@ -21,7 +21,7 @@ from multiform.forms.media import media_from
 from multiform.models import models
 from multiform.models.hf.model import HFModel
 from multiform.models.hf.multimodal import HFMultimodalModel
-from multiform.models.hf.multimodal_inputs import ImageOptions, resize_image
+from multiform.models.hf.multimodal_inputs import ImageOptions, prepare_image
 from multiform.prompts.media import Media
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest
 from multiform.run.executors import LocalExecutor
@@ -302,7 +302,7 @@ def test_a_sound_is_brought_to_the_rate_of_the_model(made):
     ],
 )
 def test_larger_images_are_made_smaller(options, size):
-    assert resize_image(Image.new("RGB", (40, 30)), ImageOptions(**options)).size == size
+    assert prepare_image(Image.new("RGB", (40, 30)), ImageOptions(**options)).size == size
 
 
 def test_settings_that_change_responses_change_the_identity(made):

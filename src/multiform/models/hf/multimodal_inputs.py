@@ -14,7 +14,7 @@ from torch import Tensor
 from multiform.errors import ModelError, UsageError
 from multiform.models.tokenizer import Encoder
 from multiform.prompts.chat import apply_bounded, select_template
-from multiform.prompts.media import MARKS, Kind, Media
+from multiform.prompts.media import MARKS, Kind
 from multiform.prompts.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -91,7 +91,10 @@ class Inputs:
         """The model's inputs for prompts with the same `key`, on its device and in its number type."""
         special, _ = self.key(prompts[0])
         options: dict[str, Any] = {} if special is None else {"add_special_tokens": special}
-        images = [[self._image(medium) for medium in prompt.media if medium.kind == "image"] for prompt in prompts]
+        images = [
+            [prepare_image(medium.image(), self.options) for medium in prompt.media if medium.kind == "image"]
+            for prompt in prompts
+        ]
         if any(images):
             options["images"] = images
         clips = [medium for prompt in prompts for medium in prompt.media if medium.kind == "audio"]
@@ -116,19 +119,15 @@ class Inputs:
         segments = text.split(mark)
         return "".join(segment + placeholder for segment in segments[:number]) + "".join(segments[number:])
 
-    def _image(self, media: Media) -> Image:
-        image = resize_image(media.image(), self.options)
-        return image.convert("RGB") if self.options.convert_img_format else image
 
-
-def resize_image(image: Image, options: ImageOptions) -> Image:
-    """The image, made smaller where it exceeds the maximum width, height or longer side."""
+def prepare_image(image: Image, options: ImageOptions) -> Image:
+    """The image, made smaller where it exceeds the maximum width, height or longer side, and RGB if that is asked."""
     wide, high = image.size
     limits = (options.image_width, wide), (options.image_height, high), (options.image_max_side, max(wide, high))
     ratio = min((limit / side for limit, side in limits if limit), default=1.0)
-    if ratio >= 1:
-        return image
-    return image.resize((max(1, int(wide * ratio)), max(1, int(high * ratio))))
+    if ratio < 1:
+        image = image.resize((max(1, int(wide * ratio)), max(1, int(high * ratio))))
+    return image.convert("RGB") if options.convert_img_format else image
 
 
 def supported_media(processor: Any) -> frozenset[Kind]:

@@ -146,11 +146,9 @@ def placement(source: ModelSource, device_map: Any) -> dict[str, Any]:
         for name in source.set_options(MEMORY):
             logger.info("the model argument '%s' changes nothing without parallelize=True or a device_map", name)
         return {}
-    options: dict[str, Any] = {"device_map": device_map}
+    options: dict[str, Any] = {"device_map": device_map, **source.set_options(("offload_folder",))}
     if memory := _memory(source):
         options["max_memory"] = memory
-    if source.offload_folder:
-        options["offload_folder"] = source.offload_folder
     return options
 
 

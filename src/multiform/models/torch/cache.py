@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import Cache, DynamicCache
 from transformers.cache_utils import CacheLayerMixin
 
@@ -32,8 +33,11 @@ class KVCache:
     def update(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Write a pass's keys and values behind the cached ones, and return both together."""
         stop = self.length + key.shape[2]
-        if layer not in self.layers or self.layers[layer][0].shape[2] < stop:
-            self.layers[layer] = self._enlarge(layer, key, stop, 0), self._enlarge(layer, value, stop, 1)
+        if layer not in self.layers:
+            self.layers[layer] = key[:, :, :0], value[:, :, :0]
+        if self.layers[layer][0].shape[2] < stop:
+            room = (0, 0, 0, stop - self.length)
+            self.layers[layer] = tuple(pad(part[:, :, : self.length], room) for part in self.layers[layer])
         keys, values = self.layers[layer]
         keys[:, :, self.length : stop] = key
         values[:, :, self.length : stop] = value
@@ -61,13 +65,6 @@ class KVCache:
         for layer, (keys, values) in cache.layers.items():
             self.update(layer, keys[:, :, :length], values[:, :, :length])
         self.length = length
-
-    def _enlarge(self, layer: int, like: Tensor, size: int, which: int) -> Tensor:
-        rows, heads, _, dimensions = like.shape
-        tensor = like.new_empty(rows, heads, size, dimensions)
-        if layer in self.layers:
-            tensor[:, :, : self.length] = self.layers[layer][which][:, :, : self.length]
-        return tensor
 
 
 class TransformersCache(DynamicCache):  # type: ignore[misc]

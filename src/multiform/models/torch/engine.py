@@ -49,12 +49,22 @@ class CausalEngine:
 
         The log-likelihood of an empty continuation is 0.
         """
-        if not self.planner.is_worth_trial(_longest_pair(pairs), _distinct_inputs(pairs)):
-            self.planner.computed_alone += _distinct_inputs(pairs)
-            yield from score_in_batches(self.planner.lm, pairs, self.limits, self.counters, ScoringWay.ALONE)
+        planner, work = self.planner, _distinct_inputs(pairs)
+        if not planner.is_worth_trial(_longest_pair(pairs), work):
+            planner.computed_alone += work
+            yield from score_in_batches(planner.lm, pairs, self.limits, self.counters, ScoringWay.ALONE)
             return
         for part in self._parts(pairs):
-            for position, output in self._score_part([pairs[index] for index in part]):
+            chosen = [pairs[index] for index in part]
+            way = planner.scoring(_longest_pair(chosen))
+            if way.is_planned:
+                forward, size, budget = Forward(planner.lm, way), planner.pass_size, planner.budget
+                kept = planner.kept_prefixes
+                responses = score_by_plan(forward, chosen, size=size, budget=budget, counters=self.counters, kept=kept)
+            else:
+                max_kept = planner.state_budget if way.copies_states else 0
+                responses = score_in_batches(planner.lm, chosen, self.limits, self.counters, way, max_kept=max_kept)
+            for position, output in responses:
                 yield part[position], output
 
     def scoring_cost(self, pairs: Sequence[Pair]) -> Cost:
@@ -83,16 +93,6 @@ class CausalEngine:
             parts[len(pair.tokens) - 1 > self.planner.short_length].append(index)
         return [part for part in parts if part]
 
-    def _score_part(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
-        planner, counters = self.planner, self.counters
-        way = planner.scoring(_longest_pair(pairs))
-        if way.is_planned:
-            forward, size, budget = Forward(planner.lm, way), planner.pass_size, planner.budget
-            kept = planner.kept_prefixes
-            return score_by_plan(forward, pairs, size=size, budget=budget, counters=counters, kept=kept)
-        max_kept = planner.state_budget if way.copies_states else 0
-        return score_in_batches(planner.lm, pairs, self.limits, counters, way, max_kept=max_kept)
-
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         """The completion of each sequence, as soon as it is finished; those with several beams come last."""
         single = [generation for generation in generations if generation.num_beams == 1]
@@ -109,7 +109,7 @@ class CausalEngine:
             ordered = _group_by_prefix(generations, planner.state_budget) if resumes else generations
             yield from generate_alone(planner.lm.model, self.tokenizer, ordered, counters)
             return
-        scheduler = _Scheduler(planner, self.tokenizer, generations, self.generation_limits, counters, decoding)
+        scheduler = _Scheduler(self, generations, decoding)
         while scheduler.running or (scheduler.waiting and not stop_requested()):
             if not run_in_memory(scheduler.step):
                 scheduler.shrink()
@@ -162,20 +162,12 @@ def _recurring_prefixes(generations: Sequence[Generation], kept: KeptPrefixes) -
 class _Scheduler:
     """The sequences that are running, those that are waiting and those that are finished."""
 
-    def __init__(
-        self,
-        planner: Planner,
-        tokenizer: PreTrainedTokenizerBase,
-        generations: Sequence[Generation],
-        limits: BatchLimits,
-        counters: Counters,
-        decoding: Decoding,
-    ) -> None:
-        model = planner.lm.model
-        self.model = model
-        self.tokenizer = tokenizer
-        self.has_processors = has_processors(model.generation_config)
-        self.end_tokens = end_tokens(model.generation_config, tokenizer)
+    def __init__(self, engine: CausalEngine, generations: Sequence[Generation], decoding: Decoding) -> None:
+        planner, limits, counters = engine.planner, engine.generation_limits, engine.counters
+        self.model = planner.lm.model
+        self.tokenizer = engine.tokenizer
+        self.has_processors = has_processors(self.model.generation_config)
+        self.end_tokens = end_tokens(self.model.generation_config, self.tokenizer)
         self.running: list[Generation] = []
         self.finished: deque[Generation] = deque()
         self.new_batch: Callable[[], DecodeBatch]
