@@ -16,6 +16,7 @@ from multiform.models.identity import identity
 from multiform.models.model import Counters, Model, Usage, mark_truncated
 from multiform.models.tokenizer import (
     Encoder,
+    Seq2SeqEncoder,
     first_token,
     rolling_windows,
     score_rolling,
@@ -23,7 +24,7 @@ from multiform.models.tokenizer import (
     think_end,
 )
 from multiform.models.torch.plan import Pair
-from multiform.models.torch.sampling import Generation, in_force, random_numbers, sampling
+from multiform.models.torch.sampling import Generation, in_force, num_beams, random_numbers, sampling
 from multiform.models.torch.tree import Tokens
 from multiform.prompts.chat import ChatTemplate
 from multiform.prompts.prompt import Messages
@@ -111,11 +112,7 @@ class LocalModel(Model):
     _has_warned_about_limit = False
 
     def _use_tokenizer(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        texts: TextOptions,
-        add_bos_token: bool | None,
-        encoder_class: type[Encoder] = Encoder,
+        self, tokenizer: PreTrainedTokenizerBase, texts: TextOptions, add_bos_token: bool | None
     ) -> None:
         """Set the tokenizer of the model, which has a name already, with its chat template and encoder."""
         self.tokenizer = tokenizer
@@ -128,6 +125,7 @@ class LocalModel(Model):
         )
         self.chat.check()
         prefix = first_token(tokenizer, texts.prefix_token_id)
+        encoder_class = Encoder if self.decoder_length is None else Seq2SeqEncoder
         self.encoder = encoder_class(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
         self.think_end = think_end(tokenizer, texts.think_end_token)
         self.truncation = texts.truncation
@@ -174,10 +172,6 @@ class LocalModel(Model):
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
         """The windows in which a whole text is scored."""
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length - self.reserved)
-
-    def _num_beams(self, options: GenerationOptions) -> int:
-        """The number of beams that a completion is searched with."""
-        return 1
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         pairs, cut = self._pairs(requests)
@@ -307,7 +301,7 @@ class LocalModel(Model):
             stops=(*options.until, end) if isinstance(end, str) and end else options.until,
             sampling=sampling(options, self.generation_config),
             rng=random_numbers(request),
-            num_beams=self._num_beams(options),
+            num_beams=options.num_beams or num_beams(self.generation_config),
             think_end=self.think_end,
             # A thought is removed from the text, and whether one comes is not known before its end.
             leading_label=leading_label(labels) if labels and self.think_end is None else None,

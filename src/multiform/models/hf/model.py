@@ -23,7 +23,6 @@ from multiform.models.hf.load import max_length as context_length
 from multiform.models.hf.source import RULES, ModelSource
 from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file
 from multiform.models.local import LocalModel, Sequences, TextOptions
-from multiform.models.tokenizer import Encoder, Seq2SeqEncoder
 from multiform.models.torch.device import (
     MATMULS,
     batch_limits,
@@ -101,8 +100,7 @@ class HFModel(LocalModel):
             self.decoder_length = next(
                 (n for name in names if (n := getattr(self.model.config, name, None))), sys.maxsize
             )
-        encoder_class = Encoder if self.decoder_length is None else Seq2SeqEncoder
-        self._use_tokenizer(loaded.tokenizer, texts, source.add_bos_token, encoder_class)
+        self._use_tokenizer(loaded.tokenizer, texts, source.add_bos_token)
         self.limits, self.generation_limits = batch_limits(
             batch_size, int(max_batch_size), self.max_length, device_of(self.model)
         )
@@ -172,12 +170,9 @@ class HFModel(LocalModel):
             self.counters.count_prompt(len(generations[position].prompt))
             yield position, output
 
-    def _num_beams(self, options: GenerationOptions) -> int:
-        return options.num_beams or num_beams(self.generation_config)
-
     def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
         check_config(self.generation_config, is_sampled=options.temperature > 0, where=self.name)
-        beams = self._num_beams(options)
+        beams = options.num_beams or num_beams(self.generation_config)
         if beams > 1 and not self.model.can_generate():
             message = f"num_beams is {beams}, and the model's own code has no beam search"
             raise UsageError(message, where=self.name, hint="leave num_beams out")

@@ -37,7 +37,8 @@ class KVCache:
             self.layers[layer] = key[:, :, :0], value[:, :, :0]
         if self.layers[layer][0].shape[2] < stop:
             room = (0, 0, 0, stop - self.length)
-            self.layers[layer] = tuple(pad(part[:, :, : self.length], room) for part in self.layers[layer])
+            keys, values = (pad(part[:, :, : self.length], room) for part in self.layers[layer])
+            self.layers[layer] = keys, values
         keys, values = self.layers[layer]
         keys[:, :, self.length : stop] = key
         values[:, :, self.length : stop] = value

@@ -265,8 +265,10 @@ class PrefixGroup:
 
     def add(self, sequences: Sequence[tuple[int, Sequence[tuple[Tensor, Tensor]]]]) -> None:
         """Add sequences by id, each with the keys and values (head, token, dimension) of its own tokens."""
+        if not self.suffixes:
+            self.suffixes = [(keys[None, :, :0][:0], values[None, :, :0][:0]) for keys, values in sequences[0][1]]
         lengths = [suffix[0][0].shape[1] for _, suffix in sequences]
-        self._allocate(len(self.ids) + len(sequences), max(lengths), sequences[0][1])
+        self._allocate(len(self.ids) + len(sequences), max(lengths))
         for (sequence, suffix), length in zip(sequences, lengths, strict=True):
             for (keys, values), (new_keys, new_values) in zip(self.suffixes, suffix, strict=True):
                 keys[len(self.ids), :, :length] = new_keys
@@ -288,7 +290,7 @@ class PrefixGroup:
     def grow(self) -> None:
         """Make room for one more token in every sequence, and mask the positions that a sequence does not have."""
         width = max(self.lengths) + 1
-        self._allocate(len(self.ids), width, [(keys[0], values[0]) for keys, values in self.suffixes])
+        self._allocate(len(self.ids), width)
         keys = self.suffixes[0][0]
         self.positions = to_device(torch.tensor(self.lengths), keys.device)
         unseen = torch.arange(width, device=keys.device) > self.positions[:, None]
@@ -337,9 +339,7 @@ class PrefixGroup:
         )
         return output.reshape(rows, heads, 1, size)
 
-    def _allocate(self, rows: int, positions: int, like: Sequence[tuple[Tensor, Tensor]]) -> None:
-        if not self.suffixes:
-            self.suffixes = [(keys[None, :, :0][:0], values[None, :, :0][:0]) for keys, values in like]
+    def _allocate(self, rows: int, positions: int) -> None:
         old_rows, _, old_positions, _ = self.suffixes[0][0].shape
         if rows > old_rows or positions > old_positions:
             more_rows = max(0, rows - old_rows)
