@@ -211,13 +211,15 @@ def test_tree_attention_is_attention_with_the_mask(seed: int) -> None:
     sequences = [
         array("i", [*prefix, *(numbers.randrange(2) for _ in range(numbers.randrange(1, 200)))]) for _ in range(9)
     ]
-    made = plan(sequences, [0] * 9, size=numbers.choice([16, 100, 512]), budget=numbers.choice([0, 50, 10**6]))
+    size, budget = numbers.choice([16, 100, 512]), numbers.choice([0, 50, 10**6])
     torch.manual_seed(seed)
-    for base in (0, 50):
+    for cached in (0, 50):
+        whole_sequences = [array("i", [9] * cached) + each for each in sequences]
+        made = plan(whole_sequences, [cached] * 9, size=size, budget=cached + budget, cached=cached)
         for step in made.passes:
-            columns = base + step.cached + step.computed_tokens
+            columns = step.cached + step.computed_tokens
             query, (key, value) = torch.randn(1, 6, step.computed_tokens, 8), torch.randn(2, 1, 2, columns, 8)
-            mask = attention_mask(step, torch.float32, base)
+            mask = attention_mask(step, torch.float32)
             expected = scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
             lengths = [piece.stop - piece.start for piece in step.chunks]
             ended = [numbers.random() < 0.5 for _ in lengths]

@@ -176,16 +176,15 @@ def _blocks(lengths: Sequence[int], complete: Sequence[bool]) -> Iterator[tuple[
         yield start, stop, was_complete
 
 
-def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:
+def attention_mask(step: Pass, dtype: torch.dtype) -> Tensor:
     """0 where a token of the pass sees a cache position, and minus infinity elsewhere; in four dimensions."""
     size = step.computed_tokens
-    mask = torch.full((size, base + step.cached + size), float("-inf"), dtype=dtype)
-    mask[:, :base] = 0
+    mask = torch.full((size, step.cached + size), float("-inf"), dtype=dtype)
     causal = torch.full((size, size), float("-inf"), dtype=dtype).triu_(1)
     row = 0
     for chunk in step.chunks:
         length = chunk.stop - chunk.start
-        lines = mask[row : row + length, base:]
+        lines = mask[row : row + length]
         for span in chunk.prefix:
             lines[:, span.start : span.stop] = 0
         lines[:, step.cached + row : step.cached + row + length] = causal[:length, :length]

@@ -150,7 +150,7 @@ class SharedPrefixBatch:
     def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         by_prefix: dict[tuple[int, ...], dict[int, Tokens]] = {}
         for prompt, length in zip(prompts, prefixes, strict=True):
-            by_prefix.setdefault(tuple(prompt[:length]), {})[self.next_id] = array("i", prompt[length:])
+            by_prefix.setdefault(tuple(prompt[:length]), {})[self.next_id] = array("i", prompt)
             self.ids.append(self.next_id)
             self.next_id += 1
         logits: dict[int, Tensor] = {}
@@ -207,7 +207,7 @@ class SharedPrefixBatch:
         if source is not None and known:
             cache.load(source, known)
         if known < len(prefix):
-            self._compute([tokens[known:]], cache, known)
+            self._compute([tokens], cache, known)
         cache.length = len(prefix)
         for part in self.recurring:
             if tokens[: len(part)] == part:
@@ -216,10 +216,11 @@ class SharedPrefixBatch:
         return self.groups[prefix]
 
     def _compute(
-        self, sequences: Sequence[Tokens], cache: KVCache, base: int
+        self, sequences: Sequence[Tokens], cache: KVCache, prefix: int
     ) -> list[tuple[Tensor, list[tuple[Tensor, Tensor]]]]:
-        """Compute sequences after the cache's tokens; for each its last logits, and its keys and values by layer."""
-        planned = plan(sequences, [len(tokens) - 1 for tokens in sequences], size=self.size, budget=2**31)
+        """Compute sequences after the cached prefix; for each its last logits, and its own keys and values by layer."""
+        last = [len(tokens) - 1 for tokens in sequences]
+        planned = plan(sequences, last, size=self.size, budget=2**31, cached=prefix)
         results: dict[int, tuple[Tensor, list[tuple[Tensor, Tensor]]]] = {}
         for number, step in enumerate(planned.passes):
             ends: list[tuple[Chunk, int]] = []
@@ -229,21 +230,17 @@ class SharedPrefixBatch:
                 if chunk.stop == len(planned.branches[chunk.branch].tokens):
                     ends.append((chunk, position))
             last_tokens = np.array([position - step.cached - 1 for _, position in ends], dtype=np.int64)
-            logits = self.forward.run(planned.branches, step, cache, last_tokens, base).float()
+            logits = self.forward.run(planned.branches, step, cache, last_tokens).float()
             self.counters.count_prefill(step.computed_tokens)
             for (chunk, position), line in zip(ends, logits, strict=True):
                 spans = [*chunk.prefix, Span(position - (chunk.stop - chunk.start), position)]
-                layers = cache.copy(_shift(spans, base)).layers
+                layers = cache.copy([Span(max(start, prefix), stop) for start, stop in spans if stop > prefix]).layers
                 extracted = [(keys[0], values[0]) for _, (keys, values) in sorted(layers.items())]
                 for request in planned.branches[chunk.branch].requests:
                     results[request] = line, extracted
             if number < len(planned.passes) - 1:
-                cache.keep([Span(0, base), *_shift(step.keep, base)])
+                cache.keep(step.keep)
         return [results[index] for index in range(len(sequences))]
-
-
-def _shift(spans: Sequence[Span], base: int) -> list[Span]:
-    return [Span(base + span.start, base + span.stop) for span in spans]
 
 
 @dataclass(slots=True)

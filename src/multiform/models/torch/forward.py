@@ -139,25 +139,15 @@ class Forward:
     lm: CausalLM
     mode: ScoringWay
 
-    def run(
-        self,
-        branches: Sequence[Branch],
-        step: Pass,
-        cache: KVCache,
-        needed: NDArray[np.int64],
-        base: int = 0,
-    ) -> Tensor:
-        """Run a pass; its keys and values are written to the cache. Returns the logits at the `needed` tokens.
-
-        The first `base` tokens of the cache are a prefix of all sequences, which the plan does not count.
-        """
+    def run(self, branches: Sequence[Branch], step: Pass, cache: KVCache, needed: NDArray[np.int64]) -> Tensor:
+        """Run a pass; its keys and values are written to the cache. Returns the logits at the `needed` tokens."""
         model, device = self.lm.model, device_of(self.lm.model)
         tokens = np.concatenate(
             [np.frombuffer(branches[chunk.branch].tokens, np.int32)[chunk.start : chunk.stop] for chunk in step.chunks]
         )
-        depths = np.concatenate([np.arange(chunk.start, chunk.stop) for chunk in step.chunks]) + base
+        depths = np.concatenate([np.arange(chunk.start, chunk.stop) for chunk in step.chunks])
         ids, positions = (to_device(torch.from_numpy(values).long()[None], device) for values in (tokens, depths))
-        mask = to_device(attention_mask(step, model.dtype, base), device)
+        mask = to_device(attention_mask(step, model.dtype), device)
         longest = int(depths.max()) + 1
         # A few are repeated, so that matrix products round them as they round many.
         kept = torch.from_numpy(np.resize(needed, max(len(needed), STABLE_ROWS)))

@@ -240,26 +240,28 @@ def plan(
     budget: int,
     kept: Sequence[Tokens] = (),
     most_kept: int = 0,
+    cached: int = 0,
 ) -> Plan:
     """The plan for sequences whose outputs are needed from depth `needed_from` on.
 
     A pass computes about `size` tokens, at most half more, so that all passes have equally many:
     a small one takes nearly as long. At most `budget` tokens stay cached between passes. The order of
     the sequences makes no difference. The prefixes in `kept` are not computed again, and of those that later plans are
-    likely to have, `most_kept` tokens are saved.
+    likely to have, `most_kept` tokens are saved. The first `cached` tokens, which all sequences have in common, are in
+    the cache when the first pass begins.
 
     >>> from array import array
     >>> plan([array("i", [1, 2, 3]), array("i", [1, 2, 4])], [1, 1], size=512, budget=512).cost.computed
     4
     """
     branches = build_tree(sequences, needed_from)
-    loads = kept_parts(branches, kept, budget=budget)
+    loads = {0: Prefix(0, cached)} if cached else kept_parts(branches, kept, budget=budget)
     saves = recurring_prefixes(branches, most=most_kept) if most_kept else {}
     loaded = sum(prefix.length - branches[number].shared for number, prefix in loads.items())
     even = even_size(count_nodes(branches) - loaded, size)
     passes = cut_passes(branches, size=even, budget=budget, loads=loads, saves=saves)
-    cached = max((step.cached for step in passes), default=0)
-    return Plan(branches, passes, Cost.of_tree(sequences, branches, [step.computed_tokens for step in passes], cached))
+    most = max((step.cached for step in passes), default=0)
+    return Plan(branches, passes, Cost.of_tree(sequences, branches, [step.computed_tokens for step in passes], most))
 
 
 def even_size(total: int, size: int) -> int:
