@@ -22,7 +22,7 @@ from multiform.models.hf.multimodal_inputs import ImageOptions, Inputs, extend_i
 from multiform.models.hf.source import ModelSource, file_options, local_folder, model_errors
 from multiform.models.identity import identity
 from multiform.models.model import Counters
-from multiform.models.tokenizer import Encoder, move_whitespace, split
+from multiform.models.tokenizer import move_whitespace, split
 from multiform.models.torch.device import fixed_rows, run_batches
 from multiform.models.torch.forward import LoglikelihoodSums, Targets
 from multiform.models.torch.plan import BatchLimits
@@ -56,16 +56,6 @@ class MediaRow:
 def _length(prompt: Prompt) -> int:
     """About how many tokens a prompt has; the number of an image's is known only when it has been processed."""
     return len(prompt.text) // 4 + 256 * len(prompt.media)
-
-
-def _tokenize_pairs(encoder: Encoder, pairs: Sequence[tuple[Prompt, str]]) -> Iterator[tuple[Prompt, int, Tokens]]:
-    """For each pair the prompt without trailing white space, the tokens it loses, and the continuation's tokens."""
-    moved = [move_whitespace(prompt.text, continuation) for prompt, continuation in pairs]
-    encoded = encoder.encode(text for context, moved_text in moved for text in (context, context + moved_text))
-    for (prompt, _), (context, moved_text) in zip(pairs, moved, strict=True):
-        pair = split(encoded[context], encoded[context + moved_text], encoder.prefix_token_id)
-        cut = max(0, len(encoded[context]) - pair.start)
-        yield Prompt(context, prompt.media), cut, pair.tokens[pair.start :]
 
 
 def check_length(length: int, max_length: int, prompt: Prompt) -> None:
@@ -136,15 +126,20 @@ class HFMultimodalModel(HFModel):
 
         The labels of one question are one row, so that its images are computed once.
         """
-        tokenized = list(_tokenize_pairs(self.encoder, pairs))
-        sums = LoglikelihoodSums([len(tokens) for _, _, tokens in tokenized])
-        yield from sums.empty()
+        texts = [move_whitespace(prompt.text, continuation) for prompt, continuation in pairs]
+        encoded = self.encoder.encode(text for context, moved in texts for text in (context, context + moved))
         by_input: dict[object, MediaRow] = {}
-        for index, (prompt, cut, tokens) in enumerate(tokenized):
-            if tokens:
-                key = (prompt, cut, tokens[:-1].tobytes())
-                by_input.setdefault(key, MediaRow(prompt, cut, tokens[:-1])).targets.append((index, tokens[-1]))
-        rows = list(by_input.values())
+        lengths = []
+        for index, ((prompt, _), (context, moved)) in enumerate(zip(pairs, texts, strict=True)):
+            pair = split(encoded[context], encoded[context + moved], self.encoder.prefix_token_id)
+            lengths.append(pair.continuation_length)
+            if pair.inputs:
+                cut = max(0, len(encoded[context]) - pair.start)
+                row = MediaRow(Prompt(context, prompt.media), cut, pair.tokens[pair.start : -1])
+                targets = by_input.setdefault((row.prompt, cut, row.added.tobytes()), row).targets
+                targets.append((index, pair.tokens[-1]))
+        rows, sums = list(by_input.values()), LoglikelihoodSums(lengths)
+        yield from sums.empty()
         yield from self._run_groups(
             [row.prompt for row in rows], lambda batch: self._score_batch([rows[number] for number in batch], sums)
         )

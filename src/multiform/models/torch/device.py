@@ -172,15 +172,16 @@ def run_batches(
     limits: BatchLimits,
     run: Callable[[Sequence[Item]], Result],
 ) -> Iterator[Result]:
-    """The result of `run` for each batch of items, which are sorted by decreasing length.
+    """The result of `run` for each batch of items, in an order in which neighbours have similar lengths.
 
     A batch that does not fit into memory is tried again at half its size, and so are those after it;
     earlier results are not lost. When a stop is requested, no further batch begins.
     """
     completed = 0
     while completed < len(items) and not stop_requested():
-        longest = length(items[completed])
-        batch = items[completed : completed + limits.fit(longest)]
+        candidates = items[completed : completed + limits.rows]
+        longest = max(map(length, candidates))
+        batch = candidates[: limits.fit(longest)]
         result = run_in_memory(partial(run, batch))
         if result is None:
             limits = halve_limits(limits, len(batch), longest)

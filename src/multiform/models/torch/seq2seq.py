@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, partial
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -41,14 +41,12 @@ TOGETHER, ALONE, UNCACHED, PLAIN = "together", "alone", "uncached", "plain"
 class Seq2SeqRow:
     """A context, the decoder's input, and the continuations that are scored with it.
 
-    Each target is the index of its pair and the continuation's tokens. `max_tokens` is the most tokens that this
-    row, or any after it, has.
+    Each target is the index of its pair and the continuation's tokens.
     """
 
     context: tuple[int, ...]
     decoder_input: tuple[int, ...]
     targets: list[tuple[int, list[int]]] = field(default_factory=list)
-    max_tokens: int = 0
 
 
 @dataclass
@@ -96,7 +94,10 @@ class Seq2SeqEngine:
                 return _score_rows(batch, plain_row_logits(self.model, batch[0], self.counters), sums)
             return _score_rows(batch, encoded.batch_logits(batch), sums)
 
-        for responses in run_batches(rows, lambda row: row.max_tokens, _limits(limits, verdict), run):
+        def length_of(row: Seq2SeqRow) -> int:
+            return len(row.context) + len(row.decoder_input)
+
+        for responses in run_batches(rows, length_of, _limits(limits, verdict), run):
             yield from responses
 
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
@@ -173,9 +174,7 @@ def _rows(model: PreTrainedModel, pairs: Sequence[Pair]) -> list[Seq2SeqRow]:
         if continuation:
             row = Seq2SeqRow(tuple(pair.context), tuple(decoder_tokens(model, continuation)))
             rows.setdefault((row.context, row.decoder_input), row).targets.append((index, continuation))
-    ordered = sorted(rows.values(), key=lambda row: (-len(row.context), row.context, row.decoder_input))
-    longest = [*accumulate((len(row.decoder_input) for row in reversed(ordered)), max)][::-1]
-    return [replace(row, max_tokens=len(row.context) + length) for row, length in zip(ordered, longest, strict=True)]
+    return sorted(rows.values(), key=lambda row: (-len(row.context), row.context, row.decoder_input))
 
 
 def decoder_tokens(model: PreTrainedModel, continuation: Sequence[int]) -> list[int]:

@@ -224,7 +224,7 @@ def in_float32(model: PreTrainedModel) -> Iterator[None]:
     if not tensors:
         yield
         return
-    if reason := _obstacle(model, tensors):
+    if reason := _conversion_obstacle(model, tensors):
         logger.warning(
             "the model is tried in %s, which hides differences of up to 3 %%: %s",
             str(model.dtype).removeprefix("torch."),
@@ -242,7 +242,7 @@ def in_float32(model: PreTrainedModel) -> Iterator[None]:
             tensor.data = tensor.data.to(dtype)
 
 
-def _obstacle(model: PreTrainedModel, tensors: list[Tensor]) -> str:
+def _conversion_obstacle(model: PreTrainedModel, tensors: list[Tensor]) -> str:
     """Why the weights cannot be converted; empty where they can."""
     if getattr(model, "hf_quantizer", None) is not None or getattr(model, "is_quantized", False):
         return "its weights are quantized"
