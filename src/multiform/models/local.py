@@ -77,6 +77,11 @@ class TextOptions:
         thinking = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return {**(self.chat_template_args or {}), **thinking}
 
+    def chat(self, tokenizer: PreTrainedTokenizerBase, model: str, apply: Callable[..., Any]) -> ChatTemplate:
+        """The chat template of a model, which `apply` writes."""
+        template, variables = self.chat_template, self.template_variables
+        return ChatTemplate(tokenizer=tokenizer, model=model, apply=apply, template=template, variables=variables)
+
 
 class Sequences(NamedTuple):
     """Requests as tokens: the pairs of continuations, the windows of whole texts and the prompts of completions."""
@@ -116,13 +121,7 @@ class LocalModel(Model):
     ) -> None:
         """Set the tokenizer of the model, which has a name already, with its chat template and encoder."""
         self.tokenizer = tokenizer
-        self.chat = ChatTemplate(
-            tokenizer=tokenizer,
-            model=self.name,
-            apply=self._apply_template,
-            template=texts.chat_template,
-            variables=texts.template_variables,
-        )
+        self.chat = texts.chat(tokenizer, self.name, self._apply_template)
         self.chat.check()
         prefix = first_token(tokenizer, texts.prefix_token_id)
         encoder_class = Encoder if self.decoder_length is None else Seq2SeqEncoder

@@ -148,13 +148,7 @@ def load_chat(arguments: Mapping[str, Any]) -> ChatTemplate:
     folder = local_folder(source.pretrained)
     with without_progress_bars(), model_errors(source, folder):
         tokenizer = load_tokenizer(source, folder)
-    return ChatTemplate(
-        tokenizer=tokenizer,
-        model=source.pretrained,
-        apply=tokenizer.apply_chat_template,
-        template=texts.chat_template,
-        variables=texts.template_variables,
-    )
+    return texts.chat(tokenizer, source.pretrained, tokenizer.apply_chat_template)
 
 
 def load_bundled_chat(arguments: Mapping[str, Any]) -> ChatTemplate:

@@ -106,8 +106,8 @@ class Planner:
         #: The ways that the zoo found for the model's class; empty where that does not apply.
         self.verified_ways = verified_ways(lm.model)
         self.records = TrialRecords(identity, device_of(lm.model).type, lm.model.config._attn_implementation)
-        self._keeps_prefixes = False
-        self._kept: KeptPrefixes | None = None
+        #: None if prefixes are to be kept, and none has been asked for yet.
+        self._kept: KeptPrefixes | None = NONE_KEPT
         #: Tokens that were computed alone, as a trial was not worth its time.
         self.computed_alone = 0
         self._config = lm.model.config.get_text_config()
@@ -119,15 +119,14 @@ class Planner:
 
     def keep_prefixes(self, keep: bool) -> None:
         """Whether prefixes that recur stay in memory for later calls; otherwise those that are there are dropped."""
-        self._keeps_prefixes = keep
         if not keep:
+            self._kept = NONE_KEPT
+        elif self._kept is NONE_KEPT:
             self._kept = None
 
     @property
     def kept_prefixes(self) -> KeptPrefixes:
         """The prefixes of earlier calls that are in memory."""
-        if not self._keeps_prefixes:
-            return NONE_KEPT
         if self._kept is None:
             self._kept = KeptPrefixes(min(self.budget // KEPT_SHARE, KEPT_BYTES // max(1, self.token_bytes)))
         return self._kept

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, partial
 from itertools import groupby
@@ -32,6 +32,7 @@ from multiform.requests import Completion, LLOutput, Response
 
 logger = logging.getLogger("multiform")
 
+LIMIT_NOTE = "max_gen_toks limits the completion; lm-eval adds the prompt's tokens to it for encoder-decoders"
 #: Verdicts: sequences go into one batch, each is computed alone, or each alone and without a cache; and each alone,
 #: by a plain forward pass that encodes its context again.
 TOGETHER, ALONE, UNCACHED, PLAIN = "together", "alone", "uncached", "plain"
@@ -78,11 +79,7 @@ class Seq2SeqEngine:
         yield from sums.empty()
         if not (rows := _rows(self.model, pairs)):
             return
-        self._warn("the model is an encoder-decoder")
-        length = trial_length(max(len(row.context) for row in rows), self.max_length)
-        verdict = self.records.verdict(
-            f"scoring {length}", lambda: scores_together(self.model, length), otherwise=PLAIN
-        )
+        verdict = self._verdict("scoring", [row.context for row in rows], scores_together, otherwise=PLAIN)
         if verdict != TOGETHER:
             self._warn("its log-likelihoods change in a batch, so each sequence is computed alone")
         vocabulary = int(self.model.config.get_text_config(decoder=True).vocab_size)
@@ -106,7 +103,12 @@ class Seq2SeqEngine:
         Sequences of one batch have the same limit, because some models force their end token there.
         """
         single = [generation for generation in generations if generation.num_beams == 1]
-        verdict = self._choose_decoding(single) if single else TOGETHER
+        prompts, verdict = [generation.prompt for generation in single], TOGETHER
+        if prompts:
+            verdict = self._verdict("decoding", prompts, decodes_together, otherwise=ALONE)
+            self._inform(LIMIT_NOTE)
+        if verdict != TOGETHER:
+            self._warn("its completions change in a batch, so each is generated alone")
         options = {"use_cache": verdict != UNCACHED, "with_prompts": False}
 
         def run(batch: Sequence[Generation]) -> list[Response[Completion]]:
@@ -123,16 +125,13 @@ class Seq2SeqEngine:
                 yield from responses
         yield from beam_search(self.model, self.tokenizer, generations, self.counters)
 
-    def _choose_decoding(self, generations: Sequence[Generation]) -> str:
+    def _verdict(
+        self, what: str, contexts: Sequence[Sequence[int]], trial: Callable[[PreTrainedModel, int], str], otherwise: str
+    ) -> str:
+        """The verdict of a trial with contexts as long as these."""
         self._warn("the model is an encoder-decoder")
-        self._inform("max_gen_toks limits the completion; lm-eval adds the prompt's tokens to it for encoder-decoders")
-        length = trial_length(max(len(generation.prompt) for generation in generations), self.max_length)
-        verdict = self.records.verdict(
-            f"decoding {length}", lambda: decodes_together(self.model, length), otherwise=ALONE
-        )
-        if verdict != TOGETHER:
-            self._warn("its completions change in a batch, so each is generated alone")
-        return verdict
+        length = trial_length(max(map(len, contexts)), self.max_length)
+        return self.records.verdict(f"{what} {length}", lambda: trial(self.model, length), otherwise)
 
     def scoring_cost(self, pairs: Sequence[Pair]) -> Cost:
         """The cost of scoring the pairs."""

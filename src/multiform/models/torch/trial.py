@@ -213,8 +213,7 @@ def measure_token_bytes(lm: CausalLM, length: int) -> int:
     """The memory of each token in the state after a sequence of that length; 0 where the model returns no state."""
     tokens = trial_tokens(lm.model.config.get_text_config())[:length]
     ids = torch.tensor([tokens], device=device_of(lm.model))
-    output = attempt(lambda: lm.run(torch.tensor([0]), input_ids=ids, use_cache=True)[1])
-    state = attempt(lambda: ModelState.of(output))
+    state = attempt(lambda: ModelState.of(lm.run(torch.tensor([0]), input_ids=ids, use_cache=True)[1]))
     return 0 if state is None else state.nbytes // length
 
 
