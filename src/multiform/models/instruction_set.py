@@ -54,7 +54,8 @@ _WITHOUT_CORE_FILE = "import resource; resource.setrlimit(resource.RLIMIT_CORE, 
 def limit_instruction_set() -> Verdict:
     """Limit oneDNN to what this CPU really executes, by trying half precision where the CPU advertises AMX."""
     cpu = read_cpuinfo()
-    if " amx_" not in cpu.get("flags", "") or _runs(cpu, os.environ.get(VARIABLE, "")):
+    has_amx = any(flag.startswith("amx_") for flag in cpu.get("flags", "").split())
+    if not has_amx or _runs(cpu, os.environ.get(VARIABLE, "")):
         return "runs"
     if not _runs(cpu, WITHOUT_AMX):
         return "crashes"
@@ -98,7 +99,7 @@ def _runs(cpu: Mapping[str, str], limit: str) -> bool:
     depends_on = [f"{cpu.get('model name')} {cpu['flags']}", platform.node(), platform.release()]
     key = "\n".join([*depends_on, metadata.version("torch"), limit, _TRIAL])
     record = cache_root() / "half-precision" / sha256(key)[:24]
-    with contextlib.suppress(OSError, KeyError):  # none yet, or it is damaged
+    with contextlib.suppress(OSError, ValueError, KeyError):  # none yet, or it is damaged
         return {"runs": True, "crashes": False}[record.read_text()]
     logger.info("this CPU advertises AMX: half precision is tried once in another process")
     status, error = _run_trial(limit)

@@ -106,7 +106,7 @@ class CausalEngine:
         decoding = self._choose_decoding(generations)
         if decoding in (Decoding.RESUMED, Decoding.ALONE):
             resumes = decoding is Decoding.RESUMED
-            ordered = _group_by_prefix(generations, planner.state_budget) if resumes else generations
+            ordered = _group_by_prefix(generations, planner.state_budget) if resumes else _longest_first(generations)
             yield from generate_alone(planner.lm.model, self.tokenizer, ordered, counters)
             return
         scheduler = _Scheduler(self, generations, decoding)
@@ -149,6 +149,11 @@ def _group_by_prefix(generations: Sequence[Generation], budget: int) -> list[Gen
     ]
 
 
+def _longest_first(generations: Sequence[Generation]) -> list[Generation]:
+    """If memory is short, that shows at once."""
+    return sorted(generations, key=lambda generation: (-len(generation.prompt), generation.prompt))
+
+
 def _recurring_prefixes(generations: Sequence[Generation], kept: KeptPrefixes) -> list[Tokens]:
     """The prefixes of prompts that later calls are likely to have, where such are kept."""
     if not kept.most:
@@ -181,10 +186,7 @@ class _Scheduler:
             )
         else:
             self.limits = limits if decoding is Decoding.PADDED else BatchLimits(1, limits.tokens)
-            # The longest first: if memory is short, that shows at once.
-            self.waiting = deque(
-                sorted(generations, key=lambda generation: (-len(generation.prompt), generation.prompt))
-            )
+            self.waiting = deque(_longest_first(generations))
             self.new_batch = partial(
                 PaddedBatch if decoding is Decoding.PADDED else UncachedBatch, planner.lm, counters
             )

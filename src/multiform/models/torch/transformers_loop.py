@@ -64,10 +64,9 @@ def generate_alone(
     generations: Sequence[Generation],
     counters: Counters,
 ) -> Iterator[Response[Completion]]:
-    """The completion of each sequence by the model's own `generate`.
+    """The completion of each sequence by the model's own `generate`, which knows how custom code counts positions.
 
-    It alone knows what a recurrent, hybrid or chunked model caches, and how custom code counts positions. Sequences
-    with a `prefix` are in the order of their prompts, and begin with a copy of the state after it.
+    Sequences with a `prefix` are in the order of their prompts, and begin with a copy of the state after it.
     """
     shared = PrefixState(model, counters)
 
@@ -80,11 +79,7 @@ def generate_alone(
         counters.count_prefill(ids.numel() - generation.prefix)
         return response
 
-    ordered = list(generations)
-    if not any(generation.prefix for generation in generations):
-        # The longest first: if memory is short, that shows at once.
-        ordered.sort(key=lambda generation: (-len(generation.prompt), generation.prompt))
-    yield from run_batches(ordered, lambda generation: generation.max_own_tokens, BatchLimits(1, 1), run)
+    return run_batches(generations, lambda generation: generation.max_own_tokens, BatchLimits(1, 1), run)
 
 
 @dataclass(slots=True)
