@@ -45,21 +45,18 @@ class AnthropicChat(ChatServer):
         messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
         protocol.take_prefill(messages)  # a last message of the assistant is continued
         system = [message["content"] for message in messages if message["role"] == "system"]
-        payload: dict[str, Any] = {
-            "model": self.name,
-            "max_tokens": protocol.token_limit(request),
-            "temperature": protocol.temperature(request),
-            "messages": turns([message for message in messages if message["role"] != "system"]),
-        }
+        payload = protocol.generation_arguments(request, seed=None)
+        payload.pop("seed", None)
+        # The interface refuses stop strings of white space alone; completions are cut at them on arrival.
+        if stops := [stop for stop in payload.pop("stop", ()) if stop.strip()]:
+            payload["stop_sequences"] = stops
         if system:
             payload["system"] = "\n\n".join(_text(content) for content in system)
-        # The interface refuses stop strings of white space alone; completions are cut at them on arrival.
-        if stops := [stop for stop in protocol.stop_strings(request) if stop.strip()]:
-            payload["stop_sequences"] = stops
         thinking = self.thinking_of(request)
         if thinking.budget:  # the limit counts thoughts, and the interface thinks at temperature 1 alone
             payload |= {"max_tokens": payload["max_tokens"] + thinking.budget, "temperature": 1.0}
-        return payload | thinking.anthropic() | protocol.other_arguments(request)
+        others = [message for message in messages if message["role"] != "system"]
+        return {"model": self.name, "messages": turns(others), **thinking.anthropic(), **payload}
 
     def continues_answers(self) -> bool:
         """Whether the interface takes an answer that is begun: not of a model that thinks, nor of the newest models."""
@@ -79,7 +76,7 @@ class AnthropicChat(ChatServer):
         reason = protocol.finish_reason(response, "stop_reason")
         thoughts = [block.get("thinking") for block in content if isinstance(block, Mapping)]
         thought = "".join(text for text in thoughts if isinstance(text, str)) or None
-        return protocol.completion(text, protocol.stop_strings(request), reason, thought=thought)
+        return protocol.completion(request, text, reason, thought=thought)
 
 
 def turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

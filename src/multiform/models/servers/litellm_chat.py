@@ -152,14 +152,8 @@ class LiteLLMChat(ChatServer):
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         """The arguments of LiteLLM's `completion`; those that the provider lacks are left out or refused."""
-        wanted: dict[str, Any] = {
-            "max_tokens": protocol.token_limit(request),
-            "temperature": protocol.temperature(request),
-            "stop": protocol.stop_strings(request)[:MAX_STOPS],
-            "seed": protocol.request_seed(request, self.seed),
-            **self.thinking_of(request).settings(),
-            **protocol.other_arguments(request),
-        }
+        wanted = protocol.generation_arguments(request, self.seed, most_stops=MAX_STOPS)
+        wanted = self.thinking_of(request).settings() | wanted
         sent = {name: value for name, value in wanted.items() if value not in (None, [])}
         known = self._provider_arguments
         known |= {"max_tokens"} if "max_completion_tokens" in known else set()

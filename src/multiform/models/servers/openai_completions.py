@@ -16,12 +16,12 @@ from multiform.models.model import Completions, Loglikelihoods, mark_truncated, 
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import RefusedError, mapping_in
 from multiform.models.servers.openai_chat import (
+    MAX_STOPS,
     NUMBERS,
     PROBE_ATTEMPTS,
     OpenAIProtocol,
     Scoring,
     completion_alternatives,
-    generation_payload,
     score_labels,
 )
 from multiform.models.servers.openai_logprobs import (
@@ -38,7 +38,13 @@ from multiform.models.servers.openai_logprobs import (
     score_text,
     token_spellings,
 )
-from multiform.models.servers.protocol import completion, finish_reason, stop_strings, token_limit
+from multiform.models.servers.protocol import (
+    completion,
+    finish_reason,
+    generation_arguments,
+    stop_strings,
+    token_limit,
+)
 from multiform.models.servers.server_model import RULES, ServerModel, at_least
 from multiform.models.tokenizer import Encoder, load_encoder, rolling_windows, score_rolling
 from multiform.models.torch.plan import Pair
@@ -296,14 +302,15 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             logger.warning("%d contexts lose their beginning: max_length is %s", len(truncated), self.max_length)
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
-        return {"model": self.name, "prompt": request.context, **generation_payload(request, self.seed)}
+        arguments = generation_arguments(request, self.seed, most_stops=MAX_STOPS)
+        return {"model": self.name, "prompt": request.context, **arguments}
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         choice = only_choice(response)
         text = choice.get("text")
         if not isinstance(text, str):
             raise ModelError("the response has no text", hint="check that it is a completions endpoint")
-        return completion(text, stop_strings(request), finish_reason(choice, "finish_reason"))
+        return completion(request, text, finish_reason(choice, "finish_reason"))
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
         if self.tokenizer_name is None:

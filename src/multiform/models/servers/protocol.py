@@ -128,21 +128,27 @@ def token_limit(request: GenerationRequest) -> int:
     return int(next((kwargs[name] for name in LIMIT_NAMES if kwargs.get(name)), DEFAULT_MAX_GEN_TOKS))
 
 
-def temperature(request: GenerationRequest) -> float:
-    """0 unless sampling is requested, by `do_sample` or by a temperature without it."""
-    return read_temperature(request.gen_kwargs)
+def generation_arguments(
+    request: GenerationRequest, seed: int | None, *, most_stops: int | None = None, fills_context: bool = False
+) -> dict[str, Any]:
+    """The arguments of a generation under OpenAI's names; any that is unknown here is passed on as it is.
 
+    Servers accept `most_stops` stop strings, and completions are cut at all of them on arrival. Each repeat of a
+    question has another seed. With `fills_context`, a completion without a limit gets none.
 
-def request_seed(request: GenerationRequest, default: int | None) -> int | None:
-    """The seed of a request: another one for each repeat of a question."""
-    first: int | None = request.gen_kwargs.get("seed", default)
-    return None if first is None else first + request.sample
-
-
-def other_arguments(request: GenerationRequest) -> dict[str, Any]:
-    """The arguments that no function of this module reads."""
+    >>> generation_arguments(GenerationRequest.of("", {"until": ["."], "max_gen_toks": 8, "top_p": 0.9}), seed=1)
+    {'max_tokens': 8, 'temperature': 0.0, 'stop': ['.'], 'seed': 1, 'top_p': 0.9}
+    """
+    given = request.gen_kwargs
+    arguments: dict[str, Any] = {"max_tokens": token_limit(request), "temperature": read_temperature(given)}
+    if fills_context and is_context_limit(given):
+        del arguments["max_tokens"]
+    if stops := stop_strings(request)[:most_stops]:
+        arguments["stop"] = stops
+    if (first := given.get("seed", seed)) is not None:
+        arguments["seed"] = first + request.sample
     read = ("until", "do_sample", "temperature", "seed", "thinking_budget", *LIMIT_NAMES)
-    return {key: value for key, value in request.gen_kwargs.items() if key not in read}
+    return arguments | {name: value for name, value in given.items() if name not in read}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,17 +237,16 @@ def finish_reason(response: Mapping[str, Any], key: str) -> str | None:
     return ("null" if response[key] is None else str(response[key])) if key in response else None
 
 
-def completion(text: str, stops: Sequence[str], reason: str | None, *, thought: str | None = None) -> Completion:
+def completion(request: GenerationRequest, text: str, reason: str | None, *, thought: str | None = None) -> Completion:
     """The completion up to its first stop string; `reason` is the server's word for its end, where it gives one.
 
     `thought` is what the server sends apart as the model's reasoning.
 
-    >>> completion("four. And more", [".", "More"], "length").text
-    'four'
-    >>> completion("It is", ["."], "MAX_TOKENS").truncated
-    True
+    >>> request = GenerationRequest.of("2 + 2?", {"until": [".", "More"]})
+    >>> completion(request, "four. And more", "length").text, completion(request, "It is", "MAX_TOKENS").truncated
+    ('four', True)
     """
-    ends = [text.find(stop) for stop in stops if stop in text]
+    ends = [text.find(stop) for stop in stop_strings(request) if stop in text]
     if ends:
         return Completion(text[: min(ends)], thought=thought)
     name = (reason or "").lower()
