@@ -301,7 +301,7 @@ class ChatServer(ServerModel):
             raise UsageError("there is no batch interface", where=self.kind, hint="leave batch out")
         most = None if batch_requests is None else int(at_least(1, batch_requests, "batch_requests"))
         endpoint = f"{self.kind} {self.client.shown} {self.name}"
-        interface = self.batches(self.client, self.root, self.path())
+        interface = self.batches(self.client, self._url, self.path())
         self.sender = BatchClient(self.client, interface, Ledger(endpoint), most)
         self._arguments |= {"batch": True, **({} if most is None else {"batch_requests": most})}
 
