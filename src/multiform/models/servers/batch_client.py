@@ -39,7 +39,7 @@ DEFAULT_REQUESTS = 10_000
 
 @dataclass(slots=True)
 class _Open:
-    """A batch that is watched, with the requests of this run that are in it."""
+    """A submitted batch that is watched, with the requests of this run that are in it."""
 
     batch: SubmittedBatch
     ids: frozenset[str]
@@ -104,18 +104,22 @@ class BatchClient:
                 state.waiting.clear()
                 self._cancel(state.opened)
             while state.waiting and len(state.opened) < self._client.num_concurrent:
-                self._submit(state, lambda id: payload(items[state.members[id][0]]))
+                if not self._submit(state, lambda id: payload(items[state.members[id][0]])):
+                    break
+            ended = False
             for entry in list(state.opened):
                 status = self._status(entry, state)
                 if status is None or not status.ended:
                     continue
+                ended = True
                 state.opened.remove(entry)
                 yield from self._collect(entry, status, state, items, read)
                 # Only now, when all that it had is stored; what is submitted again is not looked for in it any more.
                 settled = entry.ids if self._flush() else entry.ids & set(state.waiting)
                 self._ledger.collect(entry.batch.token, sorted(settled))
+            if ended:
                 pause = FIRST_POLL
-            if state.opened and not (state.waiting and len(state.opened) < self._client.num_concurrent):
+            elif state.waiting or state.opened:
                 _sleep(pause, interruptible=not state.stopping)
                 pause = min(pause * 1.5, LONGEST_POLL)
 
@@ -182,6 +186,8 @@ class BatchClient:
                     continue
                 self._ledger.set_id(batch.token, id)
                 batch = replace(batch, id=id)
+            if not batch.id:  # another process is submitting it: its requests wait until it is known
+                continue
             logger.info("%s: %d requests are in %s, from an earlier run", self._client.shown, len(ids), _name(batch))
             state.watch(batch, ids)
 
@@ -196,17 +202,18 @@ class BatchClient:
             chunk.append(id)
         return chunk
 
-    def _submit(self, state: _State, payload: Callable[[str], Mapping[str, Any]]) -> None:
-        """Submit the next requests that no other run has submitted, and watch where they are."""
+    def _submit(self, state: _State, payload: Callable[[str], Mapping[str, Any]]) -> bool:
+        """Submit the next requests and watch them; False where other runs have submitted them all, or are about to."""
         batch, holders = self._ledger.claim(self._chunk(state))
         self._adopt(holders, state)
         if batch is None:
-            return
+            return False
         id = self._create(batch, [(id, payload(id)) for id in batch.ids])
         self._ledger.set_id(batch.token, id)
         batch = replace(batch, id=id)
         logger.info("%s: submitted %d requests as %s", self._client.shown, len(batch.ids), _name(batch))
         state.watch(batch, frozenset(batch.ids))
+        return True
 
     def _create(self, batch: SubmittedBatch, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         """The id of a batch that is submitted once, also if the response to the submission is lost."""
@@ -231,10 +238,7 @@ class BatchClient:
         return self._interface.find(batch.token, len(batch.ids), batch.created, known)
 
     def _status(self, entry: _Open, state: _State) -> BatchStatus | None:
-        """How far a batch is; None for one that is gone, or not submitted, which gives its requests back."""
-        if not entry.batch.id:
-            self._look_again(entry, state)
-            return None
+        """How far a batch is; None for one that is gone, whose requests wait again."""
         try:
             status = self._interface.status(entry.batch.id)
         except RefusedError as error:
@@ -242,26 +246,15 @@ class BatchClient:
                 raise self._client.error(error) from error
             message = "%s: the server does not have %s any more: its requests are submitted again"
             logger.warning(message, self._client.shown, _name(entry.batch))
-            self._give_back(entry, state)
             self._ledger.collect(entry.batch.token, entry.batch.ids)
+            state.opened.remove(entry)
+            state.waiting += [] if state.stopping else sorted(entry.ids)
             return None
         if status.done != entry.done and not status.ended:
             progress = f"{status.done} of {len(entry.batch.ids)} requests are done ({self._client.clean(status.state)})"
             logger.info("%s: %s: %s", self._client.shown, _name(entry.batch), progress)
             entry.done = status.done
         return status
-
-    def _look_again(self, entry: _Open, state: _State) -> None:
-        """Look up the id of a batch that another process is submitting."""
-        current = next((batch for batch in self._ledger.batches() if batch.token == entry.batch.token), None)
-        if current is not None and current.id:
-            entry.batch = current
-        elif current is None or not current.is_being_submitted:
-            self._give_back(entry, state)
-
-    def _give_back(self, entry: _Open, state: _State) -> None:
-        state.opened.remove(entry)
-        state.waiting += [] if state.stopping else sorted(entry.ids)
 
     def _refused(self, entry: _Open, status: BatchStatus, state: _State) -> dict[str, RefusedError]:
         """The requests for which the server refused a whole batch; the others are submitted again without them."""
@@ -280,11 +273,10 @@ class BatchClient:
             then = "stop once more to leave them running: the same command then collects them"
             logger.warning("cancelling %d batches, and waiting for what they have finished; %s", len(opened), then)
         for entry in opened:
-            if entry.batch.id:
-                try:
-                    self._interface.cancel(entry.batch.id)
-                except (RefusedError, FailedAttemptError, ModelError) as error:  # it has ended meanwhile
-                    logger.info("%s: %s", _name(entry.batch), self._client.clean(str(error)))
+            try:
+                self._interface.cancel(entry.batch.id)
+            except (RefusedError, FailedAttemptError, ModelError) as error:  # it has ended meanwhile
+                logger.info("%s: %s", _name(entry.batch), self._client.clean(str(error)))
 
 
 def _name(batch: SubmittedBatch) -> str:
