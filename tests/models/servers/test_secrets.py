@@ -91,6 +91,7 @@ PROXIES = {
     "port that is too large": ("HTTPS_PROXY", "http://hunter:pa55word@proxy.org:99999", "99999 is not a port"),
     "port without a scheme": ("http_proxy", "hunter:pa55word@proxy.org:x", "no URL of a proxy"),
     "no host": ("all_proxy", "http://hunter:pa55word@:80", "has no host"),
+    "no name": ("http_proxy", "http://hunter:pa55word@proxy..org:80", "no URL of a proxy"),
     "line break": ("http_proxy", "http://hunter:pa55word@proxy.org\n:80", "no URL of a proxy"),
     "SOCKS": ("ALL_PROXY", "socks5://hunter:pa55word@proxy.org:1080", "needs the package socksio"),
     "SOCKS with names": ("https_proxy", "socks5h://hunter:pa55word@proxy.org", "needs the package socksio"),
@@ -103,7 +104,7 @@ PROXIES = {
 def test_a_proxy_that_cannot_be_used_is_an_error_that_names_the_variable(
     variable: str, address: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(secrets, "_has_socks", lambda: False)
+    monkeypatch.setattr(secrets, "find_spec", lambda name: None)
     monkeypatch.setenv(variable, address)
     if variable == "NO_PROXY":
         monkeypatch.setenv("HTTP_PROXY", "http://proxy.org:3128")
@@ -149,7 +150,7 @@ def test_a_proxy_without_a_password_has_no_secrets(monkeypatch: pytest.MonkeyPat
 
 def test_a_socks_proxy_is_used_where_its_package_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://hunter:pa55word@proxy.org")
-    monkeypatch.setattr(secrets, "_has_socks", lambda: True)
+    monkeypatch.setattr(secrets, "find_spec", lambda name: "a package")
     assert "pa55word" in proxy_secrets()
 
 

@@ -21,3 +21,14 @@ def test_a_url_that_is_not_http_is_named_without_its_secrets(base_url: str, name
         server_root(base_url, [], "")
     assert named in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["a..b", "...", "xn--", "a" * 80 + ".org", "[::1"])
+def test_a_host_that_no_connection_can_have_is_an_error(host: str) -> None:
+    with pytest.raises(UsageError, match="base_url is no URL"):
+        server_root(f"http://{host}/v1", [], "")
+
+
+def test_addresses_and_names_in_other_letters_are_hosts() -> None:
+    for host in ("[::1]", "127.0.0.1", "localhost", "bücher.example"):
+        assert server_root(f"http://{host}:8000/v1", [], "").port == 8000

@@ -109,9 +109,6 @@ class Client:
         #: When a failure was last logged, and how many like it were not, by the beginning of its message.
         self._outages: dict[str, tuple[float, int]] = {}
 
-    def __repr__(self) -> str:
-        return f"<Client of {self.shown}>"
-
     @property
     def shown(self) -> str:
         """The URL without its secrets."""
@@ -284,7 +281,7 @@ class Client:
                 schedule.drop()
                 return self.error(failed, job.attempts)
         self._log(failed, wait)
-        schedule.retry(job, wait, overloaded=failed.overloaded, pause=failed.wait is not None and failed.busy)
+        schedule.retry(job, wait, failed)
         return None
 
     def _problem(self, http: HTTPClient, schedule: JobSchedule, job: Job) -> Exception | None:

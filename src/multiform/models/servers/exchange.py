@@ -292,14 +292,14 @@ class JobSchedule:
             else:
                 self.limit = min(float(self._most), self.limit + _MORE)
 
-    def retry(self, job: Job, wait: float, *, overloaded: bool, pause: bool) -> None:
-        """Send the request again after a wait; with `pause` no other one is sent before that either."""
+    def retry(self, job: Job, wait: float, failed: FailedAttemptError) -> None:
+        """Send the request again after a wait; where a busy server asked for it, no other one is sent before either."""
         with self._changed:
             self._leave()
-            if overloaded:
+            if failed.overloaded:
                 self._send_fewer(job)
             job.ready = time.monotonic() + wait
-            if pause:
+            if failed.busy and failed.wait is not None:
                 self._paused_until = max(self._paused_until, job.ready)
             heapq.heappush(self._waiting, job)
 

@@ -269,7 +269,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         if self.scoring == "none":
-            self._refuse()
+            raise no_loglikelihoods(self.name, "this form")
         return score_labels(
             self.sender, requests, self._label_payload, lambda response: chat_alternatives(only_choice(response))
         )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import httpx
 
@@ -57,11 +57,6 @@ _OLD = 24 * 3600.0
 _TOKEN_BYTES = 4
 #: The tokens of roles and separators in a chat, about.
 _CHAT_TOKENS = 8
-
-
-def text_tokens(text: str) -> int:
-    """About how many tokens a server counts for a prompt."""
-    return len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS
 
 
 class ServerModel(Model):
@@ -219,7 +214,7 @@ class ServerModel(Model):
         texts = [request.prompt.text for request in generations]
         texts += dict.fromkeys(r.prompt.text for r in requests if isinstance(r, LoglikelihoodRequest))
         texts += [request.text for request in requests if isinstance(request, RollingRequest)]
-        prompt = sum(map(text_tokens, texts))
+        prompt = sum(len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS for text in texts)
         written = sum(token_limit(request) for request in generations) + len(texts) - len(generations)
         return {"prompt": prompt, "completion": written}
 
@@ -350,10 +345,10 @@ class ChatServer(ServerModel):
         return {**tokens, "completion": tokens["completion"] + thoughts}
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
-        self._refuse()
+        raise no_loglikelihoods(self.name, "this form")
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
-        self._refuse()
+        raise no_loglikelihoods(self.name, "this form")
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> list[dict[str, Any]]:
         """The messages, which the server gets as such and writes as one prompt."""
@@ -362,9 +357,6 @@ class ChatServer(ServerModel):
         if self.prefill == "text":
             return move_prefill(messages)
         return [*(dict(message) for message in messages[:-1]), {**messages[-1], PREFILL: True}]
-
-    def _refuse(self) -> NoReturn:
-        raise no_loglikelihoods(self.name, "this form")
 
 
 def _read_headers(headers: Mapping[str, Any] | None) -> dict[str, str]:
@@ -384,7 +376,8 @@ def server_root(base_url: str, endpoints: Collection[str], root_path: str) -> ht
     hint = "give e.g. base_url=http://localhost:8000/v1"
     try:
         url = httpx.URL(base_url.strip())
-    except (httpx.InvalidURL, TypeError, AttributeError) as error:
+        url.host.encode("idna")  # as a connection does
+    except (httpx.InvalidURL, UnicodeError, TypeError, AttributeError) as error:
         raise UsageError("base_url is no URL", hint=hint) from error
     if url.scheme not in ("http", "https") or not url.host:
         shown = f"{url.scheme}://{url.host}" if url.scheme else url.path  # without passwords and keys
