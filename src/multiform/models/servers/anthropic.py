@@ -55,8 +55,14 @@ class AnthropicChat(ChatServer):
         thinking = self.thinking_of(request)
         if thinking.budget:  # the limit counts thoughts, and the interface thinks at temperature 1 alone
             payload |= {"max_tokens": payload["max_tokens"] + thinking.budget, "temperature": 1.0}
+            payload = {"thinking": {"type": "enabled", "budget_tokens": thinking.budget}, **payload}
+        elif thinking.budget == 0:
+            payload = {"thinking": {"type": "disabled"}, **payload}
+        elif thinking.enable_thinking:
+            message = "enable_thinking needs a number of tokens"
+            raise UsageError(message, where=self.kind, hint="give thinking_budget=1024 or more")
         others = [message for message in messages if message["role"] != "system"]
-        return {"model": self.name, "messages": turns(others), **thinking.anthropic(), **payload}
+        return {"model": self.name, "messages": turns(others), **payload}
 
     def continues_answers(self) -> bool:
         """Whether the interface takes an answer that is begun: not of a model that thinks, nor of the newest models."""

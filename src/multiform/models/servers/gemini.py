@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from multiform.errors import ModelError
 from multiform.models.servers import protocol
@@ -37,7 +37,6 @@ class GeminiChat(ChatServer):
     key_env = "GEMINI_API_KEY"
     root_path = "/v1beta"
     endpoints = ()
-    version_fields: ClassVar[Mapping[str, str]] = {"modelVersion": "model_version"}
     stored = True
     batches = GeminiBatches
     media = frozenset[Kind]({"image", "audio"})
@@ -55,8 +54,9 @@ class GeminiChat(ChatServer):
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
         arguments = protocol.generation_arguments(request, self.seed, most_stops=MAX_STOPS, fills_context=True)
-        config = self.thinking_of(request).gemini()
-        config |= {_NAMES.get(name, name): value for name, value in arguments.items()}
+        named = {_NAMES.get(name, name): value for name, value in arguments.items()}
+        config = _thinking_config(self.thinking_of(request))
+        config = {**({"thinkingConfig": config} if config else {}), **named}
         system = [part for message in messages if message["role"] == "system" for part in _parts(message)]
         contents = [
             {"role": _ROLES[message["role"]], "parts": _parts(message)}
@@ -82,6 +82,15 @@ class GeminiChat(ChatServer):
         thought = "".join(part["text"] for part in parts if part.get("thought")) or None
         reason = protocol.finish_reason(candidate, "finishReason")
         return protocol.completion(request, text, reason, thought=thought)
+
+
+def _thinking_config(thinking: protocol.Thinking) -> dict[str, Any]:
+    """The budget or the level of thinking, whose thoughts the interface sends along."""
+    given = {"thinkingBudget": thinking.budget, "thinkingLevel": thinking.reasoning_effort}
+    config: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if thinking.budget != 0 and (config or thinking.enable_thinking):
+        config["includeThoughts"] = True
+    return config
 
 
 def message_part(content: str | Media) -> dict[str, Any]:

@@ -60,10 +60,6 @@ class OpenAIProtocol:
     url_env = "OPENAI_BASE_URL"
     key_env = "OPENAI_API_KEY"
     endpoints: ClassVar[Collection[str]] = ("/chat/completions", "/completions")
-    version_fields: ClassVar[Mapping[str, str]] = {
-        "model": "model_version",
-        "system_fingerprint": "system_fingerprint",
-    }
 
     def models_path(self) -> str:
         return "models"
@@ -238,7 +234,11 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
         if protocol.take_prefill(messages):
             arguments |= CONTINUE
-        return {"model": self.name, "messages": messages, **self.thinking_of(request).openai(), **arguments}
+        thinking = self.thinking_of(request).settings()
+        thinking.pop("think_end_token", None)
+        effort = {"reasoning_effort": thinking.pop("reasoning_effort")} if "reasoning_effort" in thinking else {}
+        variables = {"chat_template_kwargs": thinking} if thinking else {}  # of the server's chat template
+        return {"model": self.name, "messages": messages, **effort, **variables, **arguments}
 
     def continues_answers(self) -> bool:
         """Whether the server reads another number of tokens where it is told to continue an answer."""

@@ -188,45 +188,6 @@ class Thinking:
         """The most tokens of a thought; 0 where thinking is switched off."""
         return 0 if self.enable_thinking is False else self.thinking_budget
 
-    def openai(self) -> dict[str, Any]:
-        """The arguments of a chat completion: OpenAI's own effort, and variables of the server's chat template.
-
-        >>> Thinking(enable_thinking=False, reasoning_effort="low").openai()
-        {'reasoning_effort': 'low', 'chat_template_kwargs': {'enable_thinking': False}}
-        """
-        names = ("enable_thinking", "thinking_budget")
-        variables = {name: value for name, value in self.settings().items() if name in names}
-        effort = {} if self.reasoning_effort is None else {"reasoning_effort": self.reasoning_effort}
-        return {**effort, **({"chat_template_kwargs": variables} if variables else {})}
-
-    def anthropic(self) -> dict[str, Any]:
-        """The argument `thinking` of Anthropic's messages.
-
-        >>> Thinking(thinking_budget=1024).anthropic()
-        {'thinking': {'type': 'enabled', 'budget_tokens': 1024}}
-        """
-        if self.budget is None:
-            if self.enable_thinking:
-                message = "enable_thinking needs a number of tokens"
-                raise UsageError(message, where="anthropic", hint="give thinking_budget=1024 or more")
-            return {}
-        return {"thinking": {"type": "enabled", "budget_tokens": self.budget} if self.budget else {"type": "disabled"}}
-
-    def gemini(self) -> dict[str, Any]:
-        """The `thinkingConfig` of Gemini, which sends its thoughts along.
-
-        >>> Thinking(thinking_budget=0).gemini()
-        {'thinkingConfig': {'thinkingBudget': 0}}
-        """
-        config: dict[str, Any] = {}
-        if self.budget is not None:
-            config["thinkingBudget"] = self.budget
-        if self.reasoning_effort is not None:
-            config["thinkingLevel"] = self.reasoning_effort
-        if self.budget != 0 and (config or self.enable_thinking):
-            config["includeThoughts"] = True
-        return {"thinkingConfig": config} if config else {}
-
 
 def finish_reason(response: Mapping[str, Any], key: str) -> str | None:
     """The reason that a response gives for the end of its completion; None where it has no such key.

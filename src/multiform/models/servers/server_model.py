@@ -51,6 +51,12 @@ _LASTING = (
     *("id", "name", "root", "parent", "owned_by", "version", "created", "created_at", "display_name", "displayName"),
     *("max_model_len", "context_length", "inputTokenLimit", "meta", "digest"),
 )
+#: Where a response says which model wrote it, by key, and what results call that.
+_VERSION_KEYS = {
+    "model": "model_version",
+    "modelVersion": "model_version",
+    "system_fingerprint": "system_fingerprint",
+}
 #: Seconds. Many servers report the current time, or that of their start, as a model's date.
 _OLD = 24 * 3600.0
 #: The bytes of a token, about: fewer in languages with other letters, whose characters have more bytes.
@@ -80,8 +86,6 @@ class ServerModel(Model):
     root_path: ClassVar[str] = ""
     #: Ends of a URL that name an endpoint.
     endpoints: ClassVar[Collection[str]]
-    #: Where a response says which model wrote it, by key, and what results call that.
-    version_fields: ClassVar[Mapping[str, str]] = {"model": "model_version"}
 
     def __init__(
         self,
@@ -156,11 +160,6 @@ class ServerModel(Model):
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         """The completion in a response; a ModelError where the response is malformed."""
 
-    def version(self, response: Mapping[str, Any]) -> dict[str, str]:
-        """What a response says about the model that wrote it."""
-        fields = self.version_fields
-        return {name: response[key] for key, name in fields.items() if isinstance(response.get(key), str)}
-
     def settings(self) -> dict[str, Any]:
         """The arguments that change outputs, beside the server and the model."""
         return {}
@@ -189,7 +188,7 @@ class ServerModel(Model):
         probe = self.probe()
         completed = self.client.single(
             self.payload(probe),
-            lambda response: {"probe": self.completion(probe, response).text, **self.version(response)},
+            lambda response: {"probe": self.completion(probe, response).text, **model_version(response)},
         )
         self.client.probe = None if completed is None else self.payload(probe)
         return self.client.without_secrets({"model": entry or {}, **(completed or {})})
@@ -229,8 +228,7 @@ class ServerModel(Model):
         return self.client.without_secrets(changed)
 
     def _count_version(self, response: Any) -> None:
-        version = self.version(response) if isinstance(response, Mapping) else {}
-        for key, value in version.items():
+        for key, value in model_version(response).items():
             with self._versions_lock:
                 counts = self._versions.setdefault(key, Counter())
                 counts[value] += 1
@@ -397,6 +395,12 @@ def at_least(least: float, value: Any, name: str) -> float:
     if not number >= least:
         raise UsageError(f"{name} is {excerpt(value)}", hint=f"give a number of {least:g} or more")
     return number
+
+
+def model_version(response: Any) -> dict[str, str]:
+    """What a response says about the model that wrote it."""
+    said = response if isinstance(response, Mapping) else {}
+    return {name: said[key] for key, name in _VERSION_KEYS.items() if isinstance(said.get(key), str)}
 
 
 def described_model(response: Any, name: str) -> dict[str, Any]:
