@@ -13,6 +13,7 @@ from multiform.models.arguments import (
     is_context_limit,
     read_temperature,
     read_until,
+    stated_limit,
 )
 from multiform.models.servers.exchange import mapping_in
 from multiform.prompts.media import Media, parts
@@ -124,8 +125,7 @@ def token_limit(request: GenerationRequest) -> int:
     """The most tokens of a completion; a number that servers take where it may fill the context."""
     if is_context_limit(request.gen_kwargs):
         return CONTEXT_TOKENS
-    kwargs = request.gen_kwargs
-    return int(next((kwargs[name] for name in LIMIT_NAMES if kwargs.get(name)), DEFAULT_MAX_GEN_TOKS))
+    return int(stated_limit(request.gen_kwargs) or DEFAULT_MAX_GEN_TOKS)
 
 
 def generation_arguments(
