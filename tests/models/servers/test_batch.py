@@ -322,3 +322,22 @@ def test_results_that_are_no_list_are_no_results(kind: Kind) -> None:
         outputs = dict(model(server, max_retries=1).generate(requests(3)))
     assert len(outputs) == 3
     assert all(isinstance(output, FailedRequest) is (kind == "gemini") for output in outputs.values())
+
+
+@pytest.mark.parametrize("answer", [None, 5, ["x"], "9" * 5000])
+def test_an_answer_that_is_no_object_is_an_error(kind: Kind, answer: Any) -> None:
+    with fake_batches(kind, distort=lambda _: answer) as server:
+        with pytest.raises(ModelError, match="a response of the batch interface"):
+            list(model(server).generate(requests(3)))
+        server.distort = lambda answer: answer
+        assert len(texts(dict(model(server).generate(requests(3))))) == 3
+
+
+def test_a_count_of_many_digits_is_none(kind: Kind) -> None:
+    def distort(answer: Any) -> Any:
+        stats = {"completed": "9" * 5000, "succeeded": "9" * 5000, "successfulRequestCount": "9" * 5000}
+        about = {**answer.get("metadata", {}), "batchStats": stats} if kind == "gemini" else answer.get("metadata")
+        return {**answer, "request_counts": stats, "metadata": about}
+
+    with fake_batches(kind, distort=distort) as server:
+        assert len(texts(dict(model(server).generate(requests(3))))) == 3

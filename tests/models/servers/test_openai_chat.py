@@ -541,3 +541,18 @@ def test_tokens_that_the_server_counts_are_added_up(server: Any) -> None:
     written(one, "hello")
     written(one, "hello again")
     assert one.server_tokens() == {"prompt": 22, "completion": 4}
+
+
+@pytest.mark.parametrize("wrong", [-5, 10**400, True, "11", None])
+def test_a_count_that_cannot_be_right_is_not_added(server: Any, wrong: Any) -> None:
+    one = model(server)
+    message = {"role": "assistant", "content": "hi"}
+    body = {
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 11, "completion_tokens": wrong},
+    }
+    server.fault_of = lambda prompt: Fault(body=json.dumps(body).encode())
+    written(one, "hello")
+    body["usage"] = {"prompt_tokens": wrong, "completion_tokens": 2}
+    written(one, "hello again")
+    assert one.server_tokens() == {"prompt": 11, "completion": 0}

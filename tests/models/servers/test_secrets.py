@@ -14,8 +14,9 @@ from multiform.cli.main import main
 from multiform.errors import ModelError, UsageError
 from multiform.models.servers import secrets
 from multiform.models.servers.client import Client
+from multiform.models.servers.openai_completions import OpenAICompletions
 from multiform.models.servers.secrets import Redactor, proxy_secrets
-from tests.models.fake_server import fake_server
+from tests.models.fake_server import FakeServer, fake_server
 from tests.models.fake_server_fixture import shorten_waits
 
 KEY = 'sk-a/b+c&d e?"Ü-0123'
@@ -158,3 +159,15 @@ def test_an_unusable_proxy_shows_before_anything_is_sent(monkeypatch: pytest.Mon
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.org:port")
     with pytest.raises(UsageError, match=r"\$HTTPS_PROXY: it is no URL of a proxy"):
         Client(url=httpx.URL("http://127.0.0.1:9/v1"))
+
+
+def test_a_key_in_the_echo_of_a_probe_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def repeat_key(logprobs: dict[str, Any]) -> None:
+        logprobs["tokens"] = ["sk-secret"] * len(logprobs["tokens"])
+
+    shorten_waits(monkeypatch)
+    with fake_server(state=FakeServer(distort=repeat_key)) as server:
+        model = OpenAICompletions(model="tiny", base_url=server.base_url, api_key="sk-secret", max_retries=1)
+        with pytest.raises(ModelError, match=r"do not spell the prompt: '\*\*\*") as caught:
+            model.check_scoring(labels=False, form="quiz@cloze")
+    assert "sk-secret" not in str(caught.value)

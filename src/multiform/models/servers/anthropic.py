@@ -69,7 +69,11 @@ class AnthropicChat(ChatServer):
         if self.thinking.budget:
             return False
         probe = GenerationRequest.of(BEGUN, {"max_gen_toks": 1})
-        return bool(self.client.single(self.payload(probe), lambda response: "content" in response))
+        return bool(
+            self.client.single(
+                self.payload(probe), lambda response: isinstance(response, Mapping) and "content" in response
+            )
+        )
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         content = response.get("content") if isinstance(response, Mapping) else None

@@ -80,11 +80,16 @@ class BatchInterface(ABC):
         """Have no further request of the batch begin."""
         self._call("POST", self.cancel_path.format(id=id), {})
 
-    def _call(self, method: str, path: str, value: Any = None, *, once: bool = False, **parameters: int) -> Any:
-        """The JSON of a response; with `once`, a failed attempt is not repeated."""
+    def _call(
+        self, method: str, path: str, value: Any = None, *, once: bool = False, **parameters: int
+    ) -> Mapping[str, Any]:
+        """The JSON object of a response; with `once`, a failed attempt is not repeated."""
         content = None if value is None else json.dumps(value).encode()
         url = self._url(path).copy_merge_params(parameters)
-        return _parse(self._client.call(method, url, content, once=once, size=_MOST_RESULT_BYTES))
+        parsed = _parse(self._client.call(method, url, content, once=once, size=_MOST_RESULT_BYTES))
+        if not isinstance(parsed, Mapping):
+            raise ModelError(f"a response of the batch interface is {excerpt(parsed)}", hint="check base_url")
+        return parsed
 
     def _lines(self, path: str) -> Iterator[Mapping[str, Any]]:
         for line in self._client.call("GET", self._url(path), size=_MOST_RESULT_BYTES).splitlines():
@@ -241,14 +246,14 @@ class GeminiBatches(BatchInterface):
 
 
 #: The codes of Google's errors that may pass: cancelled, unknown, deadline exceeded, resource exhausted, aborted,
-#: internal, unavailable.
-_GOOGLE_PASSING = frozenset({1, 2, 4, 8, 10, 13, 14})
+#: internal, unavailable; and statuses of HTTP.
+_GOOGLE_PASSING = frozenset({1, 2, 4, 8, 10, 13, 14, 429, 500, 503, 504})
 
 
 def _gemini_outcome(entry: Mapping[str, Any]) -> Outcome:
     if error := mapping_in(entry, "error"):
         code, message = error.get("code"), str(error.get("message") or "an error")
-        passing = code in _GOOGLE_PASSING or code in (429, 500, 503, 504)
+        passing = isinstance(code, int) and code in _GOOGLE_PASSING
         return FailedAttemptError(message) if passing else RefusedError(message)
     return mapping_in(entry, "response")
 
@@ -290,4 +295,5 @@ def _time(batch: Mapping[str, Any]) -> float:
 
 def _number(value: Any) -> int:
     """A count, which Google writes as text."""
-    return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0
+    is_count = isinstance(value, int) or (isinstance(value, str) and value.isdecimal() and len(value) < 20)
+    return int(value) if is_count else 0

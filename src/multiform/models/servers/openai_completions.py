@@ -141,7 +141,8 @@ class EchoProbe:
     def _error(self, message: str) -> ModelError:
         advice = "use another server, or a format in which the model writes (@generate, @cot)"
         hint = None if "; " in message else advice  # a refusal has its own
-        return ModelError(f"the server echoes prompts, and {message}", where=self._client.shown, hint=hint)
+        what = f"the server echoes prompts, and {self._client.clean(message)}"
+        return ModelError(what, where=self._client.shown, hint=hint)
 
 
 class OpenAICompletions(OpenAIProtocol, ServerModel):

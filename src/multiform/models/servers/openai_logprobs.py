@@ -86,8 +86,8 @@ def only_choice(response: Any) -> Mapping[str, Any]:
 
 
 def is_logprob(value: Any) -> bool:
-    """Whether a value of a response is a log-probability: a number that is neither NaN nor above 0."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value <= ROUNDING
+    """Whether a value of a response is a log-probability: a number that a float can hold, neither NaN nor above 0."""
+    return (isinstance(value, float) or (type(value) is int and value > -(10**300))) and value <= ROUNDING
 
 
 def echoed_logprobs(choice: Mapping[str, Any]) -> Mapping[str, Any]:

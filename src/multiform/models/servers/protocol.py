@@ -42,6 +42,8 @@ _TOKEN_COUNTS = (
 )
 #: Google counts what a model thought apart; it is billed as the completion is.
 _THOUGHTS = "thoughtsTokenCount"
+#: No request has as many tokens: a greater number is no count.
+_MOST_TOKENS = 10**9
 
 
 def counted_tokens(response: Any) -> dict[str, int]:
@@ -51,10 +53,10 @@ def counted_tokens(response: Any) -> dict[str, int]:
     {'prompt': 7, 'completion': 2}
     """
     for key, prompt, completion in _TOKEN_COUNTS:
-        counts = mapping_in(response, key)
-        if type(counts.get(prompt)) is int:
-            written = [counts.get(name) for name in (completion, _THOUGHTS)]
-            return {"prompt": counts[prompt], "completion": sum(count for count in written if type(count) is int)}
+        listed = mapping_in(response, key)
+        counts = {name: n for name, n in listed.items() if type(n) is int and 0 <= n < _MOST_TOKENS}
+        if prompt in counts:
+            return {"prompt": counts[prompt], "completion": counts.get(completion, 0) + counts.get(_THOUGHTS, 0)}
     return {}
 
 
