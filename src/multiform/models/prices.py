@@ -32,10 +32,6 @@ class Price:
         """
         return (tokens.get("prompt", 0) * self.prompt + tokens.get("completion", 0) * self.completion) / 1e6
 
-    def halve(self) -> Price:
-        """The price of batches."""
-        return Price(self.prompt / 2, self.completion / 2)
-
     def __str__(self) -> str:
         return f"${self.prompt:g} and ${self.completion:g} per million tokens of prompts and completions"
 

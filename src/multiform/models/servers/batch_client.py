@@ -93,7 +93,10 @@ class BatchClient:
         """Yield the index of each item with the result of `read`, or how its request failed, as batches end."""
         state = _State()
         for index, item in enumerate(items):
-            id, state.sizes[id] = _custom_id(item, payload(item))
+            text = json.dumps(payload(item), sort_keys=True)
+            # Repeats of one question have names of their own.
+            id = sha256(f"{getattr(item, 'sample', 0)} {text}")[:48]
+            state.sizes[id] = len(text) + 200
             state.members.setdefault(id, []).append(index)
         state.waiting = list(state.members)
         self._adopt(self._ledger.batches(), state)
@@ -164,7 +167,7 @@ class BatchClient:
             failed = FailedRequest(reason=self._client.clean(reason), retried=retried)
             yield from ((index, failed) for index in members)
         else:
-            self._client.observe(outcome)
+            self._client.notice(outcome)
             yield from results
 
     def _adopt(self, batches: Sequence[SubmittedBatch], state: _State) -> None:
@@ -281,12 +284,6 @@ class BatchClient:
 
 def _name(batch: SubmittedBatch) -> str:
     return f"batch {batch.id or batch.token}"
-
-
-def _custom_id(item: Any, payload: Mapping[str, Any]) -> tuple[str, int]:
-    """The name of a request by its content, and its size; repeats of one question have names of their own."""
-    text = json.dumps(payload, sort_keys=True)
-    return sha256(f"{getattr(item, 'sample', 0)} {text}")[:48], len(text) + 200
 
 
 def _sleep(seconds: float, *, interruptible: bool) -> None:

@@ -8,7 +8,6 @@ import random
 import ssl
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,7 +28,6 @@ from multiform.models.servers.exchange import (
     exchange,
     fetch,
 )
-from multiform.models.servers.protocol import counted_tokens
 from multiform.models.servers.secrets import Redactor, proxy_secrets, shown_url, url_secrets
 from multiform.requests import Completion, FailedRequest, LLOutput
 from multiform.stopping import stop_requested
@@ -95,10 +93,7 @@ class Client:
         self.max_retries = max_retries
         self.num_concurrent = num_concurrent
         self.probe = probe
-        #: The tokens of prompts and completions that the responses count, those to probes included.
-        self.tokens = Counter[str]()
-        self._tokens_lock = threading.Lock()
-        self._notice = notice
+        self.notice = notice
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **(headers or {})}
         self._hints = {**_HINTS, 401: key_hint}
         self._redact = Redactor([*url_secrets(url), *proxy_secrets(), *secrets])
@@ -316,14 +311,8 @@ class Client:
             raise
         self._is_there = self._has_responded = True
         if content is not None:
-            self.observe(response)
+            self.notice(response)
         return response
-
-    def observe(self, response: Any) -> None:
-        """Take note of a response of the model: its tokens are counted."""
-        with self._tokens_lock:
-            self.tokens.update(counted_tokens(response))
-        self._notice(response)
 
     def _patience(self) -> float:
         """The seconds after which a request is not sent again."""

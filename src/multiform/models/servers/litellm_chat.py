@@ -51,7 +51,7 @@ class _LiteLLMClient(Client):
             message = str(error).partition("Traceback (most recent call last)")[0]
             raise response_failure(getattr(error, "status_code", None) or 500, message) from error
         self._is_there = self._has_responded = True
-        self.observe(response)
+        self.notice(response)
         return response
 
 

@@ -128,17 +128,6 @@ def _lists(choice: Mapping[str, Any]) -> tuple[list[str], list[Any], list[Any] |
     return tokens, values, tops if isinstance(tops, list) and len(tops) == len(tokens) else None
 
 
-def _check_values(values: Sequence[Any], convention: Convention) -> None:
-    """Raise a ModelError unless these can be the log-probabilities of a prompt's tokens; the first may have none."""
-    if convention.first_is_null and values[0] is not None:
-        raise ModelError(f"the first token has log-probability {values[0]!r}, and none in other responses")
-    numbers = values[1:] if values[0] is None else values
-    if wrong := [value for value in numbers if not is_logprob(value)]:
-        raise ModelError(f"not all log-probabilities of the response are numbers up to 0: {wrong[0]!r}")
-    if len(numbers) > 2 and len(set(numbers)) == 1:
-        raise ModelError(f"all {len(numbers)} tokens of a prompt have the log-probability {numbers[0]:g}")
-
-
 def echo_of_text(choice: Mapping[str, Any], prompt: str, convention: Convention) -> Echo:
     """The echo of a prompt that was sent as text; an error unless its tokens spell the prompt from its first character.
 
@@ -167,8 +156,14 @@ def _echo(
     end: int,
     convention: Convention,
 ) -> Echo:
-    """The echo up to the end of the prompt, with its log-probabilities checked."""
-    _check_values(values[:end], convention)
+    """The echo up to the end of the prompt, if its log-probabilities can be those of a prompt's tokens."""
+    if convention.first_is_null and values[0] is not None:
+        raise ModelError(f"the first token has log-probability {values[0]!r}, and none in other responses")
+    numbers = values[1:end] if values[0] is None else values[:end]
+    if wrong := [value for value in numbers if not is_logprob(value)]:
+        raise ModelError(f"not all log-probabilities of the response are numbers up to 0: {wrong[0]!r}")
+    if len(numbers) > 2 and len(set(numbers)) == 1:
+        raise ModelError(f"all {len(numbers)} tokens of a prompt have the log-probability {numbers[0]:g}")
     return Echo(
         tokens=tokens[:end],
         values=values[:end],

@@ -105,8 +105,9 @@ class ServerModel(Model):
             hint = f"name it: --model_args model=NAME,base_url={self.default_url}"
             raise UsageError(f"the model '{self.kind}' needs the argument 'model'", hint=hint)
         self.name = str(model)
+        self._tokens = Counter[str]()
         self._versions: dict[str, Counter[str]] = {}
-        self._versions_lock = threading.Lock()
+        self._counts_lock = threading.Lock()
         self.fingerprinted = bool(fingerprint)
         root = server_root(base_url or os.environ.get(self.url_env) or self.default_url, self.endpoints, self.root_path)
         self.root, basic = without_userinfo(root)
@@ -120,7 +121,7 @@ class ServerModel(Model):
             max_retries=int(at_least(0, max_retries, "max_retries")),
             num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
-            notice=self._count_version,
+            notice=self._count,
         )
         #: What requests are sent with: one by one, or in batches.
         self.sender: Client | BatchClient = self.client
@@ -205,7 +206,8 @@ class ServerModel(Model):
         return {"model_args": {**self._arguments, **self.settings()}, **server, **versions}
 
     def server_tokens(self) -> dict[str, int]:
-        return dict(self.client.tokens)
+        """Those that the responses count, those to probes included."""
+        return dict(self._tokens)
 
     def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
         """By the bytes of prompts; labels after one prompt are one request where the server does not echo prompts."""
@@ -219,17 +221,20 @@ class ServerModel(Model):
 
     def price(self, file: Path | None = None) -> Price | None:
         price = find_price(self.name.removeprefix("models/"), str(self.root).rstrip("/"), file)
-        return price.halve() if price is not None and self.batch else price
+        return Price(price.prompt / 2, price.completion / 2) if price is not None and self.batch else price
 
     def changed_versions(self) -> dict[str, Any]:
         """What the responses say about the model, with their numbers, where they do not all say the same."""
-        with self._versions_lock:
+        with self._counts_lock:
             changed = {key: dict(counts) for key, counts in self._versions.items() if len(counts) > 1}
         return self.client.without_secrets(changed)
 
-    def _count_version(self, response: Any) -> None:
+    def _count(self, response: Any) -> None:
+        """Count the tokens and the version of a response."""
+        with self._counts_lock:
+            self._tokens.update(counted_tokens(response))
         for key, value in model_version(response).items():
-            with self._versions_lock:
+            with self._counts_lock:
                 counts = self._versions.setdefault(key, Counter())
                 counts[value] += 1
                 has_changed = counts[value] == 1 and len(counts) == 2
