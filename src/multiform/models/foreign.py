@@ -140,16 +140,13 @@ class ForeignModel(Model):
         return {**{f"tokenizer_{name}": token for name, token in tokens.items()}, **more}
 
     def _ask(self, question: OutputType, requests: Sequence[Request]) -> list[Any]:
-        returned = getattr(self.lm, question)([_instance(question, request) for request in requests])
+        instances = [LMEvalInstance(question, {}, each.arguments, 0, metadata=(None, None, 1)) for each in requests]
+        returned = getattr(self.lm, question)(instances)
         outputs = list(returned) if returned is not None else []
         if len(outputs) != len(requests):
             message = f"{type(self.lm).__name__}.{question} gave {len(outputs)} outputs for {len(requests)} requests"
             raise ModelError(message, hint="return a list with one output for each request, in their order")
         return outputs
-
-
-def _instance(question: OutputType, request: Request) -> LMEvalInstance:
-    return LMEvalInstance(question, {}, request.arguments, 0, metadata=(None, None, 1))
 
 
 def _description(candidate: Any) -> str:

@@ -145,7 +145,8 @@ class Client:
                 finally:
                     reports.put(None)
 
-        certificates = self._certificates()
+        # Read once for all connections.
+        certificates = httpx.create_ssl_context() if self.url.scheme == "https" else None
         working = min(self.num_concurrent, len(items))
         failure: Exception | None = None
         try:
@@ -178,7 +179,7 @@ class Client:
         most = self.max_retries + 1 if attempts is None else attempts
         content = None if payload is None else json.dumps(payload).encode()
         started, sent = time.monotonic(), 0
-        with self._http(self._certificates()) as http:
+        with self._http() as http:
             while True:
                 sent += 1
                 try:
@@ -213,7 +214,7 @@ class Client:
         have worked. A RefusedError says that the server refuses it.
         """
         started, attempts = time.monotonic(), 0
-        with self._http(self._certificates()) as http:
+        with self._http() as http:
             while True:
                 attempts += 1
                 try:
@@ -353,13 +354,10 @@ class Client:
         shown = visible(" ".join(self._redact(text).splitlines()))
         return shown if len(shown) <= 500 else shown[:499] + "…"
 
-    def _certificates(self) -> ssl.SSLContext | bool:
-        """The certificates that the server is checked with, read once for all connections."""
-        return httpx.create_ssl_context() if self.url.scheme == "https" else False
-
-    def _http(self, certificates: ssl.SSLContext | bool) -> HTTPClient:
+    def _http(self, certificates: ssl.SSLContext | None = None) -> HTTPClient:
         try:
-            return HTTPClient(headers=self._headers, timeout=self.timeout, verify=certificates)
+            verify = certificates or self.url.scheme == "https"
+            return HTTPClient(headers=self._headers, timeout=self.timeout, verify=verify)
         except (httpx.InvalidURL, ValueError) as error:  # its proxies are checked: what is left are the exceptions
             message = "it has an entry that is not a host"
             raise UsageError(message, where="$NO_PROXY", hint="write e.g. localhost,.example.org") from error

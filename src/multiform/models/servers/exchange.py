@@ -121,7 +121,9 @@ def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | Non
     if not is_json:
         raise FailedAttemptError(f"the response is not JSON: {parsed or 'it is empty'}")
     if isinstance(parsed, Mapping) and parsed.get("error"):
-        raise response_failure(_status(parsed["error"]), parsed, headers)
+        code = mapping_in(parsed, "error").get("code")
+        status = code if isinstance(code, int) and 400 <= code < 600 else 200
+        raise response_failure(status, parsed, headers)
     return parsed
 
 
@@ -193,12 +195,6 @@ def response_failure(
     if status < 300 or status in _PASSING or (status >= 500 and status not in _LASTING):
         return FailedAttemptError(message, wait=retry_after(headers.get("retry-after")))
     return RefusedError(message, status)
-
-
-def _status(error: Any) -> int:
-    """The status in the body of a response whose own status is 200."""
-    code = error.get("code") if isinstance(error, Mapping) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else 200
 
 
 def _message(body: Any) -> str:

@@ -86,14 +86,12 @@ class LiteLLMChat(ChatServer):
     def _make_client(self, **options: Any) -> Client:
         own = [value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN"))]
         options["secrets"] = [*options["secrets"], *own]
-        return _LiteLLMClient(
-            lambda **payload: self._library.completion(**payload, **self._call_options), self.name, **options
-        )
+        return _LiteLLMClient(self._complete, self.name, **options)
 
-    @property
-    def _call_options(self) -> dict[str, Any]:
+    def _complete(self, **payload: Any) -> Any:
         retries = {"num_retries": 0, "max_retries": 0}  # they are the client's
-        return {"api_base": self.api_base, "api_key": self._key, "timeout": self.client.timeout, **retries}
+        options = {"api_base": self.api_base, "api_key": self._key, "timeout": self.client.timeout}
+        return self._library.completion(**payload, **options, **retries)
 
     @cached_property
     def _library(self) -> Any:
@@ -106,16 +104,13 @@ class LiteLLMChat(ChatServer):
     @cached_property
     def _provider_arguments(self) -> frozenset[str]:
         """The generation arguments that the provider takes; a UsageError where LiteLLM does not know the model."""
+        message = f"LiteLLM does not know the provider of '{self.name}'"
         try:
-            supported = self._library.get_supported_openai_params(model=self.name)
-        except Exception as error:
-            raise UsageError(
-                self.client.clean(str(error)), where="--model litellm", hint="give PROVIDER/MODEL"
-            ) from error
-        if not supported:
-            message = f"LiteLLM does not know the provider of '{self.name}'"
-            raise UsageError(message, where="--model litellm", hint="give PROVIDER/MODEL")
-        return frozenset(supported)
+            if supported := self._library.get_supported_openai_params(model=self.name):
+                return frozenset(supported)
+        except Exception as error:  # noqa: BLE001  (LiteLLM's errors have no base of their own)
+            message = self.client.clean(str(error))
+        raise UsageError(message, where="--model litellm", hint="give PROVIDER/MODEL")
 
     @cached_property
     def media(self) -> frozenset[Kind]:  # type: ignore[override]
