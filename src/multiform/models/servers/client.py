@@ -261,6 +261,8 @@ class Client:
             return read(response)
         except ModelError as error:
             raise FailedAttemptError(error.what) from error
+        except RecursionError as error:
+            raise FailedAttemptError("the response is nested too deeply") from error
 
     def _after_failure(
         self, http: HTTPClient, schedule: JobSchedule, job: Job, failed: FailedAttemptError

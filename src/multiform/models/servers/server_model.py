@@ -6,7 +6,9 @@ The fingerprint of a server tells one model from another one behind the same add
 from __future__ import annotations
 
 import logging
+import math
 import os
+import re
 import threading
 import time
 from abc import abstractmethod
@@ -37,6 +39,8 @@ logger = logging.getLogger("multiform")
 
 #: Arguments of lm-eval's server models.
 RULES = ArgumentRules.of("server", ignored=LOCAL_ARGUMENTS)
+#: The most seconds, requests or tokens of an argument.
+_MOST = 1e9
 #: The attempts to list the models of a server.
 _LIST_ATTEMPTS = 3
 #: The question of the probe, whose completion is part of a server's fingerprint.
@@ -57,6 +61,7 @@ _VERSION_KEYS = {
     "modelVersion": "model_version",
     "system_fingerprint": "system_fingerprint",
 }
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 #: Seconds. Many servers report the current time, or that of their start, as a model's date.
 _OLD = 24 * 3600.0
 #: The bytes of a token, about: fewer in languages with other letters, whose characters have more bytes.
@@ -117,7 +122,7 @@ class ServerModel(Model):
             headers={**self.auth(key), **basic, **custom_headers},
             secrets=[key, *url_secrets(root), *header_secrets([*basic.values(), *custom_headers.values()])],
             timeout=at_least(0.001, timeout, "timeout"),
-            deadline=at_least(0, deadline, "deadline"),
+            deadline=at_least(0, deadline, "deadline", most=math.inf),
             max_retries=int(at_least(0, max_retries, "max_retries")),
             num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
@@ -182,17 +187,19 @@ class ServerModel(Model):
         """What the server says about itself and the model, and how it completes a fixed prompt."""
         entry = self.client.single(
             None,
-            lambda response: described_model(response, self.name),
+            lambda response: self.client.without_secrets(described_model(response, self.name)),
             url=self._url(self.models_path()),
             attempts=_LIST_ATTEMPTS,  # some servers fail at this and nothing else
         )
         probe = self.probe()
-        completed = self.client.single(
-            self.payload(probe),
-            lambda response: {"probe": self.completion(probe, response).text, **model_version(response)},
-        )
+
+        def completion_facts(response: Any) -> dict[str, Any]:
+            facts = {"probe": self.completion(probe, response).text, **model_version(response)}
+            return self.client.without_secrets(facts)
+
+        completed = self.client.single(self.payload(probe), completion_facts)
         self.client.probe = None if completed is None else self.payload(probe)
-        return self.client.without_secrets({"model": entry or {}, **(completed or {})})
+        return {"model": entry or {}, **(completed or {})}
 
     def probe(self) -> GenerationRequest:
         """A small request whose completion stays the same as long as the server's model does."""
@@ -365,6 +372,9 @@ class ChatServer(ServerModel):
 def _read_headers(headers: Mapping[str, Any] | None) -> dict[str, str]:
     if headers is not None and not isinstance(headers, Mapping):
         raise UsageError("headers are not names with values", hint='give e.g. {"headers": {"X-Team": "evals"}}')
+    for name in headers or ():
+        if not _HEADER_NAME.fullmatch(str(name)):
+            raise UsageError(f"{excerpt(name)} is not the name of a header", hint="give a name such as X-Team")
     return {str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()}
 
 
@@ -391,13 +401,13 @@ def server_root(base_url: str, endpoints: Collection[str], root_path: str) -> ht
     return url.copy_with(path=root or root_path or "/")
 
 
-def at_least(least: float, value: Any, name: str) -> float:
-    """The number that an argument is; a UsageError where it is none, or too small."""
+def at_least(least: float, value: Any, name: str, *, most: float = _MOST) -> float:
+    """The number that an argument is; a UsageError where it is none, too small, or more than anything can take."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = float("nan")
-    if not number >= least:
+    if not least <= number <= most:
         raise UsageError(f"{name} is {excerpt(value)}", hint=f"give a number of {least:g} or more")
     return number
 
