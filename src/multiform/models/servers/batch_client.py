@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -18,10 +18,10 @@ from multiform.errors import ModelError
 from multiform.hashing import sha256
 from multiform.models.servers.batch_interfaces import BatchInterface, BatchStatus, Outcome
 from multiform.models.servers.batch_ledger import Ledger, SubmittedBatch
-from multiform.models.servers.client import STOP_CHECK_SECONDS, Client
+from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import FailedAttemptError, RefusedError
 from multiform.requests import FailedRequest
-from multiform.stopping import stop_requested
+from multiform.stopping import stop_requested, wait_for_stop
 
 logger = logging.getLogger("multiform")
 
@@ -50,7 +50,10 @@ class _Open:
 class _State:
     """Where the requests of a run are, by their custom ids: waiting to be submitted, in open batches, or done."""
 
-    #: The items of each request; items whose requests are equal share one.
+    items: Sequence[Any]
+    payload: Callable[[Any], Mapping[str, Any]]
+    read: Callable[[Any, Any], Any]
+    #: The items of each request, by their indexes; items whose requests are equal share one.
     members: dict[str, list[int]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
@@ -63,6 +66,10 @@ class _State:
         """Watch a batch that has these of the waiting requests."""
         self.opened.append(_Open(batch, ids))
         self.waiting = [id for id in self.waiting if id not in ids]
+
+    def submit_again(self, ids: Iterable[str]) -> None:
+        """Let requests wait for another batch, unless the run is to stop."""
+        self.waiting += [] if self.stopping else sorted(ids)
 
 
 class BatchClient:
@@ -91,7 +98,7 @@ class BatchClient:
         read: Callable[[Item, Any], Result],
     ) -> Iterator[tuple[int, Result | FailedRequest]]:
         """Yield the index of each item with the result of `read`, or how its request failed, as batches end."""
-        state = _State()
+        state = _State(items, payload, read)
         for index, item in enumerate(items):
             text = json.dumps(payload(item), sort_keys=True)
             # Repeats of one question have names of their own.
@@ -107,7 +114,7 @@ class BatchClient:
                 state.waiting.clear()
                 self._cancel(state.opened)
             while state.waiting and len(state.opened) < self._client.num_concurrent:
-                if not self._submit(state, lambda id: payload(items[state.members[id][0]])):
+                if not self._submit(state):
                     break
             ended = False
             for entry in list(state.opened):
@@ -116,52 +123,46 @@ class BatchClient:
                     continue
                 ended = True
                 state.opened.remove(entry)
-                yield from self._collect(entry, status, state, items, read)
+                yield from self._collect(entry, status, state)
                 # Only now, when all that it had is stored; what is submitted again is not looked for in it any more.
                 settled = entry.ids if self._flush() else entry.ids & set(state.waiting)
                 self._ledger.collect(entry.batch.token, sorted(settled))
             if ended:
                 pause = FIRST_POLL
             elif state.waiting or state.opened:
-                _sleep(pause, interruptible=not state.stopping)
+                if state.stopping:
+                    time.sleep(pause)
+                else:
+                    wait_for_stop(pause)
                 pause = min(pause * 1.5, LONGEST_POLL)
 
-    def _collect(
-        self,
-        entry: _Open,
-        status: BatchStatus,
-        state: _State,
-        items: Sequence[Item],
-        read: Callable[[Item, Any], Result],
-    ) -> Iterator[tuple[int, Result | FailedRequest]]:
+    def _collect(self, entry: _Open, status: BatchStatus, state: _State) -> Iterator[tuple[int, Any]]:
         """The results of an ended batch; requests that are worth another attempt wait again."""
         if status.problem:
-            for id, refusal in self._refused(entry, status, state).items():
-                yield from self._results(id, refusal, state, items, read)
+            for id, refusal in self._refusals(entry, status, state).items():
+                yield from self._results(id, refusal, state)
             return
         missing = set(entry.ids)
         for id, outcome in self._interface.outcomes(entry.batch.id, entry.batch.ids):
             if id in missing:  # otherwise it belongs to another run, or comes twice
                 missing.remove(id)
-                yield from self._results(id, outcome, state, items, read)
+                yield from self._results(id, outcome, state)
         absent = FailedAttemptError(f"the batch has no response to it ({status.state})")
         for id in sorted(missing):
-            yield from self._results(id, absent, state, items, read)
+            yield from self._results(id, absent, state)
 
-    def _results(
-        self, id: str, outcome: Outcome, state: _State, items: Sequence[Item], read: Callable[[Item, Any], Result]
-    ) -> Iterator[tuple[int, Result | FailedRequest]]:
+    def _results(self, id: str, outcome: Outcome, state: _State) -> Iterator[tuple[int, Any]]:
         """What became of the items of one request; nothing yet where it is worth another attempt."""
         members, retried = state.members[id], state.attempts[id]
         try:
             if isinstance(outcome, Exception):
                 raise outcome
-            results = [(index, read(items[index], outcome)) for index in members]
+            results = [(index, state.read(state.items[index], outcome)) for index in members]
         except (RefusedError, FailedAttemptError, ModelError) as error:
             if not isinstance(error, RefusedError):  # it may pass, as a malformed response may
                 state.attempts[id] += 1
                 if retried < self._client.max_retries:
-                    state.waiting += [] if state.stopping else [id]
+                    state.submit_again([id])
                     return
             reason = error.what if isinstance(error, ModelError) else str(error)
             failed = FailedRequest(reason=self._client.clean(reason), retried=retried)
@@ -205,13 +206,13 @@ class BatchClient:
             chunk.append(id)
         return chunk
 
-    def _submit(self, state: _State, payload: Callable[[str], Mapping[str, Any]]) -> bool:
+    def _submit(self, state: _State) -> bool:
         """Submit the next requests and watch them; False where other runs have submitted them all, or are about to."""
         batch, holders = self._ledger.claim(self._chunk(state))
         self._adopt(holders, state)
         if batch is None:
             return False
-        id = self._create(batch, [(id, payload(id)) for id in batch.ids])
+        id = self._create(batch, [(id, state.payload(state.items[state.members[id][0]])) for id in batch.ids])
         self._ledger.set_id(batch.token, id)
         batch = replace(batch, id=id)
         logger.info("%s: submitted %d requests as %s", self._client.shown, len(batch.ids), _name(batch))
@@ -251,7 +252,7 @@ class BatchClient:
             logger.warning(message, self._client.shown, _name(entry.batch))
             self._ledger.collect(entry.batch.token, entry.batch.ids)
             state.opened.remove(entry)
-            state.waiting += [] if state.stopping else sorted(entry.ids)
+            state.submit_again(entry.ids)
             return None
         if status.done != entry.done and not status.ended:
             progress = f"{status.done} of {len(entry.batch.ids)} requests are done ({self._client.clean(status.state)})"
@@ -259,7 +260,7 @@ class BatchClient:
             entry.done = status.done
         return status
 
-    def _refused(self, entry: _Open, status: BatchStatus, state: _State) -> dict[str, RefusedError]:
+    def _refusals(self, entry: _Open, status: BatchStatus, state: _State) -> dict[str, RefusedError]:
         """The requests for which the server refused a whole batch; the others are submitted again without them."""
         ids = entry.batch.ids
         at_fault = {ids[line]: RefusedError(why) for line, why in status.lines.items() if 0 <= line < len(ids)}
@@ -268,7 +269,7 @@ class BatchClient:
             message = f"the server refuses the batch: {self._client.clean(status.problem)}"
             hint = "where it allows fewer at once, add num_concurrent=1,batch_requests=500; otherwise leave batch out"
             raise ModelError(message, where=self._client.shown, hint=hint)
-        state.waiting += [] if state.stopping else sorted(entry.ids - at_fault.keys())
+        state.submit_again(entry.ids - at_fault.keys())
         return {id: refusal for id, refusal in at_fault.items() if id in entry.ids}
 
     def _cancel(self, opened: Sequence[_Open]) -> None:
@@ -284,10 +285,3 @@ class BatchClient:
 
 def _name(batch: SubmittedBatch) -> str:
     return f"batch {batch.id or batch.token}"
-
-
-def _sleep(seconds: float, *, interruptible: bool) -> None:
-    """Wait; a stop that is requested meanwhile ends it early."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0 and not (interruptible and stop_requested()):
-        time.sleep(min(left, STOP_CHECK_SECONDS))

@@ -47,7 +47,7 @@ LONGEST_WAIT = 60.0
 #: Seconds to keep trying a server that has never been reached: its address may be wrong.
 FIRST_CONTACT = 20.0
 #: Seconds between two checks for a requested stop, while no response arrives.
-STOP_CHECK_SECONDS = 0.2
+_STOP_CHECK_SECONDS = 0.2
 #: Seconds for which further failures of an outage are not logged, and how much of their messages is alike.
 _QUIET_SECONDS = 30.0
 _SAME_OUTAGE = 40
@@ -371,7 +371,7 @@ def _collect_reports(reports: SimpleQueue[_Report | None], schedule: JobSchedule
         if stop_requested():
             schedule.stop()
         try:
-            report = reports.get(timeout=STOP_CHECK_SECONDS)
+            report = reports.get(timeout=_STOP_CHECK_SECONDS)
         except Empty:
             continue
         if report is None:
