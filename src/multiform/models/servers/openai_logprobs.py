@@ -309,31 +309,26 @@ def query_arguments(query: Query) -> dict[str, Any]:
 
 def query_scores(query: Query, response: Any) -> dict[int, LLOutput]:
     """The score of each pair of a query by its position; a ModelError where the response does not have them."""
-    logprobs = echoed_logprobs(only_choice(response))
-    names, values = logprobs.get("tokens"), logprobs["token_logprobs"]
+    generated = Echo.of(only_choice(response))
     number = mapping_in(response, "usage").get("prompt_tokens")
     if number is not None and number != len(query.prompt):
         raise ModelError(f"the server read {number} tokens of a prompt of {len(query.prompt)}")
-    if query.kind == "labels":
-        return _label_scores(query, names, logprobs.get("top_logprobs"))
-    if names != [_name(token) for token in query.tokens] or len(values) != len(names):
-        raise ModelError("the server did not generate the tokens of a continuation")
-    tops = logprobs.get("top_logprobs")
-    return {query.pairs[0]: total_score(values, tops if isinstance(tops, list) else None)}
-
-
-def _label_scores(query: Query, names: Any, tops: Any) -> dict[int, LLOutput]:
-    listed = tops[0] if isinstance(tops, list) and tops and isinstance(tops[0], Mapping) else {}
-    scores: dict[int, LLOutput] = {}
-    for position, token in zip(query.pairs, query.tokens, strict=True):
-        value: Any = listed.get(_name(token))
-        if not is_logprob(value) or not isinstance(names, list) or not names:
-            raise ModelError("the response has no log-probabilities of the labels")
-        scores[position] = LLOutput(float(value), is_greedy=names[0] == _name(token), tokens=1)
-    total = sum(math.exp(listed[_name(token)]) for token in set(query.tokens))
+    if query.kind == "forced":
+        if generated.tokens != [_name(token) for token in query.tokens]:
+            raise ModelError("the server did not generate the tokens of a continuation")
+        return {query.pairs[0]: total_score(generated.values, generated.tops)}
+    top = generated.tops[0] if generated.tops else None
+    listed = {token: top.get(_name(token)) for token in query.tokens} if isinstance(top, Mapping) else {}
+    if not listed or not all(map(is_logprob, listed.values())):
+        raise ModelError("the response has no log-probabilities of the labels")
+    total = sum(map(math.exp, listed.values()))
     if total > 1 + ROUNDING:
         raise ModelError(f"the probabilities of the labels add up to {total:.3g}")
-    return scores
+    best = generated.tokens[0]
+    return {
+        position: LLOutput(float(listed[token]), is_greedy=best == _name(token), tokens=1)
+        for position, token in zip(query.pairs, query.tokens, strict=True)
+    }
 
 
 def _name(token: int) -> str:
