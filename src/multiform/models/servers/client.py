@@ -88,6 +88,8 @@ class Client:
         notice: Callable[[Any], None] = lambda response: None,
     ) -> None:
         self.url = url
+        #: The URL without its secrets.
+        self.shown = shown_url(url)
         self.timeout = timeout
         self.deadline = deadline
         self.max_retries = max_retries
@@ -103,11 +105,6 @@ class Client:
         self._healthy_until = 0.0
         #: When a failure was last logged, and how many like it were not, by the beginning of its message.
         self._outages: dict[str, tuple[float, int]] = {}
-
-    @property
-    def shown(self) -> str:
-        """The URL without its secrets."""
-        return shown_url(self.url)
 
     def without_secrets(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Facts that a server reports, without the secrets that it repeats."""

@@ -24,7 +24,7 @@ from multiform.models.servers import protocol
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import response_failure
 from multiform.models.servers.openai_chat import MAX_STOPS, message_part, read_chat
-from multiform.models.servers.server_model import ChatServer
+from multiform.models.servers.server_model import PROBE_REQUEST, ChatServer
 from multiform.prompts.media import Kind
 from multiform.requests import Completion, GenerationRequest
 
@@ -36,12 +36,8 @@ class _LiteLLMClient(Client):
 
     def __init__(self, complete: Callable[..., Any], name: str, **options: Any) -> None:
         super().__init__(url=httpx.URL(LiteLLMChat.default_url), **options)
-        self._complete, self._name = complete, name
+        self._complete, self.shown = complete, name
         self._hints = dict.fromkeys((401, 403, 404), "check the model's name and the provider's key")
-
-    @property
-    def shown(self) -> str:
-        return self._name
 
     def _exchange(self, http: Any, content: bytes | None, url: httpx.URL | None = None) -> Any:
         try:
@@ -165,7 +161,7 @@ class LiteLLMChat(ChatServer):
         }
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        self.client.probe = self.payload(self.probe())  # only now, as it takes the library
+        self.client.probe = self.payload(PROBE_REQUEST)  # only now, as it takes the library
         return super().generate(requests)
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:

@@ -21,7 +21,7 @@ from multiform.models.servers.batch_interfaces import OpenAIBatches
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import mapping_in, mappings_in
 from multiform.models.servers.openai_logprobs import ROUNDING, is_logprob, only_choice
-from multiform.models.servers.server_model import BEGUN, ChatServer
+from multiform.models.servers.server_model import BEGUN, PROBE_REQUEST, ChatServer
 from multiform.prompts.media import Kind, Media
 from multiform.prompts.prompt import Prompt
 from multiform.requests import (
@@ -260,7 +260,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         def has_some(response: Any) -> bool:
             return bool(chat_alternatives(only_choice(response)))
 
-        payload = self._label_payload(self.probe())
+        payload = self._label_payload(PROBE_REQUEST)
         return "first_token" if self.client.single(payload, has_some, attempts=PROBE_ATTEMPTS) else "none"
 
     def check_scoring(self, *, labels: bool, form: str) -> None:

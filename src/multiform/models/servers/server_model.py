@@ -30,6 +30,7 @@ from multiform.models.servers.batch_client import BatchClient
 from multiform.models.servers.batch_interfaces import BatchInterface
 from multiform.models.servers.batch_ledger import Ledger
 from multiform.models.servers.client import Client
+from multiform.models.servers.exchange import mappings_in
 from multiform.models.servers.protocol import PREFILL, Thinking, counted_tokens, move_prefill, token_limit
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
 from multiform.prompts.prompt import Messages
@@ -43,9 +44,9 @@ RULES = ArgumentRules.of("server", ignored=LOCAL_ARGUMENTS)
 _MOST = 1e9
 #: The attempts to list the models of a server.
 _LIST_ATTEMPTS = 3
-#: The question of the probe, whose completion is part of a server's fingerprint.
+#: A small request whose completion, a part of a server's fingerprint, stays the same as long as its model does.
 PROBE = "Name three colours, then count from one to five."
-PROBE_TOKENS = 16
+PROBE_REQUEST = GenerationRequest.of(PROBE, {"max_gen_toks": 16})
 #: The seed of requests, as long as the user gives none.
 SEED = 1234
 #: A chat whose answer is begun, which shows whether a server continues answers.
@@ -140,7 +141,7 @@ class ServerModel(Model):
 
     def _make_client(self, **options: Any) -> Client:
         """What sends requests one by one."""
-        return Client(url=self._url(self.path()), probe=self.payload(self.probe()), **options)
+        return Client(url=self._url(self.path()), probe=self.payload(PROBE_REQUEST), **options)
 
     @abstractmethod
     def path(self) -> str:
@@ -191,19 +192,14 @@ class ServerModel(Model):
             url=self._url(self.models_path()),
             attempts=_LIST_ATTEMPTS,  # some servers fail at this and nothing else
         )
-        probe = self.probe()
 
         def completion_facts(response: Any) -> dict[str, Any]:
-            facts = {"probe": self.completion(probe, response).text, **model_version(response)}
+            facts = {"probe": self.completion(PROBE_REQUEST, response).text, **model_version(response)}
             return self.client.without_secrets(facts)
 
-        completed = self.client.single(self.payload(probe), completion_facts)
-        self.client.probe = None if completed is None else self.payload(probe)
+        completed = self.client.single(self.payload(PROBE_REQUEST), completion_facts)
+        self.client.probe = None if completed is None else self.payload(PROBE_REQUEST)
         return {"model": entry or {}, **(completed or {})}
-
-    def probe(self) -> GenerationRequest:
-        """A small request whose completion stays the same as long as the server's model does."""
-        return GenerationRequest.of(PROBE, {"max_gen_toks": PROBE_TOKENS})
 
     def info(self) -> dict[str, Any]:
         """The arguments without secrets, in place of the original ones, and what the server says about itself."""
@@ -405,7 +401,7 @@ def at_least(least: float, value: Any, name: str, *, most: float = _MOST) -> flo
     """The number that an argument is; a UsageError where it is none, too small, or more than anything can take."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if not least <= number <= most:
         raise UsageError(f"{name} is {excerpt(value)}", hint=f"give a number of {least:g} or more")
@@ -427,16 +423,11 @@ def described_model(response: Any, name: str) -> dict[str, Any]:
     """
     if not isinstance(response, Mapping):
         return {}
-    listed = response.get("data", response.get("models"))
-    entries = listed if isinstance(listed, list) else [response]
-    entry = next((entry for entry in entries if isinstance(entry, Mapping) and name in _names(entry)), {})
+    entries = [*mappings_in(response, "data"), *mappings_in(response, "models"), response]
+    names = (name, f"models/{name}")
+    entry = next((entry for entry in entries if any(entry.get(key) in names for key in ("id", "name", "model"))), {})
     lasting = {key: entry[key] for key in _LASTING if entry.get(key) is not None}
     created = lasting.get("created")
     if isinstance(created, int | float) and created > time.time() - _OLD:
         del lasting["created"]
     return lasting
-
-
-def _names(entry: Mapping[str, Any]) -> list[str]:
-    names = [str(entry[key]) for key in ("id", "name", "model") if entry.get(key)]
-    return [*names, *(name.removeprefix("models/") for name in names)]
