@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multiform.errors import UsageError
+from multiform.models import models
 from multiform.models.servers.server_model import server_root
 
 
@@ -32,3 +33,12 @@ def test_a_host_that_no_connection_can_have_is_an_error(host: str) -> None:
 def test_addresses_and_names_in_other_letters_are_hosts() -> None:
     for host in ("[::1]", "127.0.0.1", "localhost", "bücher.example"):
         assert server_root(f"http://{host}:8000/v1", [], "").port == 8000
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "gemini"])
+@pytest.mark.parametrize("name", ["a?b", "a#b", "a\nb"])
+def test_the_name_of_a_model_is_a_part_of_the_path(kind: str, name: str) -> None:
+    model = models.get(kind)(model=name, base_url="http://127.0.0.1:9/v1?api-version=1")
+    url = model._url(model.models_path())  # type: ignore[attr-defined]
+    assert url.path == f"/v1/models/{name}"
+    assert url.query == b"api-version=1"

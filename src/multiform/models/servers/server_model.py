@@ -11,6 +11,7 @@ import os
 import re
 import threading
 import time
+import urllib.parse
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -250,7 +251,8 @@ class ServerModel(Model):
         return self.sender.ask(requests, self.payload, self.counted_completion)
 
     def _url(self, path: str) -> httpx.URL:
-        return self.root.copy_with(path=f"{self.root.path.rstrip('/')}/{path}")
+        quoted = urllib.parse.quote(f"{self.root.path.rstrip('/')}/{path}", safe="/:%")
+        return self.root.copy_with(path=quoted)
 
 
 class ChatServer(ServerModel):
