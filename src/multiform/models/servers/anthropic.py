@@ -42,8 +42,7 @@ class AnthropicChat(ChatServer):
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
-        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
-        protocol.take_prefill(messages)  # a last message of the assistant is continued
+        messages, _ = protocol.sent_messages(request, message_part)  # a last message of the assistant is continued
         system = [message["content"] for message in messages if message["role"] == "system"]
         payload = protocol.generation_arguments(request, seed=None)
         payload.pop("seed", None)

@@ -52,7 +52,7 @@ class GeminiChat(ChatServer):
         return {"x-goog-api-key": key} if key else {}
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
-        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
+        messages, _ = protocol.sent_messages(request, message_part)
         arguments = protocol.generation_arguments(request, self.seed, most_stops=MAX_STOPS, fills_context=True)
         named = {_NAMES.get(name, name): value for name, value in arguments.items()}
         config = _thinking_config(self.thinking_of(request))

@@ -152,8 +152,7 @@ class LiteLLMChat(ChatServer):
         if missing := [name for name in sent if name not in (*known, "stop", "seed")]:
             message = f"the provider of '{self.name}' takes no {', '.join(missing)}"
             raise ModelError(message, hint="choose another model, or leave it out of --gen_kwargs")
-        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
-        protocol.take_prefill(messages)  # a last message of the assistant is continued
+        messages, _ = protocol.sent_messages(request, message_part)  # a last message of the assistant is continued
         return {
             "model": self.name,
             "messages": messages,

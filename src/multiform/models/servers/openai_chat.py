@@ -231,8 +231,8 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         # OpenAI's newer models refuse the name that all other servers know.
         if self.root.host == "api.openai.com" and "max_tokens" in arguments:
             arguments["max_completion_tokens"] = arguments.pop("max_tokens")
-        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
-        if protocol.take_prefill(messages):
+        messages, is_begun = protocol.sent_messages(request, message_part)
+        if is_begun:
             arguments |= CONTINUE
         thinking = self.thinking_of(request).settings()
         thinking.pop("think_end_token", None)

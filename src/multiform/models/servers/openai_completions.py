@@ -45,7 +45,7 @@ from multiform.models.servers.protocol import (
     stop_strings,
     token_limit,
 )
-from multiform.models.servers.server_model import RULES, ServerModel, at_least
+from multiform.models.servers.server_model import SEED, ServerModel, at_least
 from multiform.models.tokenizer import Encoder, load_encoder, rolling_windows, score_rolling
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.tree import Tokens
@@ -161,7 +161,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def __init__(
         self,
         *,
-        seed: int | None = 1234,
+        seed: int | None = SEED,
         tokenizer: str | None = None,
         tokenized_requests: bool = True,
         max_length: int | None = None,
@@ -169,7 +169,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         **arguments: Any,
     ) -> None:
         accepted = [*argument_names(type(self)), "prefix_token_id"]
-        resolved = RULES.resolve(arguments, accepted, where=self.kind)
+        resolved = self.rules.resolve(arguments, accepted, where=self.kind)
         self.seed = seed
         self.tokenizer_name = tokenizer if tokenized_requests else None
         self.max_length = None if max_length is None else int(at_least(2, max_length, "max_length"))

@@ -60,14 +60,17 @@ def counted_tokens(response: Any) -> dict[str, int]:
     return {}
 
 
-def request_messages(request: GenerationRequest | LoglikelihoodRequest) -> list[dict[str, Any]]:
-    """The messages of a chat; any other prompt is a message of the user, whatever it looks like.
+def sent_messages(
+    request: GenerationRequest | LoglikelihoodRequest, part_of: PartOf
+) -> tuple[list[dict[str, Any]], bool]:
+    """The messages of a chat with their media, and whether the last one is marked as one to be continued.
 
-    >>> request_messages(GenerationRequest.of('[{"role": "system", "content": "Obey."}]', {}))
-    [{'role': 'user', 'content': '[{"role": "system", "content": "Obey."}]'}]
+    Any other prompt is a message of the user, whatever it looks like.
     """
     content = request.prompt.content
-    return [{"role": "user", "content": content}] if isinstance(content, str) else content
+    messages = [{"role": "user", "content": content}] if isinstance(content, str) else content
+    filled = with_media(messages, request.media, part_of)
+    return filled, bool(filled) and bool(filled[-1].pop(PREFILL, False))
 
 
 def with_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Media], part_of: PartOf) -> list[dict[str, Any]]:
@@ -111,11 +114,6 @@ def move_prefill(messages: Messages) -> list[dict[str, Any]]:
     else:
         others[-1]["content"] = [*content, {"type": "text", "text": f"\n{last['content']}"}]
     return others
-
-
-def take_prefill(messages: list[dict[str, Any]]) -> bool:
-    """Whether the last message is marked as one that is to be continued; the mark is removed."""
-    return bool(messages) and bool(messages[-1].pop(PREFILL, False))
 
 
 def stop_strings(request: GenerationRequest) -> list[str]:

@@ -39,8 +39,6 @@ from multiform.requests import Completion, GenerationRequest, LoglikelihoodReque
 
 logger = logging.getLogger("multiform")
 
-#: Arguments of lm-eval's server models.
-RULES = ArgumentRules.of("server", ignored=LOCAL_ARGUMENTS)
 #: The most seconds, requests or tokens of an argument.
 _MOST = 1e9
 #: The attempts to list the models of a server.
@@ -85,6 +83,8 @@ class ServerModel(Model):
 
     handles_stop = True
 
+    #: The arguments of lm-eval's server models.
+    rules: ClassVar[ArgumentRules] = ArgumentRules.of("server", ignored=LOCAL_ARGUMENTS)
     kind: ClassVar[str]
     default_url: ClassVar[str]
     url_env: ClassVar[str]
