@@ -85,7 +85,7 @@ class AnthropicChat(ChatServer):
         reason = protocol.finish_reason(response, "stop_reason")
         thoughts = [block.get("thinking") for block in content if isinstance(block, Mapping)]
         thought = "".join(text for text in thoughts if isinstance(text, str)) or None
-        return protocol.completion(request, text, reason, thought=thought)
+        return protocol.completion(request, response, text, reason, thought=thought)
 
 
 def turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ class GeminiChat(ChatServer):
         text = "".join(part["text"] for part in parts if not part.get("thought"))
         thought = "".join(part["text"] for part in parts if part.get("thought")) or None
         reason = protocol.finish_reason(candidate, "finishReason")
-        return protocol.completion(request, text, reason, thought=thought)
+        return protocol.completion(request, response, text, reason, thought=thought)
 
 
 def _thinking_config(thinking: protocol.Thinking) -> dict[str, Any]:

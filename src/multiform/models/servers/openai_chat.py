@@ -294,7 +294,7 @@ def read_chat(request: GenerationRequest, response: Any, think_end_token: str | 
     text = _text(message.get("content"))
     if thought is None:
         thought, text = split_thought(text, think_end_token)
-    return protocol.completion(request, text, reason, thought=thought)
+    return protocol.completion(request, response, text, reason, thought=thought)
 
 
 def _text(content: Any) -> str:

@@ -296,7 +296,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             return {**self.payload(request), "prompt": prompts[request], **shown}
 
         self._warn_about_truncation(truncated)
-        return mark_truncated(self.client.ask(requests, payload, self.counted_completion), truncated)
+        return mark_truncated(self.client.ask(requests, payload, self.completion), truncated)
 
     def _warn_about_truncation(self, truncated: Collection[int]) -> None:
         if truncated:
@@ -311,7 +311,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         text = choice.get("text")
         if not isinstance(text, str):
             raise ModelError("the response has no text", hint="check that it is a completions endpoint")
-        return completion(request, text, finish_reason(choice, "finish_reason"))
+        return completion(request, response, text, finish_reason(choice, "finish_reason"))
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
         if self.tokenizer_name is None:

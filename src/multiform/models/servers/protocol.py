@@ -198,21 +198,25 @@ def finish_reason(response: Mapping[str, Any], key: str) -> str | None:
     return ("null" if response[key] is None else str(response[key])) if key in response else None
 
 
-def completion(request: GenerationRequest, text: str, reason: str | None, *, thought: str | None = None) -> Completion:
-    """The completion up to its first stop string; `reason` is the server's word for its end, where it gives one.
+def completion(
+    request: GenerationRequest, response: Any, text: str, reason: str | None, *, thought: str | None = None
+) -> Completion:
+    """The completion in a response, up to its first stop string, with its tokens where the server counts them.
 
-    `thought` is what the server sends apart as the model's reasoning.
+    `reason` is the server's word for its end, where it gives one, and `thought` what it sends apart as reasoning.
 
     >>> request = GenerationRequest.of("2 + 2?", {"until": [".", "More"]})
-    >>> completion(request, "four. And more", "length").text, completion(request, "It is", "MAX_TOKENS").truncated
+    >>> completion(request, {}, "four. And", "length").text, completion(request, {}, "It is", "MAX_TOKENS").truncated
     ('four', True)
     """
+    tokens = counted_tokens(response).get("completion")
     ends = [text.find(stop) for stop in stop_strings(request) if stop in text]
     if ends:
-        return Completion(text[: min(ends)], thought=thought)
+        return Completion(text[: min(ends)], thought=thought, tokens=tokens)
     name = (reason or "").lower()
     if name in _FAILED:
         raise ModelError(f"the generation ended with finish reason '{reason}'")
     at_limit = name in _AT_LIMIT or name in _CONTEXT_FULL
     usual = name in _ENDED or name in _AT_LIMIT
-    return Completion(text, truncated=at_limit, finish_reason=None if usual else reason, thought=thought)
+    finish_reason = None if usual else reason
+    return Completion(text, truncated=at_limit, finish_reason=finish_reason, thought=thought, tokens=tokens)

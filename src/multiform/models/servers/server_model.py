@@ -160,10 +160,6 @@ class ServerModel(Model):
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         """A generation in the terms of the protocol."""
 
-    def counted_completion(self, request: GenerationRequest, response: Any) -> Completion:
-        """The completion of a response, with the number of its tokens where the server counts them."""
-        return replace(self.completion(request, response), tokens=counted_tokens(response).get("completion"))
-
     @abstractmethod
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         """The completion in a response; a ModelError where the response is malformed."""
@@ -248,7 +244,7 @@ class ServerModel(Model):
                 logger.warning("%s: the server's %s changed: %s", self.client.shown, key, shown)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        return self.sender.ask(requests, self.payload, self.counted_completion)
+        return self.sender.ask(requests, self.payload, self.completion)
 
     def _url(self, path: str) -> httpx.URL:
         quoted = urllib.parse.quote(f"{self.root.path.rstrip('/')}/{path}", safe="/:%")
