@@ -201,8 +201,9 @@ class ServerModel(Model):
     def info(self) -> dict[str, Any]:
         """The arguments without secrets, in place of the original ones, and what the server says about itself."""
         server = {"server": self.server_facts} if self.fingerprinted else {}
-        changed = self.changed_versions()
-        versions = {"server_versions": changed} if changed else {}
+        with self._counts_lock:
+            changed = {key: dict(counts) for key, counts in self._versions.items() if len(counts) > 1}
+        versions = {"server_versions": self.client.without_secrets(changed)} if changed else {}
         return {"model_args": {**self._arguments, **self.settings()}, **server, **versions}
 
     def server_tokens(self) -> dict[str, int]:
@@ -222,12 +223,6 @@ class ServerModel(Model):
     def price(self, file: Path | None = None) -> Price | None:
         price = find_price(self.name.removeprefix("models/"), str(self.root).rstrip("/"), file)
         return Price(price.prompt / 2, price.completion / 2) if price is not None and self.batch else price
-
-    def changed_versions(self) -> dict[str, Any]:
-        """What the responses say about the model, with their numbers, where they do not all say the same."""
-        with self._counts_lock:
-            changed = {key: dict(counts) for key, counts in self._versions.items() if len(counts) > 1}
-        return self.client.without_secrets(changed)
 
     def _count(self, response: Any) -> None:
         """Count the tokens and the version of a response."""
