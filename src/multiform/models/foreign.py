@@ -76,12 +76,11 @@ class ForeignModel(Model):
 
     handles_stop = True  # all its responses are there when the first is yielded
 
-    def __init__(self, lm: Any, *, identity: str | None = None) -> None:
+    def __init__(self, lm: Any) -> None:
         self.lm = lm
         self.name = str(getattr(lm, "name", None) or type(lm).__name__)
-        named = identity or getattr(lm, "identity", None)
         kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
-        self.identity = f"{kind} {named if named else uuid.uuid4()}"
+        self.identity = f"{kind} {getattr(lm, 'identity', None) or uuid.uuid4()}"
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         for position, pair in enumerate(self._ask("loglikelihood", requests)):

@@ -36,7 +36,7 @@ def test_addresses_and_names_in_other_letters_are_hosts() -> None:
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "gemini"])
-@pytest.mark.parametrize("name", ["a?b", "a#b", "a\nb"])
+@pytest.mark.parametrize("name", ["a?b", "a#b", "a\nb", "@org/a b=[1]"])
 def test_the_name_of_a_model_is_a_part_of_the_path(kind: str, name: str) -> None:
     model = models.get(kind)(model=name, base_url="http://127.0.0.1:9/v1?api-version=1")
     url = model._url(model.models_path())  # type: ignore[attr-defined]

@@ -126,7 +126,8 @@ class Client:
         """
         if not items:
             return
-        schedule = JobSchedule(len(items), min(self.num_concurrent, len(items)))
+        working = min(self.num_concurrent, len(items))
+        schedule = JobSchedule(len(items), working)
         reports: SimpleQueue[_Report | None] = SimpleQueue()  # None from a worker that has ended
 
         def work(http: HTTPClient) -> None:
@@ -144,7 +145,6 @@ class Client:
 
         # Read once for all connections.
         certificates = httpx.create_ssl_context() if self.url.scheme == "https" else None
-        working = min(self.num_concurrent, len(items))
         failure: Exception | None = None
         try:
             for _ in range(working):

@@ -49,7 +49,7 @@ from multiform.models.servers.server_model import SEED, ServerModel, at_least
 from multiform.models.tokenizer import Encoder, load_encoder, rolling_windows, score_rolling
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.tree import Tokens
-from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
+from multiform.models.vllm.queries import MAX_LABELS, Abilities, Query, scoring_queries
 from multiform.prompts.chat import ChatTemplate
 from multiform.prompts.prompt import Messages
 from multiform.requests import (
@@ -333,21 +333,21 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def abilities(self) -> Abilities:
         """What the server supports besides echoed prompts: log-probabilities of given tokens, forced tokens."""
         prompt = array("i", [1, 2])
-        queries: dict[Kind, Query] = {
-            "labels": Query(kind="labels", prompt=prompt, tokens=(4, 5, 6), pairs=(0, 1, 2)),
-            "forced": Query(kind="forced", prompt=prompt, tokens=(4, 5, 6), pairs=(0,)),
-        }
-        can = {
-            kind: self.client.single(self._query_payload(query), partial(query_scores, query), attempts=1) is not None
-            for kind, query in queries.items()
-        }
+        queries = (
+            Query(kind="labels", prompt=prompt, tokens=(4, 5, 6), pairs=(0, 1, 2)),
+            Query(kind="forced", prompt=prompt, tokens=(4, 5, 6), pairs=(0,)),
+        )
+        can_label, can_force = (
+            self.client.single(self._query_payload(query), partial(query_scores, query), attempts=1) is not None
+            for query in queries
+        )
         logger.info(
             "%s: continuations of one token are scored %s, others by %s",
             self.name,
-            "in one step" if can["labels"] else "like others",
-            "forced tokens" if can["forced"] else "echoed prompts",
+            "in one step" if can_label else "like others",
+            "forced tokens" if can_force else "echoed prompts",
         )
-        return Abilities(forced=can["forced"], labels=MAX_LABELS if can["labels"] else 0)
+        return Abilities(forced=can_force, labels=MAX_LABELS if can_label else 0)
 
     def _score_pairs(self, pairs: Sequence[Pair]) -> Loglikelihoods:
         """The score of each pair, requested in the order of their prefix tree."""

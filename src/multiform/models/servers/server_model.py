@@ -242,8 +242,9 @@ class ServerModel(Model):
         return self.sender.ask(requests, self.payload, self.completion)
 
     def _url(self, path: str) -> httpx.URL:
-        quoted = urllib.parse.quote(f"{self.root.path.rstrip('/')}/{path}", safe="/:%")
-        return self.root.copy_with(path=quoted)
+        # Of the name of a model, for one: httpx quotes all other characters itself.
+        quoted = re.sub(r"[?#\x00-\x1f\x7f]", lambda match: urllib.parse.quote(match[0]), path)
+        return self.root.copy_with(path=f"{self.root.path.rstrip('/')}/{quoted}")
 
 
 class ChatServer(ServerModel):
