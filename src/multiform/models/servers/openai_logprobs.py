@@ -318,7 +318,9 @@ def query_scores(query: Query, response: Any) -> dict[int, LLOutput]:
             raise ModelError("the server did not generate the tokens of a continuation")
         return {query.pairs[0]: total_score(generated.values, generated.tops)}
     top = generated.tops[0] if generated.tops else None
-    listed = {token: top.get(_name(token)) for token in query.tokens} if isinstance(top, Mapping) else {}
+    listed: dict[int, Any] = (
+        {token: top.get(_name(token)) for token in query.tokens} if isinstance(top, Mapping) else {}
+    )
     if not listed or not all(map(is_logprob, listed.values())):
         raise ModelError("the response has no log-probabilities of the labels")
     total = sum(map(math.exp, listed.values()))
