@@ -132,7 +132,11 @@ def content_hashes(files: list[Path]) -> list[str]:
         if stamp[0] >= REMEMBERED_BYTES and unchanged:
             new[path] = stamp, digests[-1]
     if new:
-        _save({path: known for path, known in remembered.items() if os.path.exists(path)} | new)
+        kept = {path: known for path, known in remembered.items() if os.path.exists(path)}
+        # A full or read-only disk, or no home: the files are read again next time. The file is replaced as a whole;
+        # what another process adds at the same time is computed again, too.
+        with contextlib.suppress(OSError, RuntimeError), replace_file(_cache_file()) as cache:
+            cache.write_text(json.dumps(kept | new))
     return digests
 
 
@@ -151,13 +155,6 @@ def _load() -> dict[str, tuple[Stamp, str]]:
         return {str(path): (list(stamp), str(digest)) for path, (stamp, digest) in stored.items()}
     except (OSError, RuntimeError, ValueError, TypeError, AttributeError):  # none yet, or it is damaged
         return {}
-
-
-def _save(hashes: dict[str, tuple[Stamp, str]]) -> None:
-    """Replace the cache file as a whole; what another process adds at the same time is computed again next time."""
-    # A full or read-only disk, or no home: the files are read again next time.
-    with contextlib.suppress(OSError, RuntimeError), replace_file(_cache_file()) as file:
-        file.write_text(json.dumps(hashes))
 
 
 def identity(engine: str, name: str, /, **settings: Any) -> str:

@@ -268,8 +268,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
             raise no_loglikelihoods(self.name, form, of_texts=not labels)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
-        if self.scoring == "none":
-            raise no_loglikelihoods(self.name, "this form")
+        self.check_scoring(labels=True, form="this form")
         return score_labels(
             self.sender, requests, self._label_payload, lambda response: chat_alternatives(only_choice(response))
         )
