@@ -72,6 +72,7 @@ def _generation_types() -> dict[str, tuple[Any, str]]:
             GENERATION_ALIASES["max_gen_toks"],
             (Annotated[int, Limits(ge=1)] | Literal["context"], "a whole number of 1 or more"),
         ),
+        "seed": (int, "a whole number"),
         "thinking_budget": (Annotated[int, Limits(ge=0)], "a number of tokens, 0 for no thinking"),
         "temperature": (Annotated[float, Limits(ge=0, lt=math.inf)], "a number of 0 or more"),
         "do_sample": (bool | Literal[0, 1], "true or false"),

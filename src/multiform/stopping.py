@@ -22,6 +22,11 @@ def stop_requested() -> bool:
     return _requested.is_set()
 
 
+def wait_for_stop(seconds: float) -> None:
+    """Wait; a stop that is requested, or was before, ends it early."""
+    _requested.wait(seconds)
+
+
 def request_stop() -> None:
     """Have the run that is going on end, as the first Ctrl-C does."""
     _requested.set()

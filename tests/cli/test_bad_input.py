@@ -198,6 +198,7 @@ KEYS = [
             ("max_gen_toks", "0", "give a whole number of 1 or more"),
             ("temperature", "-1", "give a number of 0 or more"),
             ("do_sample", "maybe", "give true or false"),
+            ("seed", "today", "give a whole number"),
         ]
     ),
 ]

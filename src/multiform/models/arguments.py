@@ -133,20 +133,24 @@ def _tables() -> dict[str, Any]:
 def argument_names(cls: type) -> list[str]:
     """The names of the arguments that the constructors of a class and its bases take."""
     names: dict[str, None] = {}
-    for base in reversed(cls.__mro__):
-        if base is not object and (constructor := vars(base).get("__init__")):
-            parameters = list(inspect.signature(constructor).parameters.values())[1:]
-            names |= dict.fromkeys(each.name for each in parameters if each.kind is not each.VAR_KEYWORD)
+    for constructor in _constructors(cls):
+        parameters = list(inspect.signature(constructor).parameters.values())[1:]
+        names |= dict.fromkeys(each.name for each in parameters if each.kind is not each.VAR_KEYWORD)
     return list(names)
+
+
+def _constructors(factory: Callable[..., Any]) -> list[Any]:
+    """The constructors of a class and its bases, these first; of another function none."""
+    classes = [cls for cls in reversed(getattr(factory, "__mro__", ())) if cls is not object]
+    return [vars(cls)["__init__"] for cls in classes if "__init__" in vars(cls)]
 
 
 def check_arguments(factory: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     """Raise a UsageError for the first argument whose type is not that in the constructors of a class."""
     hints: dict[str, Any] = {}
-    for cls in reversed(getattr(factory, "__mro__", ())):
-        if cls is not object and (constructor := vars(cls).get("__init__")):
-            with contextlib.suppress(NameError, TypeError):  # names that only a type checker imports
-                hints |= get_type_hints(constructor)
+    for constructor in _constructors(factory):
+        with contextlib.suppress(NameError, TypeError):  # names that only a type checker imports
+            hints |= get_type_hints(constructor)
     check_types(hints, arguments)
 
 
@@ -219,7 +223,7 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
         until=read_until(gen_kwargs.get("until")),
         max_gen_toks=next((limit for limit in limits if limit is not None), DEFAULT_MAX_GEN_TOKS),
         fills_context=fills_context,
-        reserved=_free_tokens(gen_kwargs) if fills_context else 0,
+        reserved=int(str(stated_limit(gen_kwargs)).partition("-")[2] or 0) if fills_context else 0,
         temperature=read_temperature(gen_kwargs),
         top_p=_number(gen_kwargs, "top_p", float, least=0, most=1),
         top_k=_number(gen_kwargs, "top_k", int, least=-1),
@@ -229,18 +233,14 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
     )
 
 
+def stated_limit(gen_kwargs: Mapping[str, Any]) -> Any:
+    """The limit of a completion, under whichever name it is given; None where it has none."""
+    return next((gen_kwargs[name] for name in LIMIT_NAMES if gen_kwargs.get(name) is not None), None)
+
+
 def is_context_limit(gen_kwargs: Mapping[str, Any]) -> bool:
     """Whether a completion is limited by the model's context alone: ``max_gen_toks: context``."""
-    return str(_limit(gen_kwargs)).partition("-")[0] == CONTEXT
-
-
-def _free_tokens(gen_kwargs: Mapping[str, Any]) -> int:
-    """The tokens of the context that a completion leaves free: 64 for ``max_gen_toks: context-64``."""
-    return int(str(_limit(gen_kwargs)).partition("-")[2] or 0)
-
-
-def _limit(gen_kwargs: Mapping[str, Any]) -> Any:
-    return next((gen_kwargs[name] for name in LIMIT_NAMES if gen_kwargs.get(name) is not None), None)
+    return str(stated_limit(gen_kwargs)).partition("-")[0] == CONTEXT
 
 
 def read_temperature(gen_kwargs: Mapping[str, Any]) -> float:

@@ -76,12 +76,11 @@ class ForeignModel(Model):
 
     handles_stop = True  # all its responses are there when the first is yielded
 
-    def __init__(self, lm: Any, *, identity: str | None = None) -> None:
+    def __init__(self, lm: Any) -> None:
         self.lm = lm
         self.name = str(getattr(lm, "name", None) or type(lm).__name__)
-        named = identity or getattr(lm, "identity", None)
         kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
-        self.identity = f"{kind} {named if named else uuid.uuid4()}"
+        self.identity = f"{kind} {getattr(lm, 'identity', None) or uuid.uuid4()}"
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         for position, pair in enumerate(self._ask("loglikelihood", requests)):
@@ -140,16 +139,13 @@ class ForeignModel(Model):
         return {**{f"tokenizer_{name}": token for name, token in tokens.items()}, **more}
 
     def _ask(self, question: OutputType, requests: Sequence[Request]) -> list[Any]:
-        returned = getattr(self.lm, question)([_instance(question, request) for request in requests])
+        instances = [LMEvalInstance(question, {}, each.arguments, 0, metadata=(None, None, 1)) for each in requests]
+        returned = getattr(self.lm, question)(instances)
         outputs = list(returned) if returned is not None else []
         if len(outputs) != len(requests):
             message = f"{type(self.lm).__name__}.{question} gave {len(outputs)} outputs for {len(requests)} requests"
             raise ModelError(message, hint="return a list with one output for each request, in their order")
         return outputs
-
-
-def _instance(question: OutputType, request: Request) -> LMEvalInstance:
-    return LMEvalInstance(question, {}, request.arguments, 0, metadata=(None, None, 1))
 
 
 def _description(candidate: Any) -> str:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ModelError
+from multiform.hashing import sha256
 from multiform.paths import cache_root, replace_file
 
 logger = logging.getLogger("multiform")
@@ -69,8 +70,7 @@ def fingerprint(folder: Path, *, gguf_file: str | None = None, weights: bool = T
     others = sorted(_other_files(folder, weights) - set(usual))
     names = [path.name for path in usual] + [os.path.relpath(path, folder) for path in others]
     hashes = content_hashes([*usual, *others])
-    content = "\n".join(f"{name} {digest}" for name, digest in zip(names, hashes, strict=True))
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    return sha256("\n".join(f"{name} {digest}" for name, digest in zip(names, hashes, strict=True)))[:16]
 
 
 def _other_files(folder: Path, weights: bool) -> set[Path]:
@@ -132,7 +132,11 @@ def content_hashes(files: list[Path]) -> list[str]:
         if stamp[0] >= REMEMBERED_BYTES and unchanged:
             new[path] = stamp, digests[-1]
     if new:
-        _save({path: known for path, known in remembered.items() if os.path.exists(path)} | new)
+        kept = {path: known for path, known in remembered.items() if os.path.exists(path)}
+        # A full or read-only disk, or no home: the files are read again next time. The file is replaced as a whole;
+        # what another process adds at the same time is computed again, too.
+        with contextlib.suppress(OSError, RuntimeError), replace_file(_cache_file()) as cache:
+            cache.write_text(json.dumps(kept | new))
     return digests
 
 
@@ -153,21 +157,14 @@ def _load() -> dict[str, tuple[Stamp, str]]:
         return {}
 
 
-def _save(hashes: dict[str, tuple[Stamp, str]]) -> None:
-    """Replace the cache file as a whole; what another process adds at the same time is computed again next time."""
-    # A full or read-only disk, or no home: the files are read again next time.
-    with contextlib.suppress(OSError, RuntimeError), replace_file(_cache_file()) as file:
-        file.write_text(json.dumps(hashes))
-
-
 def identity(engine: str, name: str, /, **settings: Any) -> str:
     """The identity of a loaded model: a name that differs whenever the engine that runs it or a setting does.
 
     >>> identity("hf", "tiny", dtype="float32") == identity("hf", "tiny", dtype="bfloat16")
     False
     """
-    content = json.dumps({"name": name, **settings}, sort_keys=True, default=str)
-    return f"{engine}:{name}:{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    digest = sha256(json.dumps({"name": name, **settings}, sort_keys=True, default=str))
+    return f"{engine}:{name}:{digest[:12]}"
 
 
 def signature(arguments: dict[str, Any]) -> str | None:
@@ -189,7 +186,7 @@ def signature(arguments: dict[str, Any]) -> str | None:
         # Without a device named, the machine decides where a model runs and in which number type.
         "machine": [platform.node(), os.environ.get("CUDA_VISIBLE_DEVICES")],
     }
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode()).hexdigest()
+    return sha256(json.dumps(settings, sort_keys=True, default=repr))
 
 
 def bundled_signature(arguments: dict[str, Any]) -> str | None:
@@ -205,20 +202,17 @@ def _file_content(argument: str, arguments: dict[str, Any]) -> str | None:
     """The fingerprint of a folder that an argument names, or the commit of a hub repository where that is fixed."""
     is_main = argument == "pretrained"
     folder = Path(str(arguments[argument])).expanduser()
-    if folder.is_dir():
-        try:
-            return _main_fingerprint(folder, arguments) if is_main else fingerprint(folder)
-        except OSError:  # loading the model will report what is wrong
-            return None
-    revision = str(arguments.get("revision") or "")
-    return revision if is_main and re.fullmatch(r"[0-9a-f]{40}", revision) else None
-
-
-def _main_fingerprint(folder: Path, arguments: dict[str, Any]) -> str | None:
-    folder = folder / str(arguments.get("subfolder") or "")
-    if arguments.get("trust_remote_code") and foreign_code(folder):
+    if not folder.is_dir():
+        revision = str(arguments.get("revision") or "")
+        return revision if is_main and re.fullmatch(r"[0-9a-f]{40}", revision) else None
+    try:
+        if not is_main:
+            return fingerprint(folder)
+        folder /= str(arguments.get("subfolder") or "")
+        is_fixed = not (arguments.get("trust_remote_code") and foreign_code(folder))
+        return fingerprint(folder, gguf_file=arguments.get("gguf_file")) if is_fixed else None
+    except OSError:  # loading the model will report what is wrong
         return None
-    return fingerprint(folder, gguf_file=arguments.get("gguf_file"))
 
 
 @cache
@@ -247,7 +241,7 @@ def gguf_file() -> Path:
 def converted_folder() -> Path:
     """The folder of the converted model, whether it exists already or not."""
     key = f"{gguf_file().stat().st_size} {package_version(BUNDLED_PACKAGE) or 'unknown'} {CONVERSION}"
-    return cache_root() / "models" / f"{BUNDLED_NAME}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+    return cache_root() / "models" / f"{BUNDLED_NAME}-{sha256(key)[:8]}"
 
 
 def build_once(folder: Path, build: Callable[[Path], None]) -> None:

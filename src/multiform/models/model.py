@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -70,12 +70,11 @@ class Counters(Usage):
     """
 
     passes: int = 0
-    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
     _last: float | None = None
 
     def resume(self) -> None:
         """Requests are about to be computed."""
-        self._last = self.clock()
+        self._last = time.monotonic()
 
     def count_prefill(self, tokens: int) -> None:
         """Count a forward pass over that many prompt tokens."""
@@ -99,7 +98,7 @@ class Counters(Usage):
         self.completion_tokens += tokens
 
     def _seconds_since_last(self) -> float:
-        now = self.clock()
+        now = time.monotonic()
         elapsed = 0.0 if self._last is None else now - self._last
         self._last = now
         return elapsed

@@ -32,10 +32,6 @@ class Price:
         """
         return (tokens.get("prompt", 0) * self.prompt + tokens.get("completion", 0) * self.completion) / 1e6
 
-    def halve(self) -> Price:
-        """The price of batches."""
-        return Price(self.prompt / 2, self.completion / 2)
-
     def __str__(self) -> str:
         return f"${self.prompt:g} and ${self.completion:g} per million tokens of prompts and completions"
 
@@ -70,13 +66,9 @@ def _read_prices(file: Path) -> dict[tuple[str, str], Price]:
         raise UsageError(message, where=f"--prices {file}", hint=_HINT) from error
     except ValueError as error:
         raise UsageError(f"it is no TOML: {error}", where=f"--prices {file}", hint=_HINT) from error
-    prices = {}
-    for key, value in data.items():
-        for server, name, pair in (
-            [(key, *item) for item in value.items()] if isinstance(value, dict) else [("", key, value)]
-        ):
-            prices[server.rstrip("/"), name] = _price(name, pair, file)
-    return prices
+    servers = {server.rstrip("/"): table for server, table in data.items() if isinstance(table, dict)}
+    servers[""] = {name: pair for name, pair in data.items() if not isinstance(pair, dict)}
+    return {(url, name): _price(name, pair, file) for url, table in servers.items() for name, pair in table.items()}
 
 
 def _price(name: str, pair: Any, file: Path) -> Price:

@@ -48,6 +48,8 @@ class FakeBatches:
     failed_creations: int = 0
     #: Prompts for which OpenAI refuses a whole batch.
     refused: tuple[str, ...] = ()
+    #: What the server says instead of an answer of the batch interface.
+    distort: Callable[[Any], Any] = lambda answer: answer
     batches: dict[str, FakeBatch] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     paid: Counter[str] = field(default_factory=Counter)
@@ -278,7 +280,7 @@ def fake_batches(kind: Kind, **state: Any) -> Iterator[FakeBatches]:
                     self.close_connection = True
                     self.connection.close()
                     return None
-            return self._send(status, answer)
+            return self._send(status, answer if isinstance(answer, bytes) else server.distort(answer))
 
         def _send(self, status: int, answer: Any) -> None:
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()

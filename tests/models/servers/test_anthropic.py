@@ -121,6 +121,12 @@ def test_a_begun_answer_is_continued(server: Any) -> None:
     assert one.info()["server_prefill"] == "continued"
 
 
+@pytest.mark.parametrize("body", [b"5", b"null", b"[]"])
+def test_an_answer_is_not_continued_by_a_server_that_sends_no_message(server: Any, body: bytes) -> None:
+    server.probe_faults.append(Fault(body=body))
+    assert model(server).prefill == "text"
+
+
 @pytest.mark.parametrize("refused", [True, False])
 def test_an_answer_that_may_not_be_begun_is_begun_by_the_user(server: Any, refused: bool) -> None:
     """Newest models refuse a begun answer, and so does the interface where the model thinks."""

@@ -288,3 +288,56 @@ def test_a_batch_that_is_refused_as_a_whole(kind: Kind) -> None:
             with pytest.raises(ModelError, match="the server refuses the batch"):
                 list(model(server).generate(requests(3)))
             assert open_batches(server) == 0
+
+
+def test_a_name_that_fits_into_no_address_is_an_error(kind: Kind) -> None:
+    def distort(answer: Any) -> Any:
+        return {**answer, "id": "batch\n1", "name": "batch\n1"}
+
+    with fake_batches(kind, distort=distort) as server:
+        with pytest.raises(ModelError, match=r"a response of the batch interface has the (id|name) 'batch"):
+            list(model(server).generate(requests(3)))
+        server.distort = lambda answer: answer
+        assert len(texts(dict(model(server).generate(requests(3))))) == 3
+
+
+def test_a_batch_without_a_time_is_not_taken_for_the_lost_one(kind: Kind) -> None:
+    def distort(answer: Any) -> Any:
+        return {**answer, "data": [{**batch, "created_at": "yesterday"} for batch in answer.get("data", ())]}
+
+    with fake_batches(kind, lost_creations=1, distort=distort) as server:
+        if kind == "anthropic":  # the others say which batch it is
+            with pytest.raises(ModelError, match="created at no time: 'yesterday'"):
+                list(model(server).generate(requests(3)))
+            server.distort = lambda answer: answer
+        assert len(texts(dict(model(server).generate(requests(3))))) == 3
+    assert set(server.paid.values()) == {1}
+
+
+def test_results_that_are_no_list_are_no_results(kind: Kind) -> None:
+    def distort(answer: Any) -> Any:
+        return {**answer, "response": {"inlinedResponses": {"inlinedResponses": 5}}}
+
+    with fake_batches(kind, distort=distort) as server:
+        outputs = dict(model(server, max_retries=1).generate(requests(3)))
+    assert len(outputs) == 3
+    assert all(isinstance(output, FailedRequest) is (kind == "gemini") for output in outputs.values())
+
+
+@pytest.mark.parametrize("answer", [None, 5, ["x"], "9" * 5000])
+def test_an_answer_that_is_no_object_is_an_error(kind: Kind, answer: Any) -> None:
+    with fake_batches(kind, distort=lambda _: answer) as server:
+        with pytest.raises(ModelError, match="a response of the batch interface"):
+            list(model(server).generate(requests(3)))
+        server.distort = lambda answer: answer
+        assert len(texts(dict(model(server).generate(requests(3))))) == 3
+
+
+def test_a_count_of_many_digits_is_none(kind: Kind) -> None:
+    def distort(answer: Any) -> Any:
+        stats = {"completed": "9" * 5000, "succeeded": "9" * 5000, "successfulRequestCount": "9" * 5000}
+        about = {**answer.get("metadata", {}), "batchStats": stats} if kind == "gemini" else answer.get("metadata")
+        return {**answer, "request_counts": stats, "metadata": about}
+
+    with fake_batches(kind, distort=distort) as server:
+        assert len(texts(dict(model(server).generate(requests(3))))) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -541,3 +542,42 @@ def test_tokens_that_the_server_counts_are_added_up(server: Any) -> None:
     written(one, "hello")
     written(one, "hello again")
     assert one.server_tokens() == {"prompt": 22, "completion": 4}
+
+
+@pytest.mark.parametrize("wrong", [-5, 10**400, True, "11", None])
+def test_a_count_that_cannot_be_right_is_not_added(server: Any, wrong: Any) -> None:
+    one = model(server)
+    message = {"role": "assistant", "content": "hi"}
+    body = {
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 11, "completion_tokens": wrong},
+    }
+    server.fault_of = lambda prompt: Fault(body=json.dumps(body).encode())
+    written(one, "hello")
+    body["usage"] = {"prompt_tokens": wrong, "completion_tokens": 2}
+    written(one, "hello again")
+    assert one.server_tokens() == {"prompt": 11, "completion": 0}
+
+
+@pytest.mark.parametrize("depth", [10, 300, 600, 900])
+def test_a_server_whose_facts_are_nested_deeply_has_an_identity(server: Any, depth: int) -> None:
+    facts: Any = "x"
+    for _ in range(depth):
+        facts = [facts]
+    server.model_facts = {"meta": facts}
+    one = model(server, max_retries=1)
+    assert one.identity
+    json.dumps(one.info())
+
+
+@pytest.mark.parametrize("name", ["timeout", "num_concurrent", "max_retries"])
+@pytest.mark.parametrize("value", [math.inf, math.nan, 1e300, -1, "many"])
+def test_a_number_that_nothing_can_take_is_an_error(server: Any, name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"{name} is "):
+        model(server, **{name: value})
+
+
+@pytest.mark.parametrize("name", ["X Team", "", "X-Tëam", "X:Team", "X-Team\n"])
+def test_what_is_no_name_of_a_header_is_an_error(server: Any, name: str) -> None:
+    with pytest.raises(UsageError, match="is not the name of a header"):
+        model(server, headers={name: "evals"})

@@ -77,6 +77,12 @@ KINDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, str]] = {
     "positive": (numbers(abs), "refused", "refused"),
     "probabilities": (numbers(math.exp), "refused", "refused"),
     "one is positive": (change("token_logprobs", lambda v: [*v[:-2], 0.5, v[-1]]), "refused", "refused"),
+    "too small for a float": (numbers(lambda value: -(10**400)), "refused", "refused"),
+    "one is too small for a float": (
+        change("token_logprobs", lambda v: [*v[:-2], -(10**400), v[-1]]),
+        "refused",
+        "refused",
+    ),
     "all 0": (numbers(lambda value: 0.0), "refused", "refused"),
     "all -9999": (numbers(lambda value: -9999.0), "refused", "refused"),
     "all -inf": (numbers(lambda value: -math.inf), "refused", "refused"),

@@ -13,7 +13,6 @@ import pytest
 import multiform
 from multiform.models import models
 from multiform.models.servers import client
-from multiform.models.servers.server_model import ServerModel
 from multiform.requests import Completion, FailedRequest, GenerationRequest
 from multiform.results import to_json
 from multiform.run.store import output_line, read_output
@@ -223,10 +222,10 @@ def test_each_interface_says_which_model_wrote_a_response(interface: str, server
     key = "modelVersion" if interface == "gemini" else "model"
     for version in ("one", "one", "two"):
         server.fail(body=json.dumps({**response("stop"), key: version}).encode())
-    model = models.get(interface).load()(model="tiny", base_url=server.base_url, num_concurrent=1)
-    assert isinstance(model, ServerModel)
+    arguments: dict[str, Any] = {"num_concurrent": 1, "fingerprint": False}
+    model = models.get(interface)(model="tiny", base_url=server.base_url, **arguments)
     list(model.generate([GenerationRequest.of(f"x {n}", {}) for n in range(3)]))
-    assert model.changed_versions() == {"model_version": {"one": 2, "two": 1}}
+    assert model.info()["server_versions"] == {"model_version": {"one": 2, "two": 1}}
 
 
 def test_a_model_that_stays_the_same_is_not_mentioned(server: Any) -> None:

@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiform.models.servers.protocol import request_messages
+from multiform.models.servers.openai_chat import message_part
+from multiform.models.servers.protocol import sent_messages
 from multiform.prompts.prompt import Prompt
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
@@ -18,13 +19,14 @@ MESSAGES = st.lists(
 
 @given(MESSAGES)
 def test_messages_come_back(messages: list[dict[str, str]]) -> None:
-    assert request_messages(GenerationRequest.of(messages, {})) == messages
-    assert request_messages(LoglikelihoodRequest(messages, " A")) == messages
+    assert sent_messages(GenerationRequest.of(messages, {}), message_part) == (messages, False)
+    assert sent_messages(LoglikelihoodRequest(messages, " A"), message_part) == (messages, False)
 
 
 @given(st.text() | MESSAGES.map(json.dumps) | MESSAGES.map(lambda chat: Prompt.of(chat).text))
 def test_any_other_text_is_what_the_user_says(text: str) -> None:
-    assert request_messages(GenerationRequest.of(text, {})) == [{"role": "user", "content": text}]
+    messages = [{"role": "user", "content": text}]
+    assert sent_messages(GenerationRequest.of(text, {}), message_part) == (messages, False)
 
 
 def test_a_chat_and_a_text_that_looks_like_it_are_two_requests() -> None:

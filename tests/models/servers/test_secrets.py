@@ -14,8 +14,9 @@ from multiform.cli.main import main
 from multiform.errors import ModelError, UsageError
 from multiform.models.servers import secrets
 from multiform.models.servers.client import Client
+from multiform.models.servers.openai_completions import OpenAICompletions
 from multiform.models.servers.secrets import Redactor, proxy_secrets
-from tests.models.fake_server import fake_server
+from tests.models.fake_server import FakeServer, fake_server
 from tests.models.fake_server_fixture import shorten_waits
 
 KEY = 'sk-a/b+c&d e?"Ü-0123'
@@ -91,6 +92,7 @@ PROXIES = {
     "port that is too large": ("HTTPS_PROXY", "http://hunter:pa55word@proxy.org:99999", "99999 is not a port"),
     "port without a scheme": ("http_proxy", "hunter:pa55word@proxy.org:x", "no URL of a proxy"),
     "no host": ("all_proxy", "http://hunter:pa55word@:80", "has no host"),
+    "no name": ("http_proxy", "http://hunter:pa55word@proxy..org:80", "no URL of a proxy"),
     "line break": ("http_proxy", "http://hunter:pa55word@proxy.org\n:80", "no URL of a proxy"),
     "SOCKS": ("ALL_PROXY", "socks5://hunter:pa55word@proxy.org:1080", "needs the package socksio"),
     "SOCKS with names": ("https_proxy", "socks5h://hunter:pa55word@proxy.org", "needs the package socksio"),
@@ -103,7 +105,7 @@ PROXIES = {
 def test_a_proxy_that_cannot_be_used_is_an_error_that_names_the_variable(
     variable: str, address: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(secrets, "_has_socks", lambda: False)
+    monkeypatch.setattr(secrets, "find_spec", lambda name: None)
     monkeypatch.setenv(variable, address)
     if variable == "NO_PROXY":
         monkeypatch.setenv("HTTP_PROXY", "http://proxy.org:3128")
@@ -149,7 +151,7 @@ def test_a_proxy_without_a_password_has_no_secrets(monkeypatch: pytest.MonkeyPat
 
 def test_a_socks_proxy_is_used_where_its_package_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://hunter:pa55word@proxy.org")
-    monkeypatch.setattr(secrets, "_has_socks", lambda: True)
+    monkeypatch.setattr(secrets, "find_spec", lambda name: "a package")
     assert "pa55word" in proxy_secrets()
 
 
@@ -157,3 +159,15 @@ def test_an_unusable_proxy_shows_before_anything_is_sent(monkeypatch: pytest.Mon
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.org:port")
     with pytest.raises(UsageError, match=r"\$HTTPS_PROXY: it is no URL of a proxy"):
         Client(url=httpx.URL("http://127.0.0.1:9/v1"))
+
+
+def test_a_key_in_the_echo_of_a_probe_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def repeat_key(logprobs: dict[str, Any]) -> None:
+        logprobs["tokens"] = ["sk-secret"] * len(logprobs["tokens"])
+
+    shorten_waits(monkeypatch)
+    with fake_server(state=FakeServer(distort=repeat_key)) as server:
+        model = OpenAICompletions(model="tiny", base_url=server.base_url, api_key="sk-secret", max_retries=1)
+        with pytest.raises(ModelError, match=r"do not spell the prompt: '\*\*\*") as caught:
+            model.check_scoring(labels=False, form="quiz@cloze")
+    assert "sk-secret" not in str(caught.value)

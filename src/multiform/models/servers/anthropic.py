@@ -42,31 +42,37 @@ class AnthropicChat(ChatServer):
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
-        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
-        protocol.take_prefill(messages)  # a last message of the assistant is continued
+        messages, _ = protocol.sent_messages(request, message_part)  # a last message of the assistant is continued
         system = [message["content"] for message in messages if message["role"] == "system"]
-        payload: dict[str, Any] = {
-            "model": self.name,
-            "max_tokens": protocol.token_limit(request),
-            "temperature": protocol.temperature(request),
-            "messages": turns([message for message in messages if message["role"] != "system"]),
-        }
+        payload = protocol.generation_arguments(request, seed=None)
+        payload.pop("seed", None)
+        # The interface refuses stop strings of white space alone; completions are cut at them on arrival.
+        if stops := [stop for stop in payload.pop("stop", ()) if stop.strip()]:
+            payload["stop_sequences"] = stops
         if system:
             payload["system"] = "\n\n".join(_text(content) for content in system)
-        # The interface refuses stop strings of white space alone; completions are cut at them on arrival.
-        if stops := [stop for stop in protocol.stop_strings(request) if stop.strip()]:
-            payload["stop_sequences"] = stops
         thinking = self.thinking_of(request)
         if thinking.budget:  # the limit counts thoughts, and the interface thinks at temperature 1 alone
             payload |= {"max_tokens": payload["max_tokens"] + thinking.budget, "temperature": 1.0}
-        return payload | thinking.anthropic() | protocol.other_arguments(request)
+            payload = {"thinking": {"type": "enabled", "budget_tokens": thinking.budget}, **payload}
+        elif thinking.budget == 0:
+            payload = {"thinking": {"type": "disabled"}, **payload}
+        elif thinking.enable_thinking:
+            message = "enable_thinking needs a number of tokens"
+            raise UsageError(message, where=self.kind, hint="give thinking_budget=1024 or more")
+        others = [message for message in messages if message["role"] != "system"]
+        return {"model": self.name, "messages": turns(others), **payload}
 
     def continues_answers(self) -> bool:
         """Whether the interface takes an answer that is begun: not of a model that thinks, nor of the newest models."""
         if self.thinking.budget:
             return False
         probe = GenerationRequest.of(BEGUN, {"max_gen_toks": 1})
-        return bool(self.client.single(self.payload(probe), lambda response: "content" in response))
+        return bool(
+            self.client.single(
+                self.payload(probe), lambda response: isinstance(response, Mapping) and "content" in response
+            )
+        )
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         content = response.get("content") if isinstance(response, Mapping) else None
@@ -79,7 +85,7 @@ class AnthropicChat(ChatServer):
         reason = protocol.finish_reason(response, "stop_reason")
         thoughts = [block.get("thinking") for block in content if isinstance(block, Mapping)]
         thought = "".join(text for text in thoughts if isinstance(text, str)) or None
-        return protocol.completion(text, protocol.stop_strings(request), reason, thought=thought)
+        return protocol.completion(request, response, text, reason, thought=thought)
 
 
 def turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -10,18 +10,18 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from multiform.errors import ModelError
 from multiform.hashing import sha256
-from multiform.models.servers.batch_interfaces import BatchInterface
+from multiform.models.servers.batch_interfaces import BatchInterface, BatchStatus, Outcome
 from multiform.models.servers.batch_ledger import Ledger, SubmittedBatch
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import FailedAttemptError, RefusedError
 from multiform.requests import FailedRequest
-from multiform.stopping import stop_requested
+from multiform.stopping import stop_requested, wait_for_stop
 
 logger = logging.getLogger("multiform")
 
@@ -31,8 +31,6 @@ Result = TypeVar("Result")
 #: Seconds between two looks at the batches, at first and at most.
 FIRST_POLL = 5.0
 LONGEST_POLL = 60.0
-#: Seconds between two checks for a requested stop.
-_STOP_CHECK_SECONDS = 0.2
 #: How often a submission is tried.
 _SUBMISSIONS = 4
 #: The requests of a batch, unless the user says otherwise: its results are read as a whole.
@@ -41,7 +39,7 @@ DEFAULT_REQUESTS = 10_000
 
 @dataclass(slots=True)
 class _Open:
-    """A batch that is watched, with the requests of this run that are in it."""
+    """A submitted batch that is watched, with the requests of this run that are in it."""
 
     batch: SubmittedBatch
     ids: frozenset[str]
@@ -52,7 +50,10 @@ class _Open:
 class _State:
     """Where the requests of a run are, by their custom ids: waiting to be submitted, in open batches, or done."""
 
-    #: The items of each request; items whose requests are equal share one.
+    items: Sequence[Any]
+    payload: Callable[[Any], Mapping[str, Any]]
+    read: Callable[[Any, Any], Any]
+    #: The items of each request, by their indexes; items whose requests are equal share one.
     members: dict[str, list[int]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
@@ -65,6 +66,10 @@ class _State:
         """Watch a batch that has these of the waiting requests."""
         self.opened.append(_Open(batch, ids))
         self.waiting = [id for id in self.waiting if id not in ids]
+
+    def submit_again(self, ids: Iterable[str]) -> None:
+        """Let requests wait for another batch, unless the run is to stop."""
+        self.waiting += [] if self.stopping else sorted(ids)
 
 
 class BatchClient:
@@ -93,12 +98,14 @@ class BatchClient:
         read: Callable[[Item, Any], Result],
     ) -> Iterator[tuple[int, Result | FailedRequest]]:
         """Yield the index of each item with the result of `read`, or how its request failed, as batches end."""
-        state = _State()
+        state = _State(items, payload, read)
         for index, item in enumerate(items):
-            id, state.sizes[id] = _custom_id(item, payload(item))
+            text = json.dumps(payload(item), sort_keys=True)
+            # Repeats of one question have names of their own.
+            id = sha256(f"{getattr(item, 'sample', 0)} {text}")[:48]
+            state.sizes[id] = len(text) + 200
             state.members.setdefault(id, []).append(index)
         state.waiting = list(state.members)
-        self._discard_old(state)
         self._adopt(self._ledger.batches(), state)
         pause = FIRST_POLL
         while state.waiting or state.opened:
@@ -107,61 +114,73 @@ class BatchClient:
                 state.waiting.clear()
                 self._cancel(state.opened)
             while state.waiting and len(state.opened) < self._client.num_concurrent:
-                self._submit(state, lambda id: payload(items[state.members[id][0]]))
-            for entry in [entry for entry in state.opened if self._has_ended(entry, state)]:
+                if not self._submit(state):
+                    break
+            ended = False
+            for entry in list(state.opened):
+                status = self._status(entry, state)
+                if status is None or not status.ended:
+                    continue
+                ended = True
                 state.opened.remove(entry)
-                yield from self._collect(entry, state, items, read)
+                yield from self._collect(entry, status, state)
                 # Only now, when all that it had is stored; what is submitted again is not looked for in it any more.
                 settled = entry.ids if self._flush() else entry.ids & set(state.waiting)
                 self._ledger.collect(entry.batch.token, sorted(settled))
+            if ended:
                 pause = FIRST_POLL
-            if state.opened and not (state.waiting and len(state.opened) < self._client.num_concurrent):
-                _sleep(pause, interruptible=not state.stopping)
+            elif state.waiting or state.opened:
+                if state.stopping:
+                    time.sleep(pause)
+                else:
+                    wait_for_stop(pause)
                 pause = min(pause * 1.5, LONGEST_POLL)
 
-    def _collect(
-        self, entry: _Open, state: _State, items: Sequence[Item], read: Callable[[Item, Any], Result]
-    ) -> Iterator[tuple[int, Result | FailedRequest]]:
+    def _collect(self, entry: _Open, status: BatchStatus, state: _State) -> Iterator[tuple[int, Any]]:
         """The results of an ended batch; requests that are worth another attempt wait again."""
-        failed: dict[str, str] = {}
-        for id, outcome in self._outcomes(entry, state, failed):
-            members, refusal = state.members[id], outcome
-            if not isinstance(outcome, FailedRequest):
-                try:
-                    results = [(index, read(items[index], outcome)) for index in members]
-                except ModelError as error:  # malformed
-                    failed[id] = error.what
-                    continue
-                except RefusedError as error:
-                    refusal = FailedRequest(reason=self._client.clean(str(error)))
-                else:
-                    self._client.observe(outcome)
-                    yield from results
-                    continue
-            assert isinstance(refusal, FailedRequest)
-            yield from ((index, replace(refusal, retried=state.attempts[id])) for index in members)
-        for id, reason in failed.items():
-            state.attempts[id] += 1
-            if state.attempts[id] > self._client.max_retries:
-                given_up = FailedRequest(reason=self._client.clean(reason), retried=state.attempts[id] - 1)
-                yield from ((index, given_up) for index in state.members[id])
-            elif not state.stopping:
-                state.waiting.append(id)
+        if status.problem:
+            for id, refusal in self._refusals(entry, status, state).items():
+                yield from self._results(id, refusal, state)
+            return
+        missing = set(entry.ids)
+        for id, outcome in self._interface.outcomes(entry.batch.id, entry.batch.ids):
+            if id in missing:  # otherwise it belongs to another run, or comes twice
+                missing.remove(id)
+                yield from self._results(id, outcome, state)
+        absent = FailedAttemptError(f"the batch has no response to it ({status.state})")
+        for id in sorted(missing):
+            yield from self._results(id, absent, state)
 
-    def _discard_old(self, state: _State) -> None:
-        """Strike the waiting requests from batches that do not count."""
-        for batch in self._ledger.batches():
-            ids = frozenset(state.waiting) & (set(batch.ids) - batch.collected)
-            if ids and batch.created < self._since:
-                self._ledger.collect(batch.token, sorted(ids))
-                message = "%s: %d requests are in %s, from an earlier run: they are sent again, as the run is fresh"
-                logger.warning(message, self._client.shown, len(ids), _name(batch))
+    def _results(self, id: str, outcome: Outcome, state: _State) -> Iterator[tuple[int, Any]]:
+        """What became of the items of one request; nothing yet where it is worth another attempt."""
+        members, retried = state.members[id], state.attempts[id]
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            results = [(index, state.read(state.items[index], outcome)) for index in members]
+        except (RefusedError, FailedAttemptError, ModelError) as error:
+            if not isinstance(error, RefusedError):  # it may pass, as a malformed response may
+                state.attempts[id] += 1
+                if retried < self._client.max_retries:
+                    state.submit_again([id])
+                    return
+            reason = error.what if isinstance(error, ModelError) else str(error)
+            failed = FailedRequest(reason=self._client.clean(reason), retried=retried)
+            yield from ((index, failed) for index in members)
+        else:
+            self._client.notice(outcome)
+            yield from results
 
     def _adopt(self, batches: Sequence[SubmittedBatch], state: _State) -> None:
         """Watch batches of an earlier or another run that have waiting requests."""
         for batch in batches:
             ids = frozenset(state.waiting) & (set(batch.ids) - batch.collected)
             if not ids or any(entry.batch.token == batch.token for entry in state.opened):
+                continue
+            if batch.created < self._since:
+                self._ledger.collect(batch.token, sorted(ids))
+                message = "%s: %d requests are in %s, from an earlier run: they are sent again, as the run is fresh"
+                logger.warning(message, self._client.shown, len(ids), _name(batch))
                 continue
             if not batch.id and not batch.is_being_submitted:
                 # Its process ended while it was submitted: it may be there all the same.
@@ -171,6 +190,8 @@ class BatchClient:
                     continue
                 self._ledger.set_id(batch.token, id)
                 batch = replace(batch, id=id)
+            if not batch.id:  # another process is submitting it: its requests wait until it is known
+                continue
             logger.info("%s: %d requests are in %s, from an earlier run", self._client.shown, len(ids), _name(batch))
             state.watch(batch, ids)
 
@@ -185,18 +206,18 @@ class BatchClient:
             chunk.append(id)
         return chunk
 
-    def _submit(self, state: _State, payload: Callable[[str], Mapping[str, Any]]) -> None:
-        """Submit the next requests that no other run has submitted, and watch where they are."""
+    def _submit(self, state: _State) -> bool:
+        """Submit the next requests and watch them; False where other runs have submitted them all, or are about to."""
         batch, holders = self._ledger.claim(self._chunk(state))
         self._adopt(holders, state)
         if batch is None:
-            return
-        requests = [(id, payload(id)) for id in batch.ids]
-        id = self._create(batch, requests)
+            return False
+        id = self._create(batch, [(id, state.payload(state.items[state.members[id][0]])) for id in batch.ids])
         self._ledger.set_id(batch.token, id)
         batch = replace(batch, id=id)
         logger.info("%s: submitted %d requests as %s", self._client.shown, len(batch.ids), _name(batch))
         state.watch(batch, frozenset(batch.ids))
+        return True
 
     def _create(self, batch: SubmittedBatch, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         """The id of a batch that is submitted once, also if the response to the submission is lost."""
@@ -220,11 +241,8 @@ class BatchClient:
         known = {other.id for other in self._ledger.batches() if other.id}
         return self._interface.find(batch.token, len(batch.ids), batch.created, known)
 
-    def _has_ended(self, entry: _Open, state: _State) -> bool:
-        """Whether a batch has ended; one that is gone, or was never submitted, gives its requests back."""
-        if not entry.batch.id:
-            self._look_again(entry, state)
-            return False
+    def _status(self, entry: _Open, state: _State) -> BatchStatus | None:
+        """How far a batch is; None for one that is gone, whose requests wait again."""
         try:
             status = self._interface.status(entry.batch.id)
         except RefusedError as error:
@@ -232,91 +250,38 @@ class BatchClient:
                 raise self._client.error(error) from error
             message = "%s: the server does not have %s any more: its requests are submitted again"
             logger.warning(message, self._client.shown, _name(entry.batch))
-            self._give_back(entry, state)
-            return False
-        if status.done != entry.done and not status.ended:
-            message = "%s: %s: %d of %d requests are done (%s)"
-            logger.info(
-                message, self._client.shown, _name(entry.batch), status.done, len(entry.batch.ids), status.state
-            )
-            entry.done = status.done
-        return status.ended
-
-    def _look_again(self, entry: _Open, state: _State) -> None:
-        """Look up the id of a batch that another process is submitting."""
-        current = next((batch for batch in self._ledger.batches() if batch.token == entry.batch.token), None)
-        if current is not None and current.id:
-            entry.batch = current
-        elif current is None or not current.is_being_submitted:
-            self._give_back(entry, state, forget=False)
-
-    def _give_back(self, entry: _Open, state: _State, *, forget: bool = True) -> None:
-        state.opened.remove(entry)
-        state.waiting += [] if state.stopping else sorted(entry.ids)
-        if forget:
             self._ledger.collect(entry.batch.token, entry.batch.ids)
+            state.opened.remove(entry)
+            state.submit_again(entry.ids)
+            return None
+        if status.done != entry.done and not status.ended:
+            progress = f"{status.done} of {len(entry.batch.ids)} requests are done ({self._client.clean(status.state)})"
+            logger.info("%s: %s: %s", self._client.shown, _name(entry.batch), progress)
+            entry.done = status.done
+        return status
 
-    def _outcomes(
-        self, entry: _Open, state: _State, failed: dict[str, str]
-    ) -> Iterator[tuple[str, Mapping[str, Any] | FailedRequest]]:
-        """The response to each request of an ended batch, or that it failed for good; `failed` gets the others."""
-        status = self._interface.status(entry.batch.id)
-        if status.problem:
-            yield from self._after_refusal(entry, status.problem, status.lines, state)
-            return
-        missing = set(entry.ids)
-        for id, outcome in self._interface.outcomes(entry.batch.id, entry.batch.ids):
-            if id not in missing:  # it belongs to another run, or comes twice
-                continue
-            missing.remove(id)
-            if isinstance(outcome, FailedAttemptError):
-                failed[id] = str(outcome)
-            elif isinstance(outcome, RefusedError):
-                yield id, FailedRequest(reason=self._client.clean(str(outcome)))
-            else:
-                yield id, outcome
-        failed |= dict.fromkeys(sorted(missing), f"the batch has no response to it ({status.state})")
-
-    def _after_refusal(
-        self, entry: _Open, problem: str, lines: Mapping[int, str], state: _State
-    ) -> Iterator[tuple[str, FailedRequest]]:
+    def _refusals(self, entry: _Open, status: BatchStatus, state: _State) -> dict[str, RefusedError]:
         """The requests for which the server refused a whole batch; the others are submitted again without them."""
         ids = entry.batch.ids
-        at_fault = {ids[line]: message for line, message in lines.items() if 0 <= line < len(ids)}
+        at_fault = {ids[line]: RefusedError(why) for line, why in status.lines.items() if 0 <= line < len(ids)}
         if not at_fault:
             self._ledger.collect(entry.batch.token, ids)
-            message = f"the server refuses the batch: {self._client.clean(problem)}"
+            message = f"the server refuses the batch: {self._client.clean(status.problem)}"
             hint = "where it allows fewer at once, add num_concurrent=1,batch_requests=500; otherwise leave batch out"
             raise ModelError(message, where=self._client.shown, hint=hint)
-        for id, message in at_fault.items():
-            if id in entry.ids:
-                yield id, FailedRequest(reason=self._client.clean(message))
-        state.waiting += [] if state.stopping else sorted(entry.ids - at_fault.keys())
+        state.submit_again(entry.ids - at_fault.keys())
+        return {id: refusal for id, refusal in at_fault.items() if id in entry.ids}
 
     def _cancel(self, opened: Sequence[_Open]) -> None:
         if opened:
             then = "stop once more to leave them running: the same command then collects them"
             logger.warning("cancelling %d batches, and waiting for what they have finished; %s", len(opened), then)
         for entry in opened:
-            if entry.batch.id:
-                try:
-                    self._interface.cancel(entry.batch.id)
-                except (RefusedError, FailedAttemptError, ModelError) as error:  # it has ended meanwhile
-                    logger.info("%s: %s", _name(entry.batch), self._client.clean(str(error)))
+            try:
+                self._interface.cancel(entry.batch.id)
+            except (RefusedError, FailedAttemptError, ModelError) as error:  # it has ended meanwhile
+                logger.info("%s: %s", _name(entry.batch), self._client.clean(str(error)))
 
 
 def _name(batch: SubmittedBatch) -> str:
     return f"batch {batch.id or batch.token}"
-
-
-def _custom_id(item: Any, payload: Mapping[str, Any]) -> tuple[str, int]:
-    """The name of a request by its content, and its size; repeats of one question have names of their own."""
-    text = json.dumps(payload, sort_keys=True)
-    return sha256(f"{getattr(item, 'sample', 0)} {text}")[:48], len(text) + 200
-
-
-def _sleep(seconds: float, *, interruptible: bool) -> None:
-    """Wait; a stop that is requested meanwhile ends it early."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0 and not (interruptible and stop_requested()):
-        time.sleep(min(left, _STOP_CHECK_SECONDS))

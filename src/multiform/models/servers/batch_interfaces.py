@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, TypeAlias
 
 import httpx
 
-from multiform.errors import ModelError
+from multiform.errors import ModelError, excerpt
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import (
     FailedAttemptError,
@@ -50,9 +51,11 @@ class BatchInterface(ABC):
     #: The most requests and bytes of one batch.
     most_requests: ClassVar[int]
     most_bytes: ClassVar[int]
+    #: The path at which a batch is cancelled.
+    cancel_path: ClassVar[str]
 
-    def __init__(self, client: Client, root: httpx.URL, path: str) -> None:
-        self._client, self._root, self._path = client, root, path
+    def __init__(self, client: Client, url: Callable[[str], httpx.URL], path: str) -> None:
+        self._client, self._url, self._path = client, url, path
 
     @abstractmethod
     def create(self, token: str, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
@@ -73,19 +76,20 @@ class BatchInterface(ABC):
     def outcomes(self, id: str, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
         """What became of the requests of a batch that has ended, by their custom ids, which were `ids`."""
 
-    @abstractmethod
     def cancel(self, id: str) -> None:
         """Have no further request of the batch begin."""
+        self._call("POST", self.cancel_path.format(id=id), {})
 
-    def _call(self, method: str, path: str, value: Any = None, *, once: bool = False) -> Any:
-        """The JSON of a response; with `once`, a failed attempt is not repeated."""
+    def _call(
+        self, method: str, path: str, value: Any = None, *, once: bool = False, **parameters: int
+    ) -> Mapping[str, Any]:
+        """The JSON object of a response; with `once`, a failed attempt is not repeated."""
         content = None if value is None else json.dumps(value).encode()
-        return _parse(self._client.call(method, self._url(path), content, once=once, size=_MOST_RESULT_BYTES))
-
-    def _url(self, path: str) -> httpx.URL:
-        path, _, query = path.partition("?")
-        url = self._root.copy_with(path=f"{self._root.path.rstrip('/')}/{path}")
-        return url.copy_merge_params(dict(httpx.QueryParams(query)))
+        url = self._url(path).copy_merge_params(parameters)
+        parsed = _parse(self._client.call(method, url, content, once=once, size=_MOST_RESULT_BYTES))
+        if not isinstance(parsed, Mapping):
+            raise ModelError(f"a response of the batch interface is {excerpt(parsed)}", hint="check base_url")
+        return parsed
 
     def _lines(self, path: str) -> Iterator[Mapping[str, Any]]:
         for line in self._client.call("GET", self._url(path), size=_MOST_RESULT_BYTES).splitlines():
@@ -98,6 +102,7 @@ class OpenAIBatches(BatchInterface):
 
     most_requests = 50_000
     most_bytes = 190_000_000
+    cancel_path = "batches/{id}/cancel"
 
     def create(self, token: str, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         endpoint = f"/v1/{self._path}"
@@ -111,13 +116,13 @@ class OpenAIBatches(BatchInterface):
         )
         headers = {"Content-Type": form.headers["Content-Type"]}
         file = _parse(self._client.call("POST", self._url("files"), form.read(), headers=headers))
-        about = {"input_file_id": _text(file, "id"), "endpoint": endpoint, "completion_window": "24h"}
-        return _text(self._call("POST", "batches", {**about, "metadata": {"multiform": token}}, once=True), "id")
+        about = {"input_file_id": _id(file, "id"), "endpoint": endpoint, "completion_window": "24h"}
+        return _id(self._call("POST", "batches", {**about, "metadata": {"multiform": token}}, once=True), "id")
 
     def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
-        for batch in mappings_in(self._call("GET", f"batches?limit={_LISTED}"), "data"):
+        for batch in mappings_in(self._call("GET", "batches", limit=_LISTED), "data"):
             if mapping_in(batch, "metadata").get("multiform") == token:
-                return _text(batch, "id")
+                return _id(batch, "id")
         return None
 
     def status(self, id: str) -> BatchStatus:
@@ -137,12 +142,9 @@ class OpenAIBatches(BatchInterface):
     def outcomes(self, id: str, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
         batch = self._call("GET", f"batches/{id}")
         for key in ("output_file_id", "error_file_id"):
-            if file := batch.get(key):
-                for line in self._lines(f"files/{file}/content"):
+            if batch.get(key):
+                for line in self._lines(f"files/{_id(batch, key)}/content"):
                     yield _text(line, "custom_id"), _openai_outcome(line)
-
-    def cancel(self, id: str) -> None:
-        self._call("POST", f"batches/{id}/cancel", {})
 
 
 def _openai_outcome(line: Mapping[str, Any]) -> Outcome:
@@ -160,18 +162,18 @@ class AnthropicBatches(BatchInterface):
 
     most_requests = 100_000
     most_bytes = 240_000_000
+    cancel_path = "messages/batches/{id}/cancel"
 
     def create(self, token: str, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         listed = [{"custom_id": id, "params": body} for id, body in requests]
-        return _text(self._call("POST", "messages/batches", {"requests": listed}, once=True), "id")
+        return _id(self._call("POST", "messages/batches", {"requests": listed}, once=True), "id")
 
     def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
         """By time and size, as batches have no place for a token; requests that it lacks are submitted again."""
-        for batch in mappings_in(self._call("GET", f"messages/batches?limit={_LISTED}"), "data"):
+        for batch in mappings_in(self._call("GET", "messages/batches", limit=_LISTED), "data"):
             counts = [count for count in mapping_in(batch, "request_counts").values() if isinstance(count, int)]
-            created = datetime.fromisoformat(_text(batch, "created_at")).timestamp()
-            if sum(counts) == number and created > since - _CLOCKS and batch.get("id") not in known:
-                return _text(batch, "id")
+            if sum(counts) == number and _time(batch) > since - _CLOCKS and batch.get("id") not in known:
+                return _id(batch, "id")
         return None
 
     def status(self, id: str) -> BatchStatus:
@@ -184,9 +186,6 @@ class AnthropicBatches(BatchInterface):
         # Not the address in `results_url`: the key goes to the user's server alone.
         for line in self._lines(f"messages/batches/{id}/results"):
             yield _text(line, "custom_id"), _anthropic_outcome(mapping_in(line, "result"))
-
-    def cancel(self, id: str) -> None:
-        self._call("POST", f"messages/batches/{id}/cancel", {})
 
 
 #: Anthropic's errors by name, where their statuses say whether they may pass.
@@ -208,19 +207,19 @@ class GeminiBatches(BatchInterface):
 
     most_requests = 10_000
     most_bytes = 18_000_000
+    cancel_path = "{id}:cancel"
 
     def create(self, token: str, requests: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         listed = [{"request": body, "metadata": {"key": id}} for id, body in requests]
         batch = {"display_name": _display_name(token), "input_config": {"requests": {"requests": listed}}}
         path = self._path.replace(":generateContent", ":batchGenerateContent")
-        return _text(self._call("POST", path, {"batch": batch}, once=True), "name")
+        return _id(self._call("POST", path, {"batch": batch}, once=True), "name")
 
     def find(self, token: str, number: int, since: float, known: Collection[str]) -> str | None:
-        response = self._call("GET", f"batches?pageSize={_LISTED}")
-        for batch in mappings_in(response, "operations"):
+        for batch in mappings_in(self._call("GET", "batches", pageSize=_LISTED), "operations"):
             about = mapping_in(batch, "metadata") or batch
             if _display_name(token) in (about.get("displayName"), about.get("display_name")):
-                return _text(batch, "name")
+                return _id(batch, "name")
         return None
 
     def status(self, id: str) -> BatchStatus:
@@ -228,37 +227,33 @@ class GeminiBatches(BatchInterface):
         about = mapping_in(batch, "metadata")
         state = str(about.get("state") or batch.get("state") or "").rpartition("_STATE_")[2] or "PENDING"
         stats = mapping_in(about, "batchStats")
-        keys = ("successfulRequestCount", "failedRequestCount")
         error = mapping_in(batch, "error")
         return BatchStatus(
             ended=state in ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED") or bool(batch.get("done")),
             state=state.lower(),
-            done=sum(_number(stats.get(key)) for key in keys),
+            done=_number(stats.get("successfulRequestCount")) + _number(stats.get("failedRequestCount")),
             problem=str(error.get("message") or "failed") if state == "FAILED" else "",
         )
 
     def outcomes(self, id: str, ids: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
         batch = self._call("GET", id)
         output = mapping_in(batch, "response") or mapping_in(mapping_in(batch, "metadata"), "output")
-        listed = mapping_in(output, "inlinedResponses").get("inlinedResponses") or ()
+        listed = mapping_in(output, "inlinedResponses").get("inlinedResponses")
         # In the order of the requests; the key is missing in some versions of the interface.
-        for position, entry in enumerate(listed):
+        for position, entry in enumerate(listed if isinstance(listed, list) else ()):
             key = str(mapping_in(entry, "metadata").get("key") or (ids[position] if position < len(ids) else ""))
             yield key, _gemini_outcome(entry)
 
-    def cancel(self, id: str) -> None:
-        self._call("POST", f"{id}:cancel", {})
-
 
 #: The codes of Google's errors that may pass: cancelled, unknown, deadline exceeded, resource exhausted, aborted,
-#: internal, unavailable.
-_GOOGLE_PASSING = frozenset({1, 2, 4, 8, 10, 13, 14})
+#: internal, unavailable; and statuses of HTTP.
+_GOOGLE_PASSING = frozenset({1, 2, 4, 8, 10, 13, 14, 429, 500, 503, 504})
 
 
 def _gemini_outcome(entry: Mapping[str, Any]) -> Outcome:
     if error := mapping_in(entry, "error"):
         code, message = error.get("code"), str(error.get("message") or "an error")
-        passing = code in _GOOGLE_PASSING or code in (429, 500, 503, 504)
+        passing = isinstance(code, int) and code in _GOOGLE_PASSING
         return FailedAttemptError(message) if passing else RefusedError(message)
     return mapping_in(entry, "response")
 
@@ -281,6 +276,24 @@ def _text(value: Any, key: str) -> str:
     return text
 
 
+def _id(value: Any, key: str) -> str:
+    """The name of a batch or a file, which becomes a part of an address."""
+    id = _text(value, key)
+    if not re.fullmatch(r"[\w./:-]{1,500}", id, re.ASCII):
+        raise ModelError(f"a response of the batch interface has the {key} {excerpt(id)}", hint="check base_url")
+    return id
+
+
+def _time(batch: Mapping[str, Any]) -> float:
+    """When a batch was created, in seconds since 1970."""
+    written = _text(batch, "created_at")
+    try:
+        return datetime.fromisoformat(written).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise ModelError(f"a batch was created at no time: {excerpt(written)}", hint="check base_url") from error
+
+
 def _number(value: Any) -> int:
     """A count, which Google writes as text."""
-    return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0
+    is_count = isinstance(value, int) or (isinstance(value, str) and value.isdecimal() and len(value) < 20)
+    return int(value) if is_count else 0

@@ -28,13 +28,15 @@ _SUBMISSION = 900.0
 _BUSY = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SubmittedBatch:
-    """A batch of requests; `id` is the server's name for it, empty until it is known."""
+    """A batch of requests; `id` is the server's name for it, empty until it is known.
+
+    `ids` are the custom ids of its requests, in their order, and `collected` those that have been collected.
+    """
 
     token: str
     id: str
-    #: The custom ids of its requests, in their order, and those that have been collected.
     ids: tuple[str, ...]
     collected: frozenset[str]
     created: float
@@ -72,13 +74,7 @@ class Ledger:
             if not wanted:
                 return None, holders
             new = SubmittedBatch(
-                token=uuid4().hex,
-                id="",
-                ids=tuple(wanted),
-                collected=frozenset(),
-                created=time.time(),
-                process=os.getpid(),
-                host=platform.node(),
+                uuid4().hex, "", tuple(wanted), frozenset(), time.time(), process=os.getpid(), host=platform.node()
             )
             row = (new.token, self.endpoint, "", json.dumps(new.ids), "[]", new.created, new.process, new.host)
             connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -92,7 +88,9 @@ class Ledger:
     def collect(self, token: str, ids: Sequence[str]) -> None:
         """Some requests of a batch have been dealt with; without any left, the batch is forgotten."""
         with self._transaction() as connection:
-            for batch in (batch for batch in self._select(connection) if batch.token == token):
+            for batch in self._select(connection):
+                if batch.token != token:
+                    continue
                 collected = batch.collected | set(ids)
                 if collected >= set(batch.ids):
                     connection.execute("DELETE FROM batches WHERE token = ?", (token,))
@@ -102,17 +100,10 @@ class Ledger:
 
     def _select(self, connection: sqlite3.Connection) -> list[SubmittedBatch]:
         query = "SELECT token, id, ids, collected, created, process, host FROM batches WHERE endpoint = ?"
+        rows = connection.execute(query, (self.endpoint,))
         return [
-            SubmittedBatch(
-                token=token,
-                id=id,
-                ids=tuple(json.loads(ids)),
-                collected=frozenset(json.loads(collected)),
-                created=created,
-                process=process,
-                host=host,
-            )
-            for token, id, ids, collected, created, process, host in connection.execute(query, (self.endpoint,))
+            SubmittedBatch(token, id, tuple(json.loads(ids)), frozenset(json.loads(collected)), *others)
+            for token, id, ids, collected, *others in rows
         ]
 
     @contextmanager

@@ -8,7 +8,6 @@ import random
 import ssl
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,7 +28,6 @@ from multiform.models.servers.exchange import (
     exchange,
     fetch,
 )
-from multiform.models.servers.protocol import counted_tokens
 from multiform.models.servers.secrets import Redactor, proxy_secrets, shown_url, url_secrets
 from multiform.requests import Completion, FailedRequest, LLOutput
 from multiform.stopping import stop_requested
@@ -90,15 +88,14 @@ class Client:
         notice: Callable[[Any], None] = lambda response: None,
     ) -> None:
         self.url = url
+        #: The URL without its secrets.
+        self.shown = shown_url(url)
         self.timeout = timeout
         self.deadline = deadline
         self.max_retries = max_retries
         self.num_concurrent = num_concurrent
         self.probe = probe
-        #: The tokens of prompts and completions that the responses count, those to probes included.
-        self.tokens = Counter[str]()
-        self._tokens_lock = threading.Lock()
-        self._notice = notice
+        self.notice = notice
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **(headers or {})}
         self._hints = {**_HINTS, 401: key_hint}
         self._redact = Redactor([*url_secrets(url), *proxy_secrets(), *secrets])
@@ -108,14 +105,6 @@ class Client:
         self._healthy_until = 0.0
         #: When a failure was last logged, and how many like it were not, by the beginning of its message.
         self._outages: dict[str, tuple[float, int]] = {}
-
-    def __repr__(self) -> str:
-        return f"<Client of {self.shown}>"
-
-    @property
-    def shown(self) -> str:
-        """The URL without its secrets."""
-        return shown_url(self.url)
 
     def without_secrets(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Facts that a server reports, without the secrets that it repeats."""
@@ -137,7 +126,8 @@ class Client:
         """
         if not items:
             return
-        schedule = JobSchedule(len(items), min(self.num_concurrent, len(items)))
+        working = min(self.num_concurrent, len(items))
+        schedule = JobSchedule(len(items), working)
         reports: SimpleQueue[_Report | None] = SimpleQueue()  # None from a worker that has ended
 
         def work(http: HTTPClient) -> None:
@@ -153,8 +143,8 @@ class Client:
                 finally:
                     reports.put(None)
 
-        certificates = self._certificates()
-        working = min(self.num_concurrent, len(items))
+        # Read once for all connections.
+        certificates = httpx.create_ssl_context() if self.url.scheme == "https" else None
         failure: Exception | None = None
         try:
             for _ in range(working):
@@ -186,7 +176,7 @@ class Client:
         most = self.max_retries + 1 if attempts is None else attempts
         content = None if payload is None else json.dumps(payload).encode()
         started, sent = time.monotonic(), 0
-        with self._http(self._certificates()) as http:
+        with self._http() as http:
             while True:
                 sent += 1
                 try:
@@ -221,7 +211,7 @@ class Client:
         have worked. A RefusedError says that the server refuses it.
         """
         started, attempts = time.monotonic(), 0
-        with self._http(self._certificates()) as http:
+        with self._http() as http:
             while True:
                 attempts += 1
                 try:
@@ -268,6 +258,8 @@ class Client:
             return read(response)
         except ModelError as error:
             raise FailedAttemptError(error.what) from error
+        except RecursionError as error:
+            raise FailedAttemptError("the response is nested too deeply") from error
 
     def _after_failure(
         self, http: HTTPClient, schedule: JobSchedule, job: Job, failed: FailedAttemptError
@@ -284,7 +276,7 @@ class Client:
                 schedule.drop()
                 return self.error(failed, job.attempts)
         self._log(failed, wait)
-        schedule.retry(job, wait, overloaded=failed.overloaded, pause=failed.wait is not None and failed.busy)
+        schedule.retry(job, wait, failed)
         return None
 
     def _problem(self, http: HTTPClient, schedule: JobSchedule, job: Job) -> Exception | None:
@@ -319,14 +311,8 @@ class Client:
             raise
         self._is_there = self._has_responded = True
         if content is not None:
-            self.observe(response)
+            self.notice(response)
         return response
-
-    def observe(self, response: Any) -> None:
-        """Take note of a response of the model: its tokens are counted."""
-        with self._tokens_lock:
-            self.tokens.update(counted_tokens(response))
-        self._notice(response)
 
     def _patience(self) -> float:
         """The seconds after which a request is not sent again."""
@@ -367,13 +353,10 @@ class Client:
         shown = visible(" ".join(self._redact(text).splitlines()))
         return shown if len(shown) <= 500 else shown[:499] + "…"
 
-    def _certificates(self) -> ssl.SSLContext | bool:
-        """The certificates that the server is checked with, read once for all connections."""
-        return httpx.create_ssl_context() if self.url.scheme == "https" else False
-
-    def _http(self, certificates: ssl.SSLContext | bool) -> HTTPClient:
+    def _http(self, certificates: ssl.SSLContext | None = None) -> HTTPClient:
         try:
-            return HTTPClient(headers=self._headers, timeout=self.timeout, verify=certificates)
+            verify = certificates or self.url.scheme == "https"
+            return HTTPClient(headers=self._headers, timeout=self.timeout, verify=verify)
         except (httpx.InvalidURL, ValueError) as error:  # its proxies are checked: what is left are the exceptions
             message = "it has an entry that is not a host"
             raise UsageError(message, where="$NO_PROXY", hint="write e.g. localhost,.example.org") from error

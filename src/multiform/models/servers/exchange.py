@@ -121,7 +121,9 @@ def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | Non
     if not is_json:
         raise FailedAttemptError(f"the response is not JSON: {parsed or 'it is empty'}")
     if isinstance(parsed, Mapping) and parsed.get("error"):
-        raise response_failure(_status(parsed["error"]), parsed, headers)
+        code = mapping_in(parsed, "error").get("code")
+        status = code if isinstance(code, int) and 400 <= code < 600 else 200
+        raise response_failure(status, parsed, headers)
     return parsed
 
 
@@ -193,12 +195,6 @@ def response_failure(
     if status < 300 or status in _PASSING or (status >= 500 and status not in _LASTING):
         return FailedAttemptError(message, wait=retry_after(headers.get("retry-after")))
     return RefusedError(message, status)
-
-
-def _status(error: Any) -> int:
-    """The status in the body of a response whose own status is 200."""
-    code = error.get("code") if isinstance(error, Mapping) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else 200
 
 
 def _message(body: Any) -> str:
@@ -292,14 +288,14 @@ class JobSchedule:
             else:
                 self.limit = min(float(self._most), self.limit + _MORE)
 
-    def retry(self, job: Job, wait: float, *, overloaded: bool, pause: bool) -> None:
-        """Send the request again after a wait; with `pause` no other one is sent before that either."""
+    def retry(self, job: Job, wait: float, failed: FailedAttemptError) -> None:
+        """Send the request again after a wait; where a busy server asked for it, no other one is sent before either."""
         with self._changed:
             self._leave()
-            if overloaded:
+            if failed.overloaded:
                 self._send_fewer(job)
             job.ready = time.monotonic() + wait
-            if pause:
+            if failed.busy and failed.wait is not None:
                 self._paused_until = max(self._paused_until, job.ready)
             heapq.heappush(self._waiting, job)
 

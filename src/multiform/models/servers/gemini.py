@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from multiform.errors import ModelError
-from multiform.models.arguments import is_context_limit
 from multiform.models.servers import protocol
 from multiform.models.servers.batch_interfaces import GeminiBatches
 from multiform.models.servers.exchange import RefusedError, mapping_in, mappings_in
@@ -15,11 +14,13 @@ from multiform.models.servers.server_model import ChatServer
 from multiform.prompts.media import Kind, Media
 from multiform.requests import Completion, GenerationRequest
 
-#: The interface accepts no more stop strings than this; completions are cut at all of them on arrival.
+#: The interface accepts no more stop strings than this.
 MAX_STOPS = 5
 _ROLES = {"assistant": "model", "user": "user"}
 #: Generation arguments by the interface's names; any other is passed on as it is.
 _NAMES = {
+    "max_tokens": "maxOutputTokens",
+    "stop": "stopSequences",
     "top_p": "topP",
     "top_k": "topK",
     "frequency_penalty": "frequencyPenalty",
@@ -36,7 +37,6 @@ class GeminiChat(ChatServer):
     key_env = "GEMINI_API_KEY"
     root_path = "/v1beta"
     endpoints = ()
-    version_fields: ClassVar[Mapping[str, str]] = {"modelVersion": "model_version"}
     stored = True
     batches = GeminiBatches
     media = frozenset[Kind]({"image", "audio"})
@@ -52,20 +52,11 @@ class GeminiChat(ChatServer):
         return {"x-goog-api-key": key} if key else {}
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
-        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
-        config: dict[str, Any] = {
-            "maxOutputTokens": protocol.token_limit(request),
-            "temperature": protocol.temperature(request),
-        }
-        if stops := protocol.stop_strings(request):
-            config["stopSequences"] = stops[:MAX_STOPS]
-        if (seed := protocol.request_seed(request, self.seed)) is not None:
-            config["seed"] = seed
-        if is_context_limit(request.gen_kwargs):  # without a limit, a completion may be as long as the model can
-            del config["maxOutputTokens"]
-        config |= self.thinking_of(request).gemini()
-        others = protocol.other_arguments(request)
-        config |= {_NAMES.get(name, name): value for name, value in others.items()}
+        messages, _ = protocol.sent_messages(request, message_part)
+        arguments = protocol.generation_arguments(request, self.seed, most_stops=MAX_STOPS, fills_context=True)
+        named = {_NAMES.get(name, name): value for name, value in arguments.items()}
+        config = _thinking_config(self.thinking_of(request))
+        config = {**({"thinkingConfig": config} if config else {}), **named}
         system = [part for message in messages if message["role"] == "system" for part in _parts(message)]
         contents = [
             {"role": _ROLES[message["role"]], "parts": _parts(message)}
@@ -90,7 +81,16 @@ class GeminiChat(ChatServer):
         text = "".join(part["text"] for part in parts if not part.get("thought"))
         thought = "".join(part["text"] for part in parts if part.get("thought")) or None
         reason = protocol.finish_reason(candidate, "finishReason")
-        return protocol.completion(text, protocol.stop_strings(request), reason, thought=thought)
+        return protocol.completion(request, response, text, reason, thought=thought)
+
+
+def _thinking_config(thinking: protocol.Thinking) -> dict[str, Any]:
+    """The budget or the level of thinking, whose thoughts the interface sends along."""
+    given = {"thinkingBudget": thinking.budget, "thinkingLevel": thinking.reasoning_effort}
+    config: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if thinking.budget != 0 and (config or thinking.enable_thinking):
+        config["includeThoughts"] = True
+    return config
 
 
 def message_part(content: str | Media) -> dict[str, Any]:

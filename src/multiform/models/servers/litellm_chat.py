@@ -24,7 +24,7 @@ from multiform.models.servers import protocol
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import response_failure
 from multiform.models.servers.openai_chat import MAX_STOPS, message_part, read_chat
-from multiform.models.servers.server_model import ChatServer
+from multiform.models.servers.server_model import PROBE_REQUEST, ChatServer
 from multiform.prompts.media import Kind
 from multiform.requests import Completion, GenerationRequest
 
@@ -36,12 +36,8 @@ class _LiteLLMClient(Client):
 
     def __init__(self, complete: Callable[..., Any], name: str, **options: Any) -> None:
         super().__init__(url=httpx.URL(LiteLLMChat.default_url), **options)
-        self._complete, self._name = complete, name
+        self._complete, self.shown = complete, name
         self._hints = dict.fromkeys((401, 403, 404), "check the model's name and the provider's key")
-
-    @property
-    def shown(self) -> str:
-        return self._name
 
     def _exchange(self, http: Any, content: bytes | None, url: httpx.URL | None = None) -> Any:
         try:
@@ -51,7 +47,7 @@ class _LiteLLMClient(Client):
             message = str(error).partition("Traceback (most recent call last)")[0]
             raise response_failure(getattr(error, "status_code", None) or 500, message) from error
         self._is_there = self._has_responded = True
-        self.observe(response)
+        self.notice(response)
         return response
 
 
@@ -86,14 +82,12 @@ class LiteLLMChat(ChatServer):
     def _make_client(self, **options: Any) -> Client:
         own = [value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN"))]
         options["secrets"] = [*options["secrets"], *own]
-        return _LiteLLMClient(
-            lambda **payload: self._library.completion(**payload, **self._call_options), self.name, **options
-        )
+        return _LiteLLMClient(self._complete, self.name, **options)
 
-    @property
-    def _call_options(self) -> dict[str, Any]:
+    def _complete(self, **payload: Any) -> Any:
         retries = {"num_retries": 0, "max_retries": 0}  # they are the client's
-        return {"api_base": self.api_base, "api_key": self._key, "timeout": self.client.timeout, **retries}
+        options = {"api_base": self.api_base, "api_key": self._key, "timeout": self.client.timeout}
+        return self._library.completion(**payload, **options, **retries)
 
     @cached_property
     def _library(self) -> Any:
@@ -106,16 +100,13 @@ class LiteLLMChat(ChatServer):
     @cached_property
     def _provider_arguments(self) -> frozenset[str]:
         """The generation arguments that the provider takes; a UsageError where LiteLLM does not know the model."""
+        message = f"LiteLLM does not know the provider of '{self.name}'"
         try:
-            supported = self._library.get_supported_openai_params(model=self.name)
-        except Exception as error:
-            raise UsageError(
-                self.client.clean(str(error)), where="--model litellm", hint="give PROVIDER/MODEL"
-            ) from error
-        if not supported:
-            message = f"LiteLLM does not know the provider of '{self.name}'"
-            raise UsageError(message, where="--model litellm", hint="give PROVIDER/MODEL")
-        return frozenset(supported)
+            if supported := self._library.get_supported_openai_params(model=self.name):
+                return frozenset(supported)
+        except Exception as error:  # noqa: BLE001  (LiteLLM's errors have no base of their own)
+            message = self.client.clean(str(error))
+        raise UsageError(message, where="--model litellm", hint="give PROVIDER/MODEL")
 
     @cached_property
     def media(self) -> frozenset[Kind]:  # type: ignore[override]
@@ -152,14 +143,8 @@ class LiteLLMChat(ChatServer):
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         """The arguments of LiteLLM's `completion`; those that the provider lacks are left out or refused."""
-        wanted: dict[str, Any] = {
-            "max_tokens": protocol.token_limit(request),
-            "temperature": protocol.temperature(request),
-            "stop": protocol.stop_strings(request)[:MAX_STOPS],
-            "seed": protocol.request_seed(request, self.seed),
-            **self.thinking_of(request).settings(),
-            **protocol.other_arguments(request),
-        }
+        wanted = protocol.generation_arguments(request, self.seed, most_stops=MAX_STOPS)
+        wanted = self.thinking_of(request).settings() | wanted
         sent = {name: value for name, value in wanted.items() if value not in (None, [])}
         known = self._provider_arguments
         known |= {"max_tokens"} if "max_completion_tokens" in known else set()
@@ -167,8 +152,7 @@ class LiteLLMChat(ChatServer):
         if missing := [name for name in sent if name not in (*known, "stop", "seed")]:
             message = f"the provider of '{self.name}' takes no {', '.join(missing)}"
             raise ModelError(message, hint="choose another model, or leave it out of --gen_kwargs")
-        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
-        protocol.take_prefill(messages)  # a last message of the assistant is continued
+        messages, _ = protocol.sent_messages(request, message_part)  # a last message of the assistant is continued
         return {
             "model": self.name,
             "messages": messages,
@@ -176,7 +160,7 @@ class LiteLLMChat(ChatServer):
         }
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        self.client.probe = self.payload(self.probe())  # only now, as it takes the library
+        self.client.probe = self.payload(PROBE_REQUEST)  # only now, as it takes the library
         return super().generate(requests)
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from multiform.errors import ModelError
-from multiform.models.arguments import LIMIT_NAMES, is_context_limit
 from multiform.models.model import Loglikelihoods, no_loglikelihoods
 from multiform.models.servers import protocol
 from multiform.models.servers.batch_client import BatchClient
@@ -22,7 +21,7 @@ from multiform.models.servers.batch_interfaces import OpenAIBatches
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import mapping_in, mappings_in
 from multiform.models.servers.openai_logprobs import ROUNDING, is_logprob, only_choice
-from multiform.models.servers.server_model import BEGUN, ChatServer
+from multiform.models.servers.server_model import BEGUN, PROBE_REQUEST, ChatServer
 from multiform.prompts.media import Kind, Media
 from multiform.prompts.prompt import Prompt
 from multiform.requests import (
@@ -36,7 +35,7 @@ from multiform.requests import (
 
 logger = logging.getLogger("multiform")
 
-#: Servers accept no more stop strings than this; completions are cut at all of them on arrival.
+#: Servers accept no more stop strings than this.
 MAX_STOPS = 4
 #: How a server scores continuations: by the tokens of an echoed prompt, by the first generated token, or not.
 Scoring: TypeAlias = Literal["echo", "first_token", "none"]
@@ -61,33 +60,12 @@ class OpenAIProtocol:
     url_env = "OPENAI_BASE_URL"
     key_env = "OPENAI_API_KEY"
     endpoints: ClassVar[Collection[str]] = ("/chat/completions", "/completions")
-    version_fields: ClassVar[Mapping[str, str]] = {
-        "model": "model_version",
-        "system_fingerprint": "system_fingerprint",
-    }
 
     def models_path(self) -> str:
         return "models"
 
     def auth(self, key: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-def generation_payload(request: GenerationRequest, seed: int | None, limit_name: str = "max_tokens") -> dict[str, Any]:
-    """The payload for a generation; unknown arguments are passed to the server as they are.
-
-    >>> generation_payload(GenerationRequest.of("", {"until": ["."], "max_gen_toks": 8, "top_p": 0.9}), seed=1)
-    {'max_tokens': 8, 'temperature': 0.0, 'stop': ['.'], 'seed': 1, 'top_p': 0.9}
-    """
-    payload: dict[str, Any] = {
-        limit_name: protocol.token_limit(request),
-        "temperature": protocol.temperature(request),
-    }
-    if stops := protocol.stop_strings(request):
-        payload["stop"] = stops[:MAX_STOPS]
-    if (number := protocol.request_seed(request, seed)) is not None:
-        payload["seed"] = number
-    return payload | protocol.other_arguments(request)
 
 
 def message_part(content: str | Media) -> dict[str, Any]:
@@ -249,15 +227,18 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         return "chat/completions"
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
+        arguments = protocol.generation_arguments(request, self.seed, most_stops=MAX_STOPS, fills_context=True)
         # OpenAI's newer models refuse the name that all other servers know.
-        is_openai = self.root.host == "api.openai.com"
-        arguments = generation_payload(request, self.seed, "max_completion_tokens" if is_openai else "max_tokens")
-        messages = protocol.with_media(protocol.request_messages(request), request.media, message_part)
-        if protocol.take_prefill(messages):
+        if self.root.host == "api.openai.com" and "max_tokens" in arguments:
+            arguments["max_completion_tokens"] = arguments.pop("max_tokens")
+        messages, is_begun = protocol.sent_messages(request, message_part)
+        if is_begun:
             arguments |= CONTINUE
-        if is_context_limit(request.gen_kwargs):  # without a limit, a chat may fill the context
-            arguments = {key: value for key, value in arguments.items() if key not in LIMIT_NAMES}
-        return {"model": self.name, "messages": messages, **self.thinking_of(request).openai(), **arguments}
+        thinking = self.thinking_of(request).settings()
+        thinking.pop("think_end_token", None)
+        effort = {"reasoning_effort": thinking.pop("reasoning_effort")} if "reasoning_effort" in thinking else {}
+        variables = {"chat_template_kwargs": thinking} if thinking else {}  # of the server's chat template
+        return {"model": self.name, "messages": messages, **effort, **variables, **arguments}
 
     def continues_answers(self) -> bool:
         """Whether the server reads another number of tokens where it is told to continue an answer."""
@@ -279,7 +260,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         def has_some(response: Any) -> bool:
             return bool(chat_alternatives(only_choice(response)))
 
-        payload = self._label_payload(self.probe())
+        payload = self._label_payload(PROBE_REQUEST)
         return "first_token" if self.client.single(payload, has_some, attempts=PROBE_ATTEMPTS) else "none"
 
     def check_scoring(self, *, labels: bool, form: str) -> None:
@@ -287,8 +268,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
             raise no_loglikelihoods(self.name, form, of_texts=not labels)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
-        if self.scoring == "none":
-            self._refuse()
+        self.check_scoring(labels=True, form="this form")
         return score_labels(
             self.sender, requests, self._label_payload, lambda response: chat_alternatives(only_choice(response))
         )
@@ -313,7 +293,7 @@ def read_chat(request: GenerationRequest, response: Any, think_end_token: str | 
     text = _text(message.get("content"))
     if thought is None:
         thought, text = split_thought(text, think_end_token)
-    return protocol.completion(text, protocol.stop_strings(request), reason, thought=thought)
+    return protocol.completion(request, response, text, reason, thought=thought)
 
 
 def _text(content: Any) -> str:

@@ -16,12 +16,12 @@ from multiform.models.model import Completions, Loglikelihoods, mark_truncated, 
 from multiform.models.servers.client import Client
 from multiform.models.servers.exchange import RefusedError, mapping_in
 from multiform.models.servers.openai_chat import (
+    MAX_STOPS,
     NUMBERS,
     PROBE_ATTEMPTS,
     OpenAIProtocol,
     Scoring,
     completion_alternatives,
-    generation_payload,
     score_labels,
 )
 from multiform.models.servers.openai_logprobs import (
@@ -38,12 +38,18 @@ from multiform.models.servers.openai_logprobs import (
     score_text,
     token_spellings,
 )
-from multiform.models.servers.protocol import completion, finish_reason, stop_strings, token_limit
-from multiform.models.servers.server_model import RULES, ServerModel, at_least
+from multiform.models.servers.protocol import (
+    completion,
+    finish_reason,
+    generation_arguments,
+    stop_strings,
+    token_limit,
+)
+from multiform.models.servers.server_model import SEED, ServerModel, at_least
 from multiform.models.tokenizer import Encoder, load_encoder, rolling_windows, score_rolling
 from multiform.models.torch.plan import Pair
 from multiform.models.torch.tree import Tokens
-from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
+from multiform.models.vllm.queries import MAX_LABELS, Abilities, Query, scoring_queries
 from multiform.prompts.chat import ChatTemplate
 from multiform.prompts.prompt import Messages
 from multiform.requests import (
@@ -135,7 +141,8 @@ class EchoProbe:
     def _error(self, message: str) -> ModelError:
         advice = "use another server, or a format in which the model writes (@generate, @cot)"
         hint = None if "; " in message else advice  # a refusal has its own
-        return ModelError(f"the server echoes prompts, and {message}", where=self._client.shown, hint=hint)
+        what = f"the server echoes prompts, and {self._client.clean(message)}"
+        return ModelError(what, where=self._client.shown, hint=hint)
 
 
 class OpenAICompletions(OpenAIProtocol, ServerModel):
@@ -154,7 +161,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def __init__(
         self,
         *,
-        seed: int | None = 1234,
+        seed: int | None = SEED,
         tokenizer: str | None = None,
         tokenized_requests: bool = True,
         max_length: int | None = None,
@@ -162,7 +169,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         **arguments: Any,
     ) -> None:
         accepted = [*argument_names(type(self)), "prefix_token_id"]
-        resolved = RULES.resolve(arguments, accepted, where=self.kind)
+        resolved = self.rules.resolve(arguments, accepted, where=self.kind)
         self.seed = seed
         self.tokenizer_name = tokenizer if tokenized_requests else None
         self.max_length = None if max_length is None else int(at_least(2, max_length, "max_length"))
@@ -289,21 +296,22 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             return {**self.payload(request), "prompt": prompts[request], **shown}
 
         self._warn_about_truncation(truncated)
-        return mark_truncated(self.client.ask(requests, payload, self.counted_completion), truncated)
+        return mark_truncated(self.client.ask(requests, payload, self.completion), truncated)
 
     def _warn_about_truncation(self, truncated: Collection[int]) -> None:
         if truncated:
             logger.warning("%d contexts lose their beginning: max_length is %s", len(truncated), self.max_length)
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
-        return {"model": self.name, "prompt": request.context, **generation_payload(request, self.seed)}
+        arguments = generation_arguments(request, self.seed, most_stops=MAX_STOPS)
+        return {"model": self.name, "prompt": request.context, **arguments}
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         choice = only_choice(response)
         text = choice.get("text")
         if not isinstance(text, str):
             raise ModelError("the response has no text", hint="check that it is a completions endpoint")
-        return completion(text, stop_strings(request), finish_reason(choice, "finish_reason"))
+        return completion(request, response, text, finish_reason(choice, "finish_reason"))
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
         if self.tokenizer_name is None:
@@ -325,21 +333,21 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def abilities(self) -> Abilities:
         """What the server supports besides echoed prompts: log-probabilities of given tokens, forced tokens."""
         prompt = array("i", [1, 2])
-        queries: dict[Kind, Query] = {
-            "labels": Query(kind="labels", prompt=prompt, tokens=(4, 5, 6), pairs=(0, 1, 2)),
-            "forced": Query(kind="forced", prompt=prompt, tokens=(4, 5, 6), pairs=(0,)),
-        }
-        can = {
-            kind: self.client.single(self._query_payload(query), partial(query_scores, query), attempts=1) is not None
-            for kind, query in queries.items()
-        }
+        queries = (
+            Query(kind="labels", prompt=prompt, tokens=(4, 5, 6), pairs=(0, 1, 2)),
+            Query(kind="forced", prompt=prompt, tokens=(4, 5, 6), pairs=(0,)),
+        )
+        can_label, can_force = (
+            self.client.single(self._query_payload(query), partial(query_scores, query), attempts=1) is not None
+            for query in queries
+        )
         logger.info(
             "%s: continuations of one token are scored %s, others by %s",
             self.name,
-            "in one step" if can["labels"] else "like others",
-            "forced tokens" if can["forced"] else "echoed prompts",
+            "in one step" if can_label else "like others",
+            "forced tokens" if can_force else "echoed prompts",
         )
-        return Abilities(forced=can["forced"], labels=MAX_LABELS if can["labels"] else 0)
+        return Abilities(forced=can_force, labels=MAX_LABELS if can_label else 0)
 
     def _score_pairs(self, pairs: Sequence[Pair]) -> Loglikelihoods:
         """The score of each pair, requested in the order of their prefix tree."""

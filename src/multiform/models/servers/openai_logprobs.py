@@ -53,18 +53,41 @@ class Convention:
     generated: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Echo:
-    """The echoed tokens of a prompt, with their log-probabilities; `added` of them precede the prompt's own."""
+    """Echoed tokens with their log-probabilities and the likeliest tokens in their places."""
 
     tokens: Sequence[str]
-    values: Sequence[float | None]
+    values: Sequence[Any]
     tops: Sequence[Any] | None
-    added: int
+    #: How many of the tokens precede the prompt's own, and how many generated ones followed.
+    added: int = 0
+    generated: int = 0
     #: For each of the prompt's own tokens, the bytes of the prompt at which it may begin and end; of texts alone.
-    spans: Sequence[Collection[Span]]
-    #: The number of generated tokens that follow the prompt.
-    generated: int
+    spans: Sequence[Collection[Span]] = ()
+
+    @classmethod
+    def of(cls, choice: Mapping[str, Any]) -> Echo:
+        """All tokens of a choice, the generated ones included; their lists have the same length."""
+        logprobs = echoed_logprobs(choice)
+        tokens, values, tops = logprobs.get("tokens"), logprobs["token_logprobs"], logprobs.get("top_logprobs")
+        if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
+            raise ModelError("the response has no tokens")
+        if len(tokens) != len(values):
+            raise ModelError(f"the response has {len(tokens)} tokens and {len(values)} log-probabilities")
+        return cls(tokens, values, tops if isinstance(tops, list) and len(tops) == len(tokens) else None)
+
+    def prompt(self, end: int, convention: Convention, added: int = 0, spans: Sequence[Collection[Span]] = ()) -> Echo:
+        """The tokens before `end`, if their log-probabilities can be those of a prompt."""
+        values = self.values[:end]
+        if convention.first_is_null and values[0] is not None:
+            raise ModelError(f"the first token has log-probability {values[0]!r}, and none in other responses")
+        numbers = values[1:] if values[0] is None else values
+        _check_logprobs(numbers)
+        if len(numbers) > 2 and len(set(numbers)) == 1:
+            raise ModelError(f"all {len(numbers)} tokens of a prompt have the log-probability {numbers[0]:g}")
+        tops = None if self.tops is None else self.tops[:end]
+        return Echo(self.tokens[:end], values, tops, added, len(self.tokens) - end, spans)
 
     def score(self, start: int) -> LLOutput:
         """The log-likelihood of the prompt's tokens from `start` on."""
@@ -73,7 +96,7 @@ class Echo:
         if scored[0] is None or (start == 0 and (scored[0] == 0 or scored[0] <= -9999)):
             message = "the server gives no probability for the first token of a text"
             raise RefusedError(f"{message}; name the model's tokenizer, so that one can be put before it")
-        return total_score([value for value in scored if value is not None], self.tops[start:] if self.tops else None)
+        return total_score(scored, self.tops[start:] if self.tops else None)
 
 
 def only_choice(response: Any) -> Mapping[str, Any]:
@@ -86,8 +109,8 @@ def only_choice(response: Any) -> Mapping[str, Any]:
 
 
 def is_logprob(value: Any) -> bool:
-    """Whether a value of a response is a log-probability: a number that is neither NaN nor above 0."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value <= ROUNDING
+    """Whether a value of a response is a log-probability: a number that a float can hold, neither NaN nor above 0."""
+    return (isinstance(value, float) or (type(value) is int and value > -(10**300))) and value <= ROUNDING
 
 
 def echoed_logprobs(choice: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -100,9 +123,7 @@ def echoed_logprobs(choice: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def total_score(values: Sequence[Any], tops: Sequence[Any] | None) -> LLOutput:
     """The log-likelihood of tokens, from their log-probabilities and the likeliest tokens in their places."""
-    if not all(map(is_logprob, values)):
-        wrong = next(value for value in values if not is_logprob(value))
-        raise ModelError(f"not all log-probabilities of the response are numbers up to 0: {wrong!r}")
+    _check_logprobs(values)
     best = [_best(top) for top in tops] if tops is not None else []
     pairs = list(zip(values, best, strict=False))
     if wrong := next(((value, top) for value, top in pairs if top is not None and value > top + ROUNDING), None):
@@ -112,31 +133,14 @@ def total_score(values: Sequence[Any], tops: Sequence[Any] | None) -> LLOutput:
     return LLOutput(float(sum(values)), is_greedy=greedy, tokens=len(values))
 
 
+def _check_logprobs(values: Sequence[Any]) -> None:
+    if wrong := [value for value in values if not is_logprob(value)]:
+        raise ModelError(f"not all log-probabilities of the response are numbers up to 0: {wrong[0]!r}")
+
+
 def _best(top: Any) -> float | None:
     values = [value for value in top.values() if is_logprob(value)] if isinstance(top, Mapping) else []
     return max(values, default=None)
-
-
-def _lists(choice: Mapping[str, Any]) -> tuple[list[str], list[Any], list[Any] | None]:
-    """The tokens of a choice, their log-probabilities and the likeliest tokens, all of the same number."""
-    logprobs = echoed_logprobs(choice)
-    tokens, values, tops = logprobs.get("tokens"), logprobs["token_logprobs"], logprobs.get("top_logprobs")
-    if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
-        raise ModelError("the response has no tokens")
-    if len(tokens) != len(values):
-        raise ModelError(f"the response has {len(tokens)} tokens and {len(values)} log-probabilities")
-    return tokens, values, tops if isinstance(tops, list) and len(tops) == len(tokens) else None
-
-
-def _check_values(values: Sequence[Any], convention: Convention) -> None:
-    """Raise a ModelError unless these can be the log-probabilities of a prompt's tokens; the first may have none."""
-    if convention.first_is_null and values[0] is not None:
-        raise ModelError(f"the first token has log-probability {values[0]!r}, and none in other responses")
-    numbers = values[1:] if values[0] is None else values
-    if wrong := [value for value in numbers if not is_logprob(value)]:
-        raise ModelError(f"not all log-probabilities of the response are numbers up to 0: {wrong[0]!r}")
-    if len(numbers) > 2 and len(set(numbers)) == 1:
-        raise ModelError(f"all {len(numbers)} tokens of a prompt have the log-probability {numbers[0]:g}")
 
 
 def echo_of_text(choice: Mapping[str, Any], prompt: str, convention: Convention) -> Echo:
@@ -144,39 +148,17 @@ def echo_of_text(choice: Mapping[str, Any], prompt: str, convention: Convention)
 
     `text_offset` is not used: servers count it in characters, bytes, or not at all, and the tokens say it themselves.
     """
-    tokens, values, tops = _lists(choice)
-    data = prompt.encode("utf-8", "surrogatepass")
+    whole = Echo.of(choice)
+    tokens, data = whole.tokens, prompt.encode("utf-8", "surrogatepass")
     adds_first = not tokens[0] if convention.adds_first is None else convention.adds_first
     for added in (1, 0) if adds_first else (0, 1):
         spans = _token_spans(tokens[added:], data, convention.generated)
         if spans:
-            return _echo(tokens, values, tops, added=added, spans=spans, end=added + len(spans), convention=convention)
+            return whole.prompt(added + len(spans), convention, added, spans)
     message = f"the tokens of the response do not spell the prompt: {excerpt(''.join(tokens))}"
     if any(mark in token for token in tokens for mark in (*_MARKS, "\ufffd")):
         raise RefusedError(f"{message}; name the model's tokenizer, so that its tokens are sent")
     raise ModelError(message)
-
-
-def _echo(
-    tokens: list[str],
-    values: list[Any],
-    tops: list[Any] | None,
-    *,
-    added: int = 0,
-    spans: Sequence[Collection[Span]] = (),
-    end: int,
-    convention: Convention,
-) -> Echo:
-    """The echo up to the end of the prompt, with its log-probabilities checked."""
-    _check_values(values[:end], convention)
-    return Echo(
-        tokens=tokens[:end],
-        values=values[:end],
-        tops=None if tops is None else tops[:end],
-        added=added,
-        spans=spans,
-        generated=len(tokens) - end,
-    )
 
 
 def score_text(choice: Mapping[str, Any], prompt: str, boundary: int, convention: Convention) -> LLOutput:
@@ -240,9 +222,9 @@ def echo_of_ids(
     choice: Mapping[str, Any], ids: Sequence[int], spellings: Mapping[int, Collection[str]], convention: Convention
 ) -> Echo:
     """The echo of a prompt that was sent as token ids; an error unless these are the tokens of the response."""
-    tokens, values, tops = _lists(choice)
-    check_tokens(tokens, ids, spellings)
-    return _echo(tokens, values, tops, end=len(ids), convention=convention)
+    whole = Echo.of(choice)
+    check_tokens(whole.tokens, ids, spellings)
+    return whole.prompt(len(ids), convention)
 
 
 def check_tokens(tokens: Any, ids: Sequence[int], spellings: Mapping[int, Collection[str]]) -> None:
@@ -327,31 +309,28 @@ def query_arguments(query: Query) -> dict[str, Any]:
 
 def query_scores(query: Query, response: Any) -> dict[int, LLOutput]:
     """The score of each pair of a query by its position; a ModelError where the response does not have them."""
-    logprobs = echoed_logprobs(only_choice(response))
-    names, values = logprobs.get("tokens"), logprobs["token_logprobs"]
+    generated = Echo.of(only_choice(response))
     number = mapping_in(response, "usage").get("prompt_tokens")
     if number is not None and number != len(query.prompt):
         raise ModelError(f"the server read {number} tokens of a prompt of {len(query.prompt)}")
-    if query.kind == "labels":
-        return _label_scores(query, names, logprobs.get("top_logprobs"))
-    if names != [_name(token) for token in query.tokens] or len(values) != len(names):
-        raise ModelError("the server did not generate the tokens of a continuation")
-    tops = logprobs.get("top_logprobs")
-    return {query.pairs[0]: total_score(values, tops if isinstance(tops, list) else None)}
-
-
-def _label_scores(query: Query, names: Any, tops: Any) -> dict[int, LLOutput]:
-    listed = tops[0] if isinstance(tops, list) and tops and isinstance(tops[0], Mapping) else {}
-    scores: dict[int, LLOutput] = {}
-    for position, token in zip(query.pairs, query.tokens, strict=True):
-        value: Any = listed.get(_name(token))
-        if not is_logprob(value) or not isinstance(names, list) or not names:
-            raise ModelError("the response has no log-probabilities of the labels")
-        scores[position] = LLOutput(float(value), is_greedy=names[0] == _name(token), tokens=1)
-    total = sum(math.exp(listed[_name(token)]) for token in set(query.tokens))
+    if query.kind == "forced":
+        if generated.tokens != [_name(token) for token in query.tokens]:
+            raise ModelError("the server did not generate the tokens of a continuation")
+        return {query.pairs[0]: total_score(generated.values, generated.tops)}
+    top = generated.tops[0] if generated.tops else None
+    listed: dict[int, Any] = (
+        {token: top.get(_name(token)) for token in query.tokens} if isinstance(top, Mapping) else {}
+    )
+    if not listed or not all(map(is_logprob, listed.values())):
+        raise ModelError("the response has no log-probabilities of the labels")
+    total = sum(map(math.exp, listed.values()))
     if total > 1 + ROUNDING:
         raise ModelError(f"the probabilities of the labels add up to {total:.3g}")
-    return scores
+    best = generated.tokens[0]
+    return {
+        position: LLOutput(float(listed[token]), is_greedy=best == _name(token), tokens=1)
+        for position, token in zip(query.pairs, query.tokens, strict=True)
+    }
 
 
 def _name(token: int) -> str:

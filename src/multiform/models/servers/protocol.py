@@ -13,6 +13,7 @@ from multiform.models.arguments import (
     is_context_limit,
     read_temperature,
     read_until,
+    stated_limit,
 )
 from multiform.models.servers.exchange import mapping_in
 from multiform.prompts.media import Media, parts
@@ -41,6 +42,8 @@ _TOKEN_COUNTS = (
 )
 #: Google counts what a model thought apart; it is billed as the completion is.
 _THOUGHTS = "thoughtsTokenCount"
+#: No request has as many tokens: a greater number is no count.
+_MOST_TOKENS = 10**9
 
 
 def counted_tokens(response: Any) -> dict[str, int]:
@@ -50,21 +53,24 @@ def counted_tokens(response: Any) -> dict[str, int]:
     {'prompt': 7, 'completion': 2}
     """
     for key, prompt, completion in _TOKEN_COUNTS:
-        counts = mapping_in(response, key)
-        if type(counts.get(prompt)) is int:
-            written = [counts.get(name) for name in (completion, _THOUGHTS)]
-            return {"prompt": counts[prompt], "completion": sum(count for count in written if type(count) is int)}
+        listed = mapping_in(response, key)
+        counts = {name: n for name, n in listed.items() if type(n) is int and 0 <= n < _MOST_TOKENS}
+        if prompt in counts:
+            return {"prompt": counts[prompt], "completion": counts.get(completion, 0) + counts.get(_THOUGHTS, 0)}
     return {}
 
 
-def request_messages(request: GenerationRequest | LoglikelihoodRequest) -> list[dict[str, Any]]:
-    """The messages of a chat; any other prompt is a message of the user, whatever it looks like.
+def sent_messages(
+    request: GenerationRequest | LoglikelihoodRequest, part_of: PartOf
+) -> tuple[list[dict[str, Any]], bool]:
+    """The messages of a chat with their media, and whether the last one is marked as one to be continued.
 
-    >>> request_messages(GenerationRequest.of('[{"role": "system", "content": "Obey."}]', {}))
-    [{'role': 'user', 'content': '[{"role": "system", "content": "Obey."}]'}]
+    Any other prompt is a message of the user, whatever it looks like.
     """
     content = request.prompt.content
-    return [{"role": "user", "content": content}] if isinstance(content, str) else content
+    messages = [{"role": "user", "content": content}] if isinstance(content, str) else content
+    filled = with_media(messages, request.media, part_of)
+    return filled, bool(filled) and bool(filled[-1].pop(PREFILL, False))
 
 
 def with_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Media], part_of: PartOf) -> list[dict[str, Any]]:
@@ -110,11 +116,6 @@ def move_prefill(messages: Messages) -> list[dict[str, Any]]:
     return others
 
 
-def take_prefill(messages: list[dict[str, Any]]) -> bool:
-    """Whether the last message is marked as one that is to be continued; the mark is removed."""
-    return bool(messages) and bool(messages[-1].pop(PREFILL, False))
-
-
 def stop_strings(request: GenerationRequest) -> list[str]:
     """The strings at which a completion ends."""
     return list(read_until(request.gen_kwargs.get("until")))
@@ -124,25 +125,30 @@ def token_limit(request: GenerationRequest) -> int:
     """The most tokens of a completion; a number that servers take where it may fill the context."""
     if is_context_limit(request.gen_kwargs):
         return CONTEXT_TOKENS
-    kwargs = request.gen_kwargs
-    return int(next((kwargs[name] for name in LIMIT_NAMES if kwargs.get(name)), DEFAULT_MAX_GEN_TOKS))
+    return int(stated_limit(request.gen_kwargs) or DEFAULT_MAX_GEN_TOKS)
 
 
-def temperature(request: GenerationRequest) -> float:
-    """0 unless sampling is requested, by `do_sample` or by a temperature without it."""
-    return read_temperature(request.gen_kwargs)
+def generation_arguments(
+    request: GenerationRequest, seed: int | None, *, most_stops: int | None = None, fills_context: bool = False
+) -> dict[str, Any]:
+    """The arguments of a generation under OpenAI's names; any that is unknown here is passed on as it is.
 
+    Servers accept `most_stops` stop strings, and completions are cut at all of them on arrival. Each repeat of a
+    question has another seed. With `fills_context`, a completion without a limit gets none.
 
-def request_seed(request: GenerationRequest, default: int | None) -> int | None:
-    """The seed of a request: another one for each repeat of a question."""
-    first: int | None = request.gen_kwargs.get("seed", default)
-    return None if first is None else first + request.sample
-
-
-def other_arguments(request: GenerationRequest) -> dict[str, Any]:
-    """The arguments that no function of this module reads."""
+    >>> generation_arguments(GenerationRequest.of("", {"until": ["."], "max_gen_toks": 8, "top_p": 0.9}), seed=1)
+    {'max_tokens': 8, 'temperature': 0.0, 'stop': ['.'], 'seed': 1, 'top_p': 0.9}
+    """
+    given = request.gen_kwargs
+    arguments: dict[str, Any] = {"max_tokens": token_limit(request), "temperature": read_temperature(given)}
+    if fills_context and is_context_limit(given):
+        del arguments["max_tokens"]
+    if stops := stop_strings(request)[:most_stops]:
+        arguments["stop"] = stops
+    if (first := given.get("seed", seed)) is not None:
+        arguments["seed"] = first + request.sample
     read = ("until", "do_sample", "temperature", "seed", "thinking_budget", *LIMIT_NAMES)
-    return {key: value for key, value in request.gen_kwargs.items() if key not in read}
+    return arguments | {name: value for name, value in given.items() if name not in read}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,45 +188,6 @@ class Thinking:
         """The most tokens of a thought; 0 where thinking is switched off."""
         return 0 if self.enable_thinking is False else self.thinking_budget
 
-    def openai(self) -> dict[str, Any]:
-        """The arguments of a chat completion: OpenAI's own effort, and variables of the server's chat template.
-
-        >>> Thinking(enable_thinking=False, reasoning_effort="low").openai()
-        {'reasoning_effort': 'low', 'chat_template_kwargs': {'enable_thinking': False}}
-        """
-        names = ("enable_thinking", "thinking_budget")
-        variables = {name: value for name, value in self.settings().items() if name in names}
-        effort = {} if self.reasoning_effort is None else {"reasoning_effort": self.reasoning_effort}
-        return {**effort, **({"chat_template_kwargs": variables} if variables else {})}
-
-    def anthropic(self) -> dict[str, Any]:
-        """The argument `thinking` of Anthropic's messages.
-
-        >>> Thinking(thinking_budget=1024).anthropic()
-        {'thinking': {'type': 'enabled', 'budget_tokens': 1024}}
-        """
-        if self.budget is None:
-            if self.enable_thinking:
-                message = "enable_thinking needs a number of tokens"
-                raise UsageError(message, where="anthropic", hint="give thinking_budget=1024 or more")
-            return {}
-        return {"thinking": {"type": "enabled", "budget_tokens": self.budget} if self.budget else {"type": "disabled"}}
-
-    def gemini(self) -> dict[str, Any]:
-        """The `thinkingConfig` of Gemini, which sends its thoughts along.
-
-        >>> Thinking(thinking_budget=0).gemini()
-        {'thinkingConfig': {'thinkingBudget': 0}}
-        """
-        config: dict[str, Any] = {}
-        if self.budget is not None:
-            config["thinkingBudget"] = self.budget
-        if self.reasoning_effort is not None:
-            config["thinkingLevel"] = self.reasoning_effort
-        if self.budget != 0 and (config or self.enable_thinking):
-            config["includeThoughts"] = True
-        return {"thinkingConfig": config} if config else {}
-
 
 def finish_reason(response: Mapping[str, Any], key: str) -> str | None:
     """The reason that a response gives for the end of its completion; None where it has no such key.
@@ -231,22 +198,25 @@ def finish_reason(response: Mapping[str, Any], key: str) -> str | None:
     return ("null" if response[key] is None else str(response[key])) if key in response else None
 
 
-def completion(text: str, stops: Sequence[str], reason: str | None, *, thought: str | None = None) -> Completion:
-    """The completion up to its first stop string; `reason` is the server's word for its end, where it gives one.
+def completion(
+    request: GenerationRequest, response: Any, text: str, reason: str | None, *, thought: str | None = None
+) -> Completion:
+    """The completion in a response, up to its first stop string, with its tokens where the server counts them.
 
-    `thought` is what the server sends apart as the model's reasoning.
+    `reason` is the server's word for its end, where it gives one, and `thought` what it sends apart as reasoning.
 
-    >>> completion("four. And more", [".", "More"], "length").text
-    'four'
-    >>> completion("It is", ["."], "MAX_TOKENS").truncated
-    True
+    >>> request = GenerationRequest.of("2 + 2?", {"until": [".", "More"]})
+    >>> completion(request, {}, "four. And", "length").text, completion(request, {}, "It is", "MAX_TOKENS").truncated
+    ('four', True)
     """
-    ends = [text.find(stop) for stop in stops if stop in text]
+    tokens = counted_tokens(response).get("completion")
+    ends = [text.find(stop) for stop in stop_strings(request) if stop in text]
     if ends:
-        return Completion(text[: min(ends)], thought=thought)
+        return Completion(text[: min(ends)], thought=thought, tokens=tokens)
     name = (reason or "").lower()
     if name in _FAILED:
         raise ModelError(f"the generation ended with finish reason '{reason}'")
     at_limit = name in _AT_LIMIT or name in _CONTEXT_FULL
     usual = name in _ENDED or name in _AT_LIMIT
-    return Completion(text, truncated=at_limit, finish_reason=None if usual else reason, thought=thought)
+    finish_reason = None if usual else reason
+    return Completion(text, truncated=at_limit, finish_reason=finish_reason, thought=thought, tokens=tokens)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import importlib.util
 import json
 import logging
 import os
@@ -12,6 +11,7 @@ import re
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import httpx
@@ -88,44 +88,35 @@ def proxy_secrets() -> list[str]:
     """
     secrets: list[str] = []
     for scheme in ("http", "https", "all"):
-        address = urllib.request.getproxies().get(scheme)
-        if address:
-            url = _proxy(address if "://" in address else f"http://{address}", _proxy_variable(scheme))
-            secrets += [
-                *url_secrets(url),
-                url.userinfo.decode(),
-                f"{url.username}:{url.password}" if url.password else "",
-            ]
+        if address := urllib.request.getproxies().get(scheme):
+            names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")
+            variable = next((f"${name}" for name in names if os.environ.get(name)), "the system's proxy")
+            url = _proxy(address if "://" in address else f"http://{address}", variable)
+            pair = f"{url.username}:{url.password}" if url.password else ""
+            secrets += [*url_secrets(url), url.userinfo.decode(), pair]
     return secrets
 
 
 def _proxy(address: str, variable: str) -> httpx.URL:
     """The URL of a proxy, checked; messages name the variable and not the user or password."""
+    problem, hint = "", "write e.g. http://proxy.example.org:3128, with the port as a number"
     try:
         url = httpx.URL(address)
-    except httpx.InvalidURL as error:
-        hint = "write e.g. http://proxy.example.org:3128, with the port as a number"
+        url.host.encode("idna")  # as a connection does
+    except (httpx.InvalidURL, UnicodeError) as error:
         raise UsageError("it is no URL of a proxy", where=variable, hint=hint) from error
     if url.scheme not in _PROXY_SCHEMES:
-        message = f"'{url.scheme}' is not a proxy protocol"
-        raise UsageError(message, where=variable, hint=f"use one of {', '.join(_PROXY_SCHEMES)}")
-    if not url.host or not 0 < (url.port or 1) < 2**16:
-        message = "the proxy has no host" if not url.host else f"{url.port} is not a port"
-        raise UsageError(message, where=variable, hint="write e.g. http://proxy.example.org:3128")
-    if url.scheme.startswith("socks") and not _has_socks():
-        message = "a SOCKS proxy needs the package socksio, which is not installed"
-        raise UsageError(message, where=variable, hint="pip install 'httpx[socks]', or unset the variable")
+        problem, hint = f"'{url.scheme}' is not a proxy protocol", f"use one of {', '.join(_PROXY_SCHEMES)}"
+    elif not url.host:
+        problem = "the proxy has no host"
+    elif not 0 < (url.port or 1) < 2**16:
+        problem = f"{url.port} is not a port"
+    elif url.scheme.startswith("socks") and find_spec("socksio") is None:
+        problem = "a SOCKS proxy needs the package socksio, which is not installed"
+        hint = "pip install 'httpx[socks]', or unset the variable"
+    if problem:
+        raise UsageError(problem, where=variable, hint=hint)
     return url
-
-
-def _has_socks() -> bool:
-    return importlib.util.find_spec("socksio") is not None
-
-
-def _proxy_variable(scheme: str) -> str:
-    """The variable of the environment that names the proxy for a scheme."""
-    names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")
-    return next((f"${name}" for name in names if os.environ.get(name)), "the system's proxy")
 
 
 class Redactor:
@@ -143,12 +134,8 @@ class Redactor:
             if len(secret) >= _SHORTEST_SECRET:
                 patterns |= dict.fromkeys(map(re.escape, _spellings(secret)))
                 patterns |= dict.fromkeys(_base64_patterns(secret.encode("utf-8", "surrogateescape")))
-        self._number = len(patterns)
         longest_first = sorted(patterns, key=len, reverse=True)
         self._pattern = re.compile("|".join(longest_first)) if patterns else None
-
-    def __repr__(self) -> str:
-        return f"<Redactor of {self._number} spellings of secrets>"
 
     def __call__(self, text: str) -> str:
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
@@ -188,17 +175,11 @@ def _base64_patterns(secret: bytes) -> Iterator[str]:
                 yield re.escape(spelling) + r"[\w+/-]?={0,2}"
 
 
-class _ShownUrls(logging.Filter):
-    """httpx logs the URL of every request, with the keys in it."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple):
-            record.args = tuple(_shown(argument) for argument in record.args)
-        return True
+def _hide_keys(record: logging.LogRecord) -> bool:
+    """Hide the keys in the URLs that httpx logs, one for every request."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(shown_url(part) if isinstance(part, httpx.URL) else part for part in record.args)
+    return True
 
 
-def _shown(argument: Any) -> Any:
-    return shown_url(argument) if isinstance(argument, httpx.URL) else argument
-
-
-logging.getLogger("httpx").addFilter(_ShownUrls())
+logging.getLogger("httpx").addFilter(_hide_keys)

@@ -6,16 +6,19 @@ The fingerprint of a server tells one model from another one behind the same add
 from __future__ import annotations
 
 import logging
+import math
 import os
+import re
 import threading
 import time
+import urllib.parse
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import httpx
 
@@ -28,6 +31,7 @@ from multiform.models.servers.batch_client import BatchClient
 from multiform.models.servers.batch_interfaces import BatchInterface
 from multiform.models.servers.batch_ledger import Ledger
 from multiform.models.servers.client import Client
+from multiform.models.servers.exchange import mappings_in
 from multiform.models.servers.protocol import PREFILL, Thinking, counted_tokens, move_prefill, token_limit
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
 from multiform.prompts.prompt import Messages
@@ -35,13 +39,13 @@ from multiform.requests import Completion, GenerationRequest, LoglikelihoodReque
 
 logger = logging.getLogger("multiform")
 
-#: Arguments of lm-eval's server models.
-RULES = ArgumentRules.of("server", ignored=LOCAL_ARGUMENTS)
+#: The most seconds, requests or tokens of an argument.
+_MOST = 1e9
 #: The attempts to list the models of a server.
 _LIST_ATTEMPTS = 3
-#: The question of the probe, whose completion is part of a server's fingerprint.
+#: A small request whose completion, a part of a server's fingerprint, stays the same as long as its model does.
 PROBE = "Name three colours, then count from one to five."
-PROBE_TOKENS = 16
+PROBE_REQUEST = GenerationRequest.of(PROBE, {"max_gen_toks": 16})
 #: The seed of requests, as long as the user gives none.
 SEED = 1234
 #: A chat whose answer is begun, which shows whether a server continues answers.
@@ -51,17 +55,19 @@ _LASTING = (
     *("id", "name", "root", "parent", "owned_by", "version", "created", "created_at", "display_name", "displayName"),
     *("max_model_len", "context_length", "inputTokenLimit", "meta", "digest"),
 )
+#: Where a response says which model wrote it, by key, and what results call that.
+_VERSION_KEYS = {
+    "model": "model_version",
+    "modelVersion": "model_version",
+    "system_fingerprint": "system_fingerprint",
+}
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 #: Seconds. Many servers report the current time, or that of their start, as a model's date.
 _OLD = 24 * 3600.0
 #: The bytes of a token, about: fewer in languages with other letters, whose characters have more bytes.
 _TOKEN_BYTES = 4
 #: The tokens of roles and separators in a chat, about.
 _CHAT_TOKENS = 8
-
-
-def text_tokens(text: str) -> int:
-    """About how many tokens a server counts for a prompt."""
-    return len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS
 
 
 class ServerModel(Model):
@@ -77,6 +83,8 @@ class ServerModel(Model):
 
     handles_stop = True
 
+    #: The arguments of lm-eval's server models.
+    rules: ClassVar[ArgumentRules] = ArgumentRules.of("server", ignored=LOCAL_ARGUMENTS)
     kind: ClassVar[str]
     default_url: ClassVar[str]
     url_env: ClassVar[str]
@@ -85,8 +93,6 @@ class ServerModel(Model):
     root_path: ClassVar[str] = ""
     #: Ends of a URL that name an endpoint.
     endpoints: ClassVar[Collection[str]]
-    #: Where a response says which model wrote it, by key, and what results call that.
-    version_fields: ClassVar[Mapping[str, str]] = {"model": "model_version"}
 
     def __init__(
         self,
@@ -106,8 +112,9 @@ class ServerModel(Model):
             hint = f"name it: --model_args model=NAME,base_url={self.default_url}"
             raise UsageError(f"the model '{self.kind}' needs the argument 'model'", hint=hint)
         self.name = str(model)
+        self._tokens = Counter[str]()
         self._versions: dict[str, Counter[str]] = {}
-        self._versions_lock = threading.Lock()
+        self._counts_lock = threading.Lock()
         self.fingerprinted = bool(fingerprint)
         root = server_root(base_url or os.environ.get(self.url_env) or self.default_url, self.endpoints, self.root_path)
         self.root, basic = without_userinfo(root)
@@ -117,11 +124,11 @@ class ServerModel(Model):
             headers={**self.auth(key), **basic, **custom_headers},
             secrets=[key, *url_secrets(root), *header_secrets([*basic.values(), *custom_headers.values()])],
             timeout=at_least(0.001, timeout, "timeout"),
-            deadline=at_least(0, deadline, "deadline"),
+            deadline=at_least(0, deadline, "deadline", most=math.inf),
             max_retries=int(at_least(0, max_retries, "max_retries")),
             num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
-            notice=self._count_version,
+            notice=self._count,
         )
         #: What requests are sent with: one by one, or in batches.
         self.sender: Client | BatchClient = self.client
@@ -135,7 +142,7 @@ class ServerModel(Model):
 
     def _make_client(self, **options: Any) -> Client:
         """What sends requests one by one."""
-        return Client(url=self._url(self.path()), probe=self.payload(self.probe()), **options)
+        return Client(url=self._url(self.path()), probe=self.payload(PROBE_REQUEST), **options)
 
     @abstractmethod
     def path(self) -> str:
@@ -153,18 +160,9 @@ class ServerModel(Model):
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
         """A generation in the terms of the protocol."""
 
-    def counted_completion(self, request: GenerationRequest, response: Any) -> Completion:
-        """The completion of a response, with the number of its tokens where the server counts them."""
-        return replace(self.completion(request, response), tokens=counted_tokens(response).get("completion"))
-
     @abstractmethod
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         """The completion in a response; a ModelError where the response is malformed."""
-
-    def version(self, response: Mapping[str, Any]) -> dict[str, str]:
-        """What a response says about the model that wrote it."""
-        fields = self.version_fields
-        return {name: response[key] for key, name in fields.items() if isinstance(response.get(key), str)}
 
     def settings(self) -> dict[str, Any]:
         """The arguments that change outputs, beside the server and the model."""
@@ -187,31 +185,30 @@ class ServerModel(Model):
         """What the server says about itself and the model, and how it completes a fixed prompt."""
         entry = self.client.single(
             None,
-            lambda response: described_model(response, self.name),
+            lambda response: self.client.without_secrets(described_model(response, self.name)),
             url=self._url(self.models_path()),
             attempts=_LIST_ATTEMPTS,  # some servers fail at this and nothing else
         )
-        probe = self.probe()
-        completed = self.client.single(
-            self.payload(probe),
-            lambda response: {"probe": self.completion(probe, response).text, **self.version(response)},
-        )
-        self.client.probe = None if completed is None else self.payload(probe)
-        return self.client.without_secrets({"model": entry or {}, **(completed or {})})
 
-    def probe(self) -> GenerationRequest:
-        """A small request whose completion stays the same as long as the server's model does."""
-        return GenerationRequest.of(PROBE, {"max_gen_toks": PROBE_TOKENS})
+        def completion_facts(response: Any) -> dict[str, Any]:
+            facts = {"probe": self.completion(PROBE_REQUEST, response).text, **model_version(response)}
+            return self.client.without_secrets(facts)
+
+        completed = self.client.single(self.payload(PROBE_REQUEST), completion_facts)
+        self.client.probe = None if completed is None else self.payload(PROBE_REQUEST)
+        return {"model": entry or {}, **(completed or {})}
 
     def info(self) -> dict[str, Any]:
         """The arguments without secrets, in place of the original ones, and what the server says about itself."""
         server = {"server": self.server_facts} if self.fingerprinted else {}
-        changed = self.changed_versions()
-        versions = {"server_versions": changed} if changed else {}
+        with self._counts_lock:
+            changed = {key: dict(counts) for key, counts in self._versions.items() if len(counts) > 1}
+        versions = {"server_versions": self.client.without_secrets(changed)} if changed else {}
         return {"model_args": {**self._arguments, **self.settings()}, **server, **versions}
 
     def server_tokens(self) -> dict[str, int]:
-        return dict(self.client.tokens)
+        """Those that the responses count, those to probes included."""
+        return dict(self._tokens)
 
     def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
         """By the bytes of prompts; labels after one prompt are one request where the server does not echo prompts."""
@@ -219,24 +216,20 @@ class ServerModel(Model):
         texts = [request.prompt.text for request in generations]
         texts += dict.fromkeys(r.prompt.text for r in requests if isinstance(r, LoglikelihoodRequest))
         texts += [request.text for request in requests if isinstance(request, RollingRequest)]
-        prompt = sum(map(text_tokens, texts))
+        prompt = sum(len(text.encode("utf-8", "replace")) // _TOKEN_BYTES + _CHAT_TOKENS for text in texts)
         written = sum(token_limit(request) for request in generations) + len(texts) - len(generations)
         return {"prompt": prompt, "completion": written}
 
     def price(self, file: Path | None = None) -> Price | None:
         price = find_price(self.name.removeprefix("models/"), str(self.root).rstrip("/"), file)
-        return price.halve() if price is not None and self.batch else price
+        return Price(price.prompt / 2, price.completion / 2) if price is not None and self.batch else price
 
-    def changed_versions(self) -> dict[str, Any]:
-        """What the responses say about the model, with their numbers, where they do not all say the same."""
-        with self._versions_lock:
-            changed = {key: dict(counts) for key, counts in self._versions.items() if len(counts) > 1}
-        return self.client.without_secrets(changed)
-
-    def _count_version(self, response: Any) -> None:
-        version = self.version(response) if isinstance(response, Mapping) else {}
-        for key, value in version.items():
-            with self._versions_lock:
+    def _count(self, response: Any) -> None:
+        """Count the tokens and the version of a response."""
+        with self._counts_lock:
+            self._tokens.update(counted_tokens(response))
+        for key, value in model_version(response).items():
+            with self._counts_lock:
                 counts = self._versions.setdefault(key, Counter())
                 counts[value] += 1
                 has_changed = counts[value] == 1 and len(counts) == 2
@@ -246,10 +239,12 @@ class ServerModel(Model):
                 logger.warning("%s: the server's %s changed: %s", self.client.shown, key, shown)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        return self.sender.ask(requests, self.payload, self.counted_completion)
+        return self.sender.ask(requests, self.payload, self.completion)
 
     def _url(self, path: str) -> httpx.URL:
-        return self.root.copy_with(path=f"{self.root.path.rstrip('/')}/{path}")
+        # Of the name of a model, for one: httpx quotes all other characters itself.
+        quoted = re.sub(r"[?#\x00-\x1f\x7f]", lambda match: urllib.parse.quote(match[0]), path)
+        return self.root.copy_with(path=f"{self.root.path.rstrip('/')}/{quoted}")
 
 
 class ChatServer(ServerModel):
@@ -301,7 +296,7 @@ class ChatServer(ServerModel):
             raise UsageError("there is no batch interface", where=self.kind, hint="leave batch out")
         most = None if batch_requests is None else int(at_least(1, batch_requests, "batch_requests"))
         endpoint = f"{self.kind} {self.client.shown} {self.name}"
-        interface = self.batches(self.client, self.root, self.path())
+        interface = self.batches(self.client, self._url, self.path())
         self.sender = BatchClient(self.client, interface, Ledger(endpoint), most)
         self._arguments |= {"batch": True, **({} if most is None else {"batch_requests": most})}
 
@@ -350,10 +345,10 @@ class ChatServer(ServerModel):
         return {**tokens, "completion": tokens["completion"] + thoughts}
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
-        self._refuse()
+        raise no_loglikelihoods(self.name, "this form")
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
-        self._refuse()
+        raise no_loglikelihoods(self.name, "this form")
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> list[dict[str, Any]]:
         """The messages, which the server gets as such and writes as one prompt."""
@@ -363,13 +358,13 @@ class ChatServer(ServerModel):
             return move_prefill(messages)
         return [*(dict(message) for message in messages[:-1]), {**messages[-1], PREFILL: True}]
 
-    def _refuse(self) -> NoReturn:
-        raise no_loglikelihoods(self.name, "this form")
-
 
 def _read_headers(headers: Mapping[str, Any] | None) -> dict[str, str]:
     if headers is not None and not isinstance(headers, Mapping):
         raise UsageError("headers are not names with values", hint='give e.g. {"headers": {"X-Team": "evals"}}')
+    for name in headers or ():
+        if not _HEADER_NAME.fullmatch(str(name)):
+            raise UsageError(f"{excerpt(name)} is not the name of a header", hint="give a name such as X-Team")
     return {str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()}
 
 
@@ -384,7 +379,8 @@ def server_root(base_url: str, endpoints: Collection[str], root_path: str) -> ht
     hint = "give e.g. base_url=http://localhost:8000/v1"
     try:
         url = httpx.URL(base_url.strip())
-    except (httpx.InvalidURL, TypeError, AttributeError) as error:
+        url.host.encode("idna")  # as a connection does
+    except (httpx.InvalidURL, UnicodeError, TypeError, AttributeError) as error:
         raise UsageError("base_url is no URL", hint=hint) from error
     if url.scheme not in ("http", "https") or not url.host:
         shown = f"{url.scheme}://{url.host}" if url.scheme else url.path  # without passwords and keys
@@ -395,15 +391,21 @@ def server_root(base_url: str, endpoints: Collection[str], root_path: str) -> ht
     return url.copy_with(path=root or root_path or "/")
 
 
-def at_least(least: float, value: Any, name: str) -> float:
-    """The number that an argument is; a UsageError where it is none, or too small."""
+def at_least(least: float, value: Any, name: str, *, most: float = _MOST) -> float:
+    """The number that an argument is; a UsageError where it is none, too small, or more than anything can take."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
-    if not number >= least:
+    if not least <= number <= most:
         raise UsageError(f"{name} is {excerpt(value)}", hint=f"give a number of {least:g} or more")
     return number
+
+
+def model_version(response: Any) -> dict[str, str]:
+    """What a response says about the model that wrote it."""
+    said = response if isinstance(response, Mapping) else {}
+    return {name: said[key] for key, name in _VERSION_KEYS.items() if isinstance(said.get(key), str)}
 
 
 def described_model(response: Any, name: str) -> dict[str, Any]:
@@ -415,16 +417,11 @@ def described_model(response: Any, name: str) -> dict[str, Any]:
     """
     if not isinstance(response, Mapping):
         return {}
-    listed = response.get("data", response.get("models"))
-    entries = listed if isinstance(listed, list) else [response]
-    entry = next((entry for entry in entries if isinstance(entry, Mapping) and name in _names(entry)), {})
+    entries = [*mappings_in(response, "data"), *mappings_in(response, "models"), response]
+    names = (name, f"models/{name}")
+    entry = next((entry for entry in entries if any(entry.get(key) in names for key in ("id", "name", "model"))), {})
     lasting = {key: entry[key] for key in _LASTING if entry.get(key) is not None}
     created = lasting.get("created")
     if isinstance(created, int | float) and created > time.time() - _OLD:
         del lasting["created"]
     return lasting
-
-
-def _names(entry: Mapping[str, Any]) -> list[str]:
-    names = [str(entry[key]) for key in ("id", "name", "model") if entry.get(key)]
-    return [*names, *(name.removeprefix("models/") for name in names)]

@@ -8,7 +8,7 @@ import time
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import transformers
 from transformers import GenerationConfig, PreTrainedTokenizerBase
@@ -32,18 +32,11 @@ FIRST_CHUNK = 64
 CHUNK_SECONDS = 20.0
 
 
-class LLM(Protocol):
-    """The method of vLLM's `LLM` that is used."""
-
-    def generate(self, prompts: Any, sampling_params: Any, *, use_tqdm: bool) -> list[Any]:
-        """The output of each prompt."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """A running `LLM`; `params` is vLLM's `SamplingParams`."""
+    """A running `vllm.LLM`; `params` is vLLM's `SamplingParams`."""
 
-    llm: LLM
+    llm: Any
     params: Any
     forcing: Forcing
     abilities: Abilities
@@ -87,9 +80,15 @@ def start(arguments: Mapping[str, Any], *, force: bool, where: str) -> Engine:
     import vllm
     from vllm.platforms import current_platform
 
-    options = with_defaults(arguments)
-    if current_platform.is_cpu() and str(options["dtype"]).removeprefix("torch.") != "float32":
-        check_half_precision(where=where)
+    options = {"disable_log_stats": True, "logprobs_mode": "raw_logprobs", **arguments}
+    if current_platform.is_cpu():
+        # CPUs without half-precision units run bfloat16 many times slower than float32.
+        if options.get("dtype", "auto") == "auto":
+            options["dtype"] = "float32"
+        # Prefixes are shared in whole blocks; the usual ones of 128 tokens are longer than most questions.
+        options.setdefault("block_size", 32)
+        if str(options["dtype"]).removeprefix("torch.") != "float32":
+            check_half_precision(where=where)
     version = vllm.__version__
     forcing: Forcing = "none"
     try:
@@ -116,20 +115,6 @@ def start(arguments: Mapping[str, Any], *, force: bool, where: str) -> Engine:
         version=version,
     )
     return check_forcing(engine)
-
-
-def with_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, with defaults that suit evaluation."""
-    from vllm.platforms import current_platform
-
-    options = {"disable_log_stats": True, "logprobs_mode": "raw_logprobs", **arguments}
-    if current_platform.is_cpu():
-        # CPUs without half-precision units run bfloat16 many times slower than float32.
-        if options.get("dtype", "auto") == "auto":
-            options["dtype"] = "float32"
-        # Prefixes are shared in whole blocks; the usual ones of 128 tokens are longer than most questions.
-        options.setdefault("block_size", 32)
-    return options
 
 
 def check_forcing(engine: Engine) -> Engine:

@@ -151,7 +151,11 @@ class VLLMModel(LocalModel):
             think_end_token=self.think_end,
             **{f"engine.{name}": value for name, value in passed.items() if name not in RULES.speed},
         )
-        self._say_how_it_scores(scoring)
+        if self.engine.abilities.forced or scoring != "auto":
+            logger.info("%s: vLLM %s scores by %s", self.name, self.engine.version, self.scoring)
+        else:
+            message = "%s: vLLM %s cannot be made to generate given tokens; it scores by %s, without its prefix cache"
+            logger.warning(message, self.name, self.engine.version, self.scoring)
 
     @property
     def scoring(self) -> str:
@@ -160,13 +164,6 @@ class VLLMModel(LocalModel):
         if forced:
             return "forced tokens" + (", labels in one step" if labels else "")
         return "labels in one step, others by prompt log-probabilities" if labels else "prompt log-probabilities"
-
-    def _say_how_it_scores(self, scoring: str) -> None:
-        if self.engine.abilities.forced or scoring != "auto":
-            logger.info("%s: vLLM %s scores by %s", self.name, self.engine.version, self.scoring)
-        else:
-            message = "%s: vLLM %s cannot be made to generate given tokens; it scores by %s, without its prefix cache"
-            logger.warning(message, self.name, self.engine.version, self.scoring)
 
     def _complete(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         ends = end_tokens(self.generation_config, self.tokenizer)

@@ -12,6 +12,7 @@ loaded by name in vLLM's own processes. A server gets it by
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,17 +42,12 @@ class ForcedTokens(AdapterLogitsProcessor):  # type: ignore[misc]
 
     def new_req_logits_processor(self, params: SamplingParams) -> Any:
         tokens = (params.extra_args or {}).get(FORCED_ARGUMENT)
-        return None if tokens is None else _Forced(tokens)
+        return None if tokens is None else partial(_force, tokens)
 
 
-class _Forced:
-    """Allows the next of some tokens alone."""
-
-    def __init__(self, tokens: Sequence[int]) -> None:
-        self.tokens = tokens
-
-    def __call__(self, output_ids: list[int], logits: torch.Tensor) -> torch.Tensor:
-        if len(output_ids) < len(self.tokens):  # a step that is scheduled ahead may be one beyond the last
-            logits.fill_(float("-inf"))
-            logits[self.tokens[len(output_ids)]] = 0.0
-        return logits
+def _force(tokens: Sequence[int], output_ids: list[int], logits: torch.Tensor) -> torch.Tensor:
+    """Leave the next of some tokens alone."""
+    if len(output_ids) < len(tokens):  # a step that is scheduled ahead may be one beyond the last
+        logits.fill_(float("-inf"))
+        logits[tokens[len(output_ids)]] = 0.0
+    return logits

@@ -87,15 +87,12 @@ def scoring_queries(pairs: Sequence[Pair], abilities: Abilities) -> list[Query]:
             queries.append((pair.tokens, Query(kind="prompt", prompt=pair.tokens, tokens=(), pairs=(position,))))
     for members in labels.values():
         first = pairs[members[0]]
-        queries += [(first.tokens, query) for query in _label_queries(first, members, pairs, abilities.labels)]
+        for start in range(0, len(members), abilities.labels):
+            listed = tuple(members[start : start + abilities.labels])
+            tokens = tuple(pairs[position].tokens[-1] for position in listed)
+            query = Query(kind="labels", prompt=first.tokens[: first.start], tokens=tokens, pairs=listed)
+            queries.append((first.tokens, query))
     return [query for _, query in sorted(queries, key=lambda entry: entry[0])]
-
-
-def _label_queries(first: Pair, members: Sequence[int], pairs: Sequence[Pair], most: int) -> Iterator[Query]:
-    for start in range(0, len(members), most):
-        listed = tuple(members[start : start + most])
-        tokens = tuple(pairs[position].tokens[-1] for position in listed)
-        yield Query(kind="labels", prompt=first.tokens[: first.start], tokens=tokens, pairs=listed)
 
 
 def log_likelihoods(query: Query, output: EngineOutput, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
