@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, excerpt
 from multiform.fields import Doc, Field, FieldSpec
@@ -132,7 +132,11 @@ class FieldReader:
             self._has_numbers |= isinstance(answer, int)
             if choices:
                 self._first_digits = self._first_digits or f"doc {doc_id}: {excerpt(answer)}"
-                base = digit_base(answer, choices, _read_labels(labels, doc))
+                try:
+                    names = None if labels is None else labels.value(doc)
+                except MultiformError:  # there are none
+                    names = None
+                base = digit_base(answer, choices, names if isinstance(names, list | tuple) else ())
                 if base is not None:
                     return base
         return None
@@ -199,13 +203,12 @@ class FieldReader:
         return self._at(error, key)
 
     def _at(self, error: MultiformError, *key: str) -> MultiformError:
-        message = error.what
-        if isinstance(error, MissingColumnError) and self.config.dataset_path:
-            message = f"{message} in {self.config.dataset_path}"
-            if revision := self.config.dataset_kwargs.get("revision"):
-                hint = f"{error.hint}; if revision {revision} has it by a new name, write rename_columns: {{new: old}}"
-                return MissingColumnError(message, where=self.config.where(*key), hint=hint)
-        return error.relocate(self.config.where(*key), what=message)
+        if not isinstance(error, MissingColumnError) or not self.config.dataset_path:
+            return error.relocate(self.config.where(*key))
+        message, hint = f"{error.what} in {self.config.dataset_path}", error.hint
+        if revision := self.config.dataset_kwargs.get("revision"):
+            hint = f"{hint}; if revision {revision} has it by a new name, write rename_columns: {{new: old}}"
+        return MissingColumnError(message, where=self.config.where(*key), hint=hint)
 
 
 def _from_zero(value: Any, base: int) -> Any:
@@ -213,14 +216,6 @@ def _from_zero(value: Any, base: int) -> Any:
     if isinstance(value, list | tuple):
         return [_from_zero(item, base) for item in value] if base else value
     return value - base if base and isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _read_labels(field: Field | None, doc: Doc) -> list[Any]:
-    try:
-        labels = None if field is None else field.value(doc)
-    except MultiformError:  # there are none
-        return []
-    return list(labels) if isinstance(labels, list | tuple) else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,8 +242,7 @@ class FieldSet:
     def of_shots(cls, form: FormSpec, docs: FieldSet) -> FieldSet:
         """The fields of few-shot examples: those of evaluated documents, unless `fewshot_config` has its own."""
         config, shots = form.config, form.fewshot
-        hooks = {name: form.hooks.get(f"fewshot_{name}") for name in _OVERRIDDEN}
-        overrides = {name: hook for name, hook in hooks.items() if hook is not None}
+        overrides = {name: form.hooks[f"fewshot_{name}"] for name in _OVERRIDDEN if f"fewshot_{name}" in form.hooks}
         if all(getattr(shots, name) is getattr(config, name) for name in (*FIELD_HOOKS, "gen_prefix")):
             return replace(docs, overrides=overrides)
         if config.format is None:
@@ -299,8 +293,7 @@ class DocFields:
     def choices(self) -> list[str] | None:
         """What is ranked, or None if the task has no choices."""
         if "doc_to_choice" in self._overrides:
-            choices: list[str] | None = self._overrides["doc_to_choice"](self.doc)
-            return choices
+            return cast("list[str] | None", self._overrides["doc_to_choice"](self.doc))
         compiled, spec = self._fields.format, self._specs.doc_to_choice
         if spec is None:
             return None
@@ -357,9 +350,9 @@ class DocFields:
     @property
     def right_choices(self) -> tuple[int, ...] | None:
         """The indexes of the right choices in the order of the document, under a format; None if it cannot tell."""
-        if self._fields.format is None or self.raw_choices is None or "doc_to_target" in self._overrides:
+        if self._fields.format is None or self.raw_choices is None:
             return None
-        if self._specs.doc_to_target is None:
+        if self._specs.doc_to_target is None or "doc_to_target" in self._overrides:
             return None
         return tuple(self._raw_gold) if isinstance(self._raw_gold, list) else (self._raw_gold,)
 

@@ -74,10 +74,14 @@ class MediaReader:
         return replace(prompt, media=placed.media) if prompt.is_chat else placed
 
     def check_turns(self, turns: Sequence[Turn]) -> None:
-        """Refuse a prompt whose marks are not those of the media in its few-shot examples and its question."""
-        media = [item for turn in turns for item in turn.media]
-        if media:
-            check_marks(plain_text(turns), media, self.config)
+        """Refuse a prompt in which other marks than those of its examples and its question would take an image."""
+        text, media = plain_text(turns), [item for turn in turns for item in turn.media]
+        for kind in dict.fromkeys(item.kind for item in media):
+            number = sum(item.kind == kind for item in media)
+            if text.count(MARKS[kind]) != number:
+                message = f"the prompt has {text.count(MARKS[kind])} marks {MARKS[kind]} for {_count(number, kind)}"
+                hint = "keep marks out of description, system instruction, gen_prefix and answers"
+                raise DataError(message, where=self.config.where(FIELDS[kind]), hint=hint)
 
     def read_media(self, value: Any, kind: Kind) -> list[Media | None]:
         """The media that a field's value holds: one value, or a list of them."""
@@ -158,16 +162,6 @@ def _choose_media(text: str, kind: Kind, media: Sequence[Media | None], config: 
 def _marks(text: str, kind: Kind) -> list[int | None]:
     """The numbers in the marks of a kind; None for a mark without."""
     return [int(mark[2]) if mark[2] else None for mark in _MARK.finditer(text) if mark[1] == kind]
-
-
-def check_marks(text: str, media: Sequence[Media], config: TaskConfig) -> None:
-    """Refuse a prompt in which other marks than those of its questions would take an image."""
-    for kind in dict.fromkeys(item.kind for item in media):
-        number = sum(item.kind == kind for item in media)
-        if text.count(MARKS[kind]) != number:
-            message = f"the prompt has {text.count(MARKS[kind])} marks {MARKS[kind]} for {_count(number, kind)}"
-            hint = "keep marks out of description, system instruction, gen_prefix and answers"
-            raise DataError(message, where=config.where(FIELDS[kind]), hint=hint)
 
 
 def _count(number: int, noun: str) -> str:
@@ -259,41 +253,35 @@ def file_finder(config: TaskConfig, mirror: Path | None) -> Finder:
     in the current folder. A document cannot name files outside of these: they would be sent to a model on a server.
     """
     roots = list(dict.fromkeys(_roots(config, mirror)))
-    allowed = [root.resolve() for root in (*roots, *_media_folders())]
+    named = [Path(folder) for folder in os.environ.get(_MEDIA_PATH, "").split(os.pathsep) if folder]
+    cache = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
+    allowed = [root.resolve() for root in (*roots, *named, cache / "datasets", cache / "hub")]
 
     def find(name: str) -> Path:
         try:
-            for root in roots:
-                if (root / name).is_file():
-                    return _inside(root / name, allowed)
+            path = next((root / name for root in roots if (root / name).is_file()), None)
+            real = None if path is None else path.resolve()  # also if links are followed
         except (OSError, ValueError):  # a text that no file name can be
-            pass
-        looked = ", ".join(display(root) for root in roots)
-        raise DataError(f"no file {excerpt(name)}", hint=f"check the path; looked in {looked}")
+            path = real = None
+        if path is None or real is None:
+            looked = ", ".join(display(root) for root in roots)
+            raise DataError(f"no file {excerpt(name)}", hint=f"check the path; looked in {looked}")
+        if not any(real.is_relative_to(folder) for folder in allowed):
+            named_file = f"the document names the file {excerpt(str(real))}"
+            hint = f"put it beside the data, or name its folder in the variable {_MEDIA_PATH}"
+            raise DataError(f"{named_file}, which is outside of the folders of data and task", hint=hint)
+        return path
 
     return find
-
-
-def _inside(path: Path, folders: Sequence[Path]) -> Path:
-    """The path, which leads to a file in one of the folders, also if links are followed."""
-    real = path.resolve()
-    if not any(real.is_relative_to(folder) for folder in folders):
-        message = f"the document names the file {excerpt(str(real))}, which is outside of the folders of data and task"
-        raise DataError(message, hint=f"put it beside the data, or name its folder in the variable {_MEDIA_PATH}")
-    return path
-
-
-def _media_folders() -> list[Path]:
-    """Other folders that documents may name files in: the user's, and the caches of the hub."""
-    named = [folder for folder in os.environ.get(_MEDIA_PATH, "").split(os.pathsep) if folder]
-    cache = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
-    return [*map(Path, named), cache / "datasets", cache / "hub"]
 
 
 def _roots(config: TaskConfig, mirror: Path | None) -> list[Path]:
     source = config.stated.source
     bases = [*([source.file.parent] if source else []), Path.cwd()]
     path, name = str(config.dataset_path or ""), config.dataset_name
+    data_files = config.dataset_kwargs.get("data_files") or []
+    values = list(data_files.values()) if isinstance(data_files, dict) else [data_files]
+    files = [file for value in values for file in (value if isinstance(value, list) else [value])]
     roots: list[Path] = []
     for folder in mirror_folders(mirror) if mirror is not None and path else ():
         roots += [folder / path / (name or "default"), folder / path]
@@ -302,12 +290,5 @@ def _roots(config: TaskConfig, mirror: Path | None) -> list[Path]:
             target = base / path
             roots += [target / name] if name else []
             roots.append(target.parent if target.is_file() else target)
-        roots += [(base / file).parent for file in _data_files(config)]
+        roots += [(base / file).parent for file in files if isinstance(file, str)]
     return [root for root in [*roots, *bases] if root.is_dir()]
-
-
-def _data_files(config: TaskConfig) -> list[str]:
-    data_files = config.dataset_kwargs.get("data_files") or []
-    values = list(data_files.values()) if isinstance(data_files, dict) else [data_files]
-    flat = [file for value in values for file in (value if isinstance(value, list) else [value])]
-    return [file for file in flat if isinstance(file, str)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -201,17 +201,19 @@ class ChoiceKind(OutputKind):
 
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         number = len(filtered.sample.choices)
-        return [[self._outcome(filtered, slice(number), filtered.results[:number], filtered.results[number:])]]
+        return [[self._outcome(filtered, 0, filtered.results[:number], filtered.results[number:])]]
 
     def _outcome(
-        self, filtered: FilteredSample, asked: slice, results: Sequence[Any], unconditional: Sequence[Any]
+        self, filtered: FilteredSample, first: int, results: Sequence[Any], unconditional: Sequence[Any]
     ) -> ChoiceOutcome:
-        """The outcome of the requests about all choices, which are some of the sample's, with their results."""
-        sample, outputs = filtered.sample, filtered.outputs[asked]
+        """The outcome of the requests about all choices, from the sample's `first` one on, with their results."""
+        sample = filtered.sample
+        asked = slice(first, first + len(sample.choices))
         requests = [instance.request for instance in sample.instances[asked]]
-        lengths = [output.tokens for output in outputs if isinstance(output, LLOutput)]
+        outputs = [output for output in filtered.outputs[asked] if isinstance(output, LLOutput)]
+        lengths = [output.tokens for output in outputs]
         for position, output in enumerate(outputs, start=1):
-            if isinstance(output, LLOutput) and output.tokens == 0 and output.loglikelihood == 0:
+            if output.tokens == 0 and output.loglikelihood == 0:
                 raise self._empty_choice(position, "has no token of the model's")
         return ChoiceOutcome(
             loglikelihoods=tuple(ll for ll, _ in results),
@@ -279,23 +281,24 @@ class GenerationKind(OutputKind):
     request_type = GenerationRequest
 
     def answer_key(self, fields: DocFields) -> dict[str, Any]:
-        format = self.form.format
-        is_shown = format is not None and format.shows_choices and fields.shown_choices is not None
         return {
             "target": fields.target,
             "references": self._references(fields),
-            "texts": tuple(fields.shown_choices or ()) if is_shown else (),
+            "texts": tuple(self._shown(fields)),
             "labels": tuple(self._labels(fields)),
             "gen_prefix": fields.gen_prefix,
             "permutation": fields.permutation,
         }
 
+    def _shown(self, fields: DocFields) -> list[str]:
+        """The choices that the format shows in the prompt."""
+        shows = self.form.format is not None and self.form.format.shows_choices
+        return fields.shown_choices or [] if shows else []
+
     def _labels(self, fields: DocFields) -> list[str]:
         """The labels with which the format shows the choices."""
-        format = self.form.format
-        if format is None or not format.shows_choices or fields.shown_choices is None or not format.choice_labels:
-            return []
-        return label_list(len(fields.shown_choices), format.choice_labels)
+        shown, labels = self._shown(fields), self.form.format and self.form.format.choice_labels
+        return label_list(len(shown), labels) if labels else []
 
     def _references(self, fields: DocFields) -> tuple[str, ...]:
         """The completions that count as right; where nothing is compared with them, those that there are."""
@@ -319,7 +322,7 @@ class GenerationKind(OutputKind):
         labels = self._labels(fields) if self.form.stops_at_answer and fields.gen_prefix else []
         if labels:
             kwargs = {**kwargs, STOP_AT_LABEL: labels}
-        return [GenerationRequest.of(context, kwargs, n) for n in range(self.form.config.repeats)]
+        return generations([context] * self.form.config.repeats, kwargs)
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         completions = [output.text for output in outputs if isinstance(output, Completion)]
@@ -335,7 +338,7 @@ class GenerationKind(OutputKind):
         request = sample.instances[0].request
         # Each repeat by itself; all together for a task's own metric, where no filter picked one.
         repeated = bool(results) and isinstance(results[0], list)
-        predictions = results if not repeated else [results[0]] if all_repeats else results[0]
+        predictions = results[0] if repeated and not all_repeats else results[:1] if repeated else results
         same = len(predictions) == len(outputs)
         outcomes: list[Outcome] = [
             TextOutcome(
@@ -350,6 +353,11 @@ class GenerationKind(OutputKind):
             for number, prediction in enumerate(predictions)
         ]
         return [outcomes]
+
+
+def generations(prompts: Sequence[Prompt], kwargs: Mapping[str, Any]) -> list[Request]:
+    """A generation request for each prompt, numbered as repeats are."""
+    return [GenerationRequest.of(prompt, kwargs, number) for number, prompt in enumerate(prompts)]
 
 
 def count_bytes(text: str) -> int:

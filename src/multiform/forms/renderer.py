@@ -29,7 +29,6 @@ from multiform.prompts.prompt import (
     Turn,
     is_messages,
     plain_chat,
-    prepend_instruction,
     query_turns,
     render_turns,
     shot_turns,
@@ -69,13 +68,11 @@ class HookPrompts:
             hint = "give a text, a list of messages, or one for each input"
             raise DataError(f"a prompt is {excerpt(contents)}, not text or messages", where=self._form.name, hint=hint)
         prompts = [self._prompt(content, fields.doc, options) for content in contents]
-        if fields.several_inputs:
-            return prompts
-        if len(prompts) > 1:
+        if len(prompts) > 1 and not fields.several_inputs:
             message = f"{len(prompts)} prompts for a document that has one input"
             hint = "set multiple_inputs: true if each is scored with the same ending"
             raise DataError(message, where=self._form.config.where("doc_to_text"), hint=hint)
-        return prompts[0]
+        return prompts if fields.several_inputs else prompts[0]
 
     def _content(self, prompt: Prompt) -> Content:
         if prompt.is_chat or self._media.kinds:
@@ -190,7 +187,7 @@ class Renderer:
 
     def _answer_key(self, fields: DocFields) -> dict[str, Any]:
         """What is right, as fields of a `Sample`."""
-        answer_key = {**self.output_kind.answer_key(fields)}
+        answer_key = self.output_kind.answer_key(fields)
         if not self.form.compares or fields.several_inputs:
             return answer_key
         right = fields.right_choices
@@ -255,7 +252,7 @@ class Renderer:
         opening = system_turns(system_instruction, description, delimiters)
         shots = self.examples.messages(doc, num_fewshot) if num_fewshot else []
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
-        opening += prepend_instruction(instruction, shots)
+        opening += [replace(shots[0], content=instruction + shots[0].content), *shots[1:]] if instruction else shots
         questions = [question.removeprefix(instruction) for question in self.output_kind.inputs(fields)]
         turns = [opening + query_turns(self._with_media(text, doc), gen_prefix, delimiters) for text in questions]
         for prompt_turns in turns if self.form.has_media else ():
@@ -279,9 +276,8 @@ class Renderer:
         if self.form.config.format is None:
             return answer
         template, rationale = self.form.config.format.shot_answer(), self.form.fewshot.doc_to_rationale
-        text = None
-        if "{rationale}" in template and rationale is not None:
-            text = self.reader.value(rationale, fields.doc, "doc_to_rationale")
+        asked = "{rationale}" in template and rationale is not None
+        text = self.reader.value(rationale, fields.doc, "doc_to_rationale") if asked else None
         return written_answer(template, answer, "" if text is None else str(text))
 
     def _requests(

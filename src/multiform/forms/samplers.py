@@ -12,6 +12,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import islice
 from numbers import Integral
 from typing import Any
 
@@ -57,7 +58,10 @@ class Sampler(ABC):
         free = [i for i in range(len(self.pool)) if i not in drawn and differ(self.pool[i], leaked)]
         bad = [index for index in drawn if not differ(self.pool[index], leaked)]
         self._require(len(drawn), len(drawn) - len(bad) + len(free))
-        fresh = dict(zip(bad, random.Random(f"{seed} {_plain_values(leaked)}").sample(free, len(bad)), strict=True))
+        if isinstance(leaked, dict):  # with images named by their content, not by their address in memory
+            plain = (str, int, float, list, dict, type(None))
+            leaked = {key: item if isinstance(item, plain) else binary_summary(item) for key, item in leaked.items()}
+        fresh = dict(zip(bad, random.Random(f"{seed} {leaked}").sample(free, len(bad)), strict=True))
         return [fresh.get(index, index) for index in drawn]
 
     def _require(self, n: int, available: int) -> None:
@@ -91,12 +95,8 @@ class FirstNSampler(Sampler):
     """Takes the first documents of the pool, in order."""
 
     def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
-        selected: list[int] = []
-        for index, doc in enumerate(self.pool):
-            if len(selected) == n:
-                break
-            if exclude is None or differ(doc, exclude):
-                selected.append(index)
+        kept = (index for index, doc in enumerate(self.pool) if exclude is None or differ(doc, exclude))
+        selected = list(islice(kept, n))
         self._require(n, len(selected))
         return selected
 
@@ -142,14 +142,6 @@ def differ(doc: Any, other: Any) -> bool:
         return bool(doc != other)
     except ValueError:  # arrays, as sounds come in, do not compare to one truth
         return json.dumps(doc, default=binary_summary) != json.dumps(other, default=binary_summary)
-
-
-def _plain_values(doc: Any) -> Any:
-    """The document with images named by their content, not by their address in memory."""
-    if not isinstance(doc, dict):
-        return doc
-    plain = (str, int, float, list, dict, type(None))
-    return {key: value if isinstance(value, plain) else binary_summary(value) for key, value in doc.items()}
 
 
 class FewshotExamples:
@@ -245,13 +237,11 @@ class FewshotExamples:
     def _place(self, index: int) -> str:
         """Where an example comes from: the row of a split, or its number among the samples that are given."""
         shots = self.form.fewshot
-        if shots.fewshot_rows is not None:
-            return f"row {shots.fewshot_rows[index]} of split '{self.form.fewshot_split}'"
-        if shots.fewshot_indices is not None:
-            index = shots.fewshot_indices[index]
-        if shots.split is None and shots.samples is not None:
-            return f"sample {index}"
-        return f"row {index} of split '{self.form.fewshot_split}'"
+        row: Any = index if shots.fewshot_indices is None else shots.fewshot_indices[index]
+        if shots.fewshot_rows is None and shots.split is None and shots.samples is not None:
+            return f"sample {row}"
+        row = row if shots.fewshot_rows is None else shots.fewshot_rows[index]
+        return f"row {row} of split '{self.form.fewshot_split}'"
 
 
 def check_fewshot(form: FormSpec) -> None:

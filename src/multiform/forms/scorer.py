@@ -45,19 +45,15 @@ class FormScorer:
         self._warned: set[str] = set()
         #: Says where filters, metrics and scorers were written, which they do not know themselves.
         self._placing = placing(form.where_stated("filter_list", "metric_list", "scorer"))
-        self._check_process_results()
+        if (process := form.config.process_results) is not None:
+            what = f"{name_of(process)} cannot be called with a document and its results"
+            hint, place = "write it as process_results(doc, results)", form.where("process_results")
+            check_call(process, {}, [], what=what, where=place, hint=hint)
 
     def check(self) -> list[ConfigError]:
         """Refuse reductions that need more responses than there will be; return warnings about others."""
         form = self.form
         return [] if form.scores_itself else check_reductions(form.config, self.scorers, generates=form.generates)
-
-    def _check_process_results(self) -> None:
-        config = self.form.config
-        if config.process_results is not None:
-            what = f"{name_of(config.process_results)} cannot be called with a document and its results"
-            hint, place = "write it as process_results(doc, results)", config.where("process_results")
-            check_call(config.process_results, {}, [], what=what, where=place, hint=hint)
 
     def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
         """Filter and score a sample, once for each scorer that does not wait for all samples."""
@@ -73,9 +69,7 @@ class FormScorer:
     def score_together(self, samples: Sequence[tuple[Sample, Sequence[Output]]]) -> list[ScoredSample]:
         """Score all samples at once with the scorers that need all of them."""
         results: list[ScoredSample] = []
-        for scorer in self.scorers:
-            if not scorer.deferred:
-                continue
+        for scorer in (each for each in self.scorers if each.deferred):
             filtered = []
             for sample, outputs in samples:
                 with locating(f"doc {sample.doc_id}"), self._placing:
@@ -155,8 +149,7 @@ class FormScorer:
             record = lambda name, value: steps.append(Step(name=f"filter {name}", value=value))  # noqa: E731
             pipeline = replace(pipeline, record=record)
         if "filtered" in self.hooks:
-            filtered: list[Any] = self.hooks["filtered"](pipeline, sample, outputs)
-            return filtered
+            return list(self.hooks["filtered"](pipeline, sample, outputs))
         return self._output_kind.filter_outputs(pipeline, sample.doc, outputs)
 
     def _turns(self, scorer: Scorer, filtered: FilteredSample) -> list[list[Outcome]]:
@@ -201,16 +194,19 @@ class FormScorer:
         return self._fallback[scorer.name]
 
     @property
+    def _all_scorers(self) -> list[Scorer]:
+        return [*self.scorers, *self._fallback.values()]
+
+    @property
     def value_names(self) -> list[dict[str, str]]:
         """For each scorer, the values that metrics have named themselves while they scored, by their metric's name."""
-        scorers = [*self.scorers, *self._fallback.values()]
-        return [{name: metric.name for name, metric in scorer.value_metrics.items()} for scorer in scorers]
+        return [{name: metric.name for name, metric in each.value_metrics.items()} for each in self._all_scorers]
 
     def add_value_names(self, value_names: Sequence[Mapping[str, str]]) -> None:
         """Take the names of values that another process has scored."""
         if len(value_names) > len(self.scorers):
             self._computing_scorer(self.scorers[0])
-        for scorer, names in zip([*self.scorers, *self._fallback.values()], value_names, strict=False):
+        for scorer, names in zip(self._all_scorers, value_names, strict=False):
             metrics = {metric.name: metric for metric in scorer.metrics}
             scorer.value_metrics |= {name: metrics[metric] for name, metric in names.items() if metric in metrics}
 
@@ -236,8 +232,7 @@ class FormScorer:
     @property
     def metrics(self) -> list[Metric]:
         """All metrics that the form has scores of."""
-        scorers = [*self.scorers, *self._fallback.values()]
-        return list({metric.name: metric for scorer in scorers for metric in scorer.metrics}.values())
+        return list({metric.name: metric for scorer in self._all_scorers for metric in scorer.metrics}.values())
 
     @property
     def directions(self) -> dict[str, bool]:

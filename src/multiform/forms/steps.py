@@ -66,9 +66,10 @@ class _Parts:
         """The configuration that the parts make, under this name."""
         axes = ",".join(f"{axis}={value}" for axis, value in self.axes.items())
         keys = {key: value for key, value in self.keys.items() if value is not None or key != "output_type"}
-        keys |= {"task": task, "_qualified_name": name, "_formats_selection": f"[{axes}]" if axes else None}
-        if self.format is not None:
-            keys |= {"formats": {"step": self.format}, "_formats_selection": f"step[{axes}]" if axes else "step"}
+        label = "" if self.format is None else "step"
+        keys |= {} if self.format is None else {"formats": {label: self.format}}
+        selection = f"{label}[{axes}]" if axes else label or None
+        keys |= {"task": task, "_qualified_name": name, "_formats_selection": selection}
         return TaskConfig.from_stated(replace(self.stated, data=keys))
 
 
@@ -85,11 +86,9 @@ class _Change:
     def apply(self, now: _Parts) -> _Parts:
         """The parts with the change."""
         rest = {key: value for key, value in now.keys.items() if key not in self.keys}
-        format = now.format
-        if self.fields:
-            assert format is not None
-            format = replace(format, **{name: getattr(self.source.format, name) for name in self.fields})
         taken = {key: self.source.keys[key] for key in self.keys if key in self.source.keys}
+        layout = {name: getattr(self.source.format, name) for name in self.fields}
+        format = now.format if now.format is None else replace(now.format, **layout)
         whole = {name: getattr(self.source, name) for name in self.parts}
         return replace(now, **{"keys": {**rest, **taken}, "format": format, **whole})
 

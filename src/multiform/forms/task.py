@@ -80,11 +80,10 @@ class Task:
     @classmethod
     def _with_output_type(cls, config: dict[str, Any]) -> dict[str, Any]:
         """The configuration with the output type of the class, if it names none and no format decides it."""
-        output_type = cls.OUTPUT_TYPE
         decided = [config.get(key) for key in ("output_type", "formats", "template", "_formats_selection")]
-        if output_type is None or any(decided) or "@" in str(config.get("task", "")):
+        if cls.OUTPUT_TYPE is None or any(decided) or "@" in str(config.get("task", "")):
             return config
-        return {**config, "output_type": output_type}
+        return {**config, "output_type": cls.OUTPUT_TYPE}
 
     def _check_output_type(self, config: TaskConfig) -> None:
         """Refuse a configuration of another output type than that of the class."""
@@ -418,13 +417,11 @@ class Task:
         by_doc: dict[int, list[Instance]] = {}
         for instance in self._instances:
             by_doc.setdefault(instance.doc_id, []).append(instance)
-        return [
-            (
-                self.form.renderer.with_requests(doc_id, self.eval_docs[doc_id], instances),
-                [read_response(instance, self.name) for instance in instances],
-            )
-            for doc_id, instances in by_doc.items()
-        ]
+        answered = []
+        for doc_id, instances in by_doc.items():
+            sample = self.form.renderer.with_requests(doc_id, self.eval_docs[doc_id], instances)
+            answered.append((sample, [read_response(instance, self.name) for instance in instances]))
+        return answered
 
     def apply_filters(self) -> None:
         """Filter the responses in `instances`, into their `filtered_resps` and the scorers' `filtered_docs`."""

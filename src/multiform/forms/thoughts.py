@@ -12,7 +12,7 @@ from multiform.errors import DataError, MultiformError, UsageError
 from multiform.fields import Doc
 from multiform.formats.builtin import ThinkFormat
 from multiform.forms.doc_fields import DocFields
-from multiform.forms.output_kinds import ChoiceKind, GenerationKind
+from multiform.forms.output_kinds import ChoiceKind, GenerationKind, generations
 from multiform.forms.sample import Context, FilteredSample, Sample
 from multiform.forms.spec import FormSpec
 from multiform.models.arguments import CONTEXT
@@ -84,9 +84,8 @@ def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
         if not isinstance(prompt, str):
             return None
         thought = dict.fromkeys(_THOUGHT_KEYS, _THOUGHT)
-        chat = chat_template(
-            [_QUESTION, {"role": "assistant", **thought, "content": _ANSWER}], add_generation_prompt=False
-        )
+        answer = {"role": "assistant", **thought, "content": _ANSWER}
+        chat = chat_template([_QUESTION, answer], add_generation_prompt=False)
     except MultiformError:  # where it matters, rendering the prompts says so
         return None
     assert isinstance(chat, str)
@@ -175,7 +174,7 @@ class ThoughtKind(ChoiceKind):
             limit = f"{CONTEXT}-{max(len(end.encode()) for end in ends)}"
         kwargs = {**kwargs, "max_gen_toks": limit, "until": [plan.stop, *stops]}
         prompt = replace(context, text=plan.begin(context.text))
-        return [GenerationRequest.of(prompt, kwargs, n) for n in range(self.form.config.repeats)]
+        return generations([prompt] * self._thoughts, kwargs)
 
     def next_requests(
         self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
@@ -185,7 +184,6 @@ class ThoughtKind(ChoiceKind):
         prompts: list[Prompt] = []
         for instance, output in zip(sample.instances, outputs, strict=True):
             assert isinstance(instance.request, GenerationRequest)
-            assert isinstance(output, Completion)
             prompt = instance.request.prompt
             plan = self._plan(prompt.text, chat_template if self.form.settings.apply_chat_template else None)
             prompts.append(replace(prompt, text=plan.answer(prompt.text, _thought(output))))
@@ -209,12 +207,13 @@ class ThoughtKind(ChoiceKind):
             message = f"there are {len(results)} log-likelihoods for {number} choices after {repeats} thoughts"
             hint = "run the task with multiform.evaluate, which scores the choices once the thoughts are known"
             raise DataError(message, where=self.form.name, hint=hint)
-        outcomes: list[Outcome] = []
-        for first in range(0, number * repeats, number):
-            asked = slice(self._thoughts + first, self._thoughts + first + number)
-            scored = results[first : first + number]
-            outcomes.append(self._outcome(filtered, asked, scored, results[number * repeats :]))
-        return [outcomes]
+        unconditional = results[number * repeats :]
+        return [
+            [
+                self._outcome(filtered, self._thoughts + first, results[first : first + number], unconditional)
+                for first in range(0, number * repeats, number)
+            ]
+        ]
 
     def _continuation_of(self, choice: str) -> str:
         return choice if self._lead[-1].isspace() else f" {choice}"
@@ -226,9 +225,8 @@ class ThoughtKind(ChoiceKind):
 
     def _plan(self, prompt: str, chat_template: ChatTemplate | None) -> ThoughtPlan:
         """How the model thinks after this prompt; the markers of a chat template are looked up once."""
-        if chat_template is None:
-            return ThoughtPlan(None, self._lead)
-        return ThoughtPlan.of(prompt, self._lead, self._find_markers(chat_template))
+        markers = None if chat_template is None else self._find_markers(chat_template)
+        return ThoughtPlan.of(prompt, self._lead, markers)
 
 
 class BudgetKind(GenerationKind):
@@ -262,9 +260,9 @@ class BudgetKind(GenerationKind):
         prompt = context if is_off else replace(context, text=markers.begin(context.text))
         if self._budget:
             kwargs = {**self._kwargs, "max_gen_toks": self._budget, "until": [markers.end]}
-            return _generations([prompt] * repeats, kwargs)
+            return generations([prompt] * repeats, kwargs)
         prompt = prompt if is_off else replace(prompt, text=markers.close(prompt.text, ""))
-        return _generations([prompt] * repeats, self._kwargs)
+        return generations([prompt] * repeats, self._kwargs)
 
     def next_requests(
         self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
@@ -276,7 +274,7 @@ class BudgetKind(GenerationKind):
         markers = None if chat_template is None else self._find_markers(chat_template)
         assert markers is not None
         texts = [markers.close(first.context, _thought(output)) for output in outputs]
-        return _generations([replace(first.prompt, text=text) for text in texts], self._kwargs)
+        return generations([replace(first.prompt, text=text) for text in texts], self._kwargs)
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """What the filters leave of the answers; thoughts are no part of them."""
@@ -285,7 +283,3 @@ class BudgetKind(GenerationKind):
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         answers = filtered.outputs[-self.form.config.repeats :]
         return super().outcomes(replace(filtered, outputs=answers), all_repeats=all_repeats)
-
-
-def _generations(prompts: Sequence[Prompt], kwargs: Mapping[str, Any]) -> list[Request]:
-    return [GenerationRequest.of(prompt, kwargs, number) for number, prompt in enumerate(prompts)]
