@@ -147,9 +147,21 @@ class FormatConfig:
         changed = {key: value for key, value in vars(self).items() if value is not getattr(FormatConfig, key, self)}
         check_values(FormatConfig, changed, hint=_HINT)
         for name in _TEMPLATES:
-            self._check_template(name)
-        self._check_labels()
-        self._check_fewshot_answer()
+            try:
+                compile_template(getattr(self, name) or "")
+            except ConfigError as error:
+                raise error.relocate(name) from error
+        if isinstance(labels := self.choice_labels, tuple):
+            self._check(bool(labels) and len(set(labels)) == len(labels), "choice_labels", "distinct labels")
+        if self.scored == "labels" and labels is None:
+            hint = "set choice_labels, or score texts"
+            raise ConfigError("labels are scored but there are none", where="scored", hint=hint)
+        answer = self.fewshot_answer
+        self._check(answer is None or "{answer}" in answer, "fewshot_answer", "text with {answer} in it, or null")
+        if answer is not None and not self.generates:
+            message = f"scored is {self.scored}: an example then shows what is scored and nothing else"
+            hint = "leave fewshot_answer out, or set scored: generation"
+            raise ConfigError(message, where="fewshot_answer", hint=hint)
         self._check("{choice}" in self.choice_format, "choice_format", "text with {choice} in it")
 
     def _canonical_values(self) -> Iterator[tuple[str, Any]]:
@@ -166,31 +178,6 @@ class FormatConfig:
     def _without_labels(self) -> Replacements:
         """The fields that have another value where choices have no labels."""
         return {}
-
-    def _check_template(self, name: str) -> None:
-        text = getattr(self, name)
-        if isinstance(text, str) and has_markup(text):
-            try:
-                compile_template(text)
-            except ConfigError as error:
-                raise error.relocate(name) from error
-
-    def _check_labels(self) -> None:
-        labels = self.choice_labels
-        if isinstance(labels, tuple):
-            self._check(bool(labels) and len(set(labels)) == len(labels), "choice_labels", "distinct labels")
-        if self.scored == "labels" and labels is None:
-            hint = "set choice_labels, or score texts"
-            raise ConfigError("labels are scored but there are none", where="scored", hint=hint)
-
-    def _check_fewshot_answer(self) -> None:
-        if self.fewshot_answer is None:
-            return
-        self._check("{answer}" in self.fewshot_answer, "fewshot_answer", "text with {answer} in it, or null")
-        if not self.generates:
-            message = f"scored is {self.scored}: an example then shows what is scored and nothing else"
-            hint = "leave fewshot_answer out, or set scored: generation"
-            raise ConfigError(message, where="fewshot_answer", hint=hint)
 
     def _check(self, right: bool, name: str, expected: str) -> None:
         if not right:
@@ -215,7 +202,7 @@ class FormatConfig:
     @property
     def needs_choices(self) -> bool:
         """Whether a task without `doc_to_choice` cannot run under this format."""
-        return self.shows_choices or self.scored in ("labels", "texts")
+        return self.shows_choices or self.output_type == "multiple_choice"
 
     def of_shots(self) -> FormatConfig:
         """The format of few-shot examples: without the instruction if the prompt has it only once."""

@@ -55,11 +55,9 @@ def bind_field(spec: FieldSpec) -> BoundTemplate:
         return BoundTemplate(spec)
     part = Field.of(spec)
     expression = part.expression()
-    return (
-        BoundTemplate("{{ _field }}", {"_field": part})
-        if expression is None
-        else BoundTemplate(f"{{{{ {expression} }}}}")
-    )
+    if expression is None:
+        return BoundTemplate("{{ _field }}", {"_field": part})
+    return BoundTemplate(f"{{{{ {expression} }}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +162,10 @@ class CompiledFormat:
         """The gold answer as the format scores it: an index, a label or a text."""
         if choices is None:
             return answer
-        labels = self.format.choice_labels
-        if self.format.scored in ("labels", "texts"):
-            return gold_index(answer, choices, labels or "letters")
-        if self.format.scored == "generation" and labels is not None and _answers_with_label(self.format):
-            return gold_label(answer, choices, labels)
+        if self.format.output_type == "multiple_choice":
+            return gold_index(answer, choices, self.format.choice_labels or "letters")
+        if answers_with_label(self.format):
+            return gold_label(answer, choices, self.format.choice_labels or "letters")
         return gold_text(answer, choices)
 
 
@@ -227,13 +224,12 @@ class _Writer:
             return self.mapping.answer
         base = "" if answer_base is None else f", base={answer_base}"
         labels = f", {_label_argument(format)}" if format.choice_labels is not None else ""
-        if format.scored in ("labels", "texts"):
-            filter_call = f"gold_index({self.choices}{labels}{base})"
-        elif format.scored == "generation" and format.choice_labels is not None and _answers_with_label(format):
-            filter_call = f"gold_label({self.choices}{labels}{base})"
-        else:
-            filter_call = f"gold_text({self.choices}{base})"
-        return self.bind(f"{{{{ {_operand(self.answer)}|{filter_call} }}}}")
+        call = f"gold_text({self.choices}{base})"
+        if format.output_type == "multiple_choice":
+            call = f"gold_index({self.choices}{labels}{base})"
+        elif answers_with_label(format):
+            call = f"gold_label({self.choices}{labels}{base})"
+        return self.bind(f"{{{{ {_operand(self.answer)}|{call} }}}}")
 
     def bind(self, source: str) -> FieldSpec:
         """The template, bound to the fields that it uses and that cannot be written in Jinja."""
@@ -309,13 +305,15 @@ def _close_braces(text: str) -> str:
     return text[:-1] + "{{ '{' }}" if text.endswith("{") and not has_markup(text) else text
 
 
-def _answers_with_label(format: FormatConfig) -> bool:
-    return format.shows_choices if format.answer_as is None else format.answer_as == "label"
+def answers_with_label(format: FormatConfig) -> bool:
+    """Whether the model writes the label of its choice."""
+    with_label = format.shows_choices if format.answer_as is None else format.answer_as == "label"
+    return format.scored == "generation" and format.choice_labels is not None and with_label
 
 
 def _label_argument(format: FormatConfig) -> str:
     labels = format.choice_labels
-    return repr(labels) if isinstance(labels, str) else repr(list(labels or ()))
+    return repr(labels if isinstance(labels, str) else list(labels or ()))
 
 
 def _operand(expression: str) -> str:

@@ -169,17 +169,14 @@ def label_language(code: str, metadata: Mapping[str, Any] | None) -> LocalWords:
     if code != NATIVE:
         return local_words(code)
     native = task_language(metadata)
-    if native is None:
-        stated = (metadata or {}).get("language")
-        script = (metadata or {}).get("script")
-        message = (
-            "the task does not say in which language it is"
-            if stated is None
-            else f"there are no words for the task's language '{stated}'" + (f" in script {script}" if script else "")
-        )
-        hint = "set metadata.language, or name a language: " if stated is None else "name a language: "
-        raise ConfigError(message, hint=f"{hint}{', '.join(language_codes())}")
-    return local_words(native)
+    if native is not None:
+        return local_words(native)
+    stated, script = (metadata or {}).get("language"), (metadata or {}).get("script")
+    message, hint = "the task does not say in which language it is", "set metadata.language, or name a language: "
+    if stated is not None:
+        message = f"there are no words for the task's language '{stated}'" + (f" in script {script}" if script else "")
+        hint = "name a language: "
+    raise ConfigError(message, hint=f"{hint}{', '.join(language_codes())}")
 
 
 def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
@@ -206,9 +203,8 @@ def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
     swap("question_prefix", "Problem: ", words.cue("problem") + space)
     after = {"target_delimiter": space} if format.target_delimiter == " " else {}
     swap("answer_prompt", "Answer:", words.cue("answer"), **after)
-    for separator in ("\n", " "):
-        swap("choices_prefix", f"Options:{separator}", words.cue("options") + separator)
-        swap("choices_prefix", f"Choices:{separator}", words.cue("options") + separator)
+    for english in ("Options:\n", "Options: ", "Choices:\n", "Choices: "):
+        swap("choices_prefix", english, words.cue("options") + english[-1])
     labels = f"{{{{ _choice_labels|join_words({words.words['or']!r}, {comma!r}, {space!r}) }}}}"
     choose = texts["choose"].replace("{n}", "{{ _num_choices }}").replace("{labels}", labels)
     swap("instruction", CHOOSE, f"{choose}\n")
@@ -237,7 +233,7 @@ def _localize_scorer(scorer: str | Mapping[str, Any] | None, words: LocalWords) 
     scorer_type = scorer.get("type") if isinstance(scorer, Mapping) else scorer
     if scorer_type not in _READERS:
         return scorer
-    stated = dict(scorer.get("kwargs") or {}) if isinstance(scorer, Mapping) else {}
+    stated = scorer.get("kwargs") or {} if isinstance(scorer, Mapping) else {}
     numbers = {} if scorer_type in ("choice_match", "choice_text") else {"numbers": words.numbers}
     return {"type": scorer_type, "kwargs": {"statements": words.statements(), **numbers, **stated}}
 

@@ -214,10 +214,8 @@ def _placed_entry(spec: FormatSpec, label: str, value: Any) -> FormatConfig:
 def _entry(label: str, value: Any) -> FormatConfig:
     if isinstance(value, FormatConfig):
         return value
-    if value is None:
-        return FormatConfig.by_name(label)
-    if isinstance(value, str):
-        return FormatConfig.by_name(value)
+    if value is None or isinstance(value, str):
+        return FormatConfig.by_name(label if value is None else value)
     if not isinstance(value, Mapping):
         hint = "write e.g. '{type: mcqa, question_prefix: \"Q: \"}'"
         raise ConfigError(f"expected a mapping of format fields, got {excerpt(value)}", hint=hint)

@@ -137,8 +137,7 @@ def _loop_items(loop: Loop) -> str | None:
 
 def _last_name(expression: str) -> str:
     """The last name of an expression, such as ``label`` of ``choices['label']``."""
-    names = re.findall(r"\w+", expression)
-    return names[-1] if names else ""
+    return next(reversed(re.findall(r"\w+", expression)), "")
 
 
 def _is_label(expression: str) -> bool:
