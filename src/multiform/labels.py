@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-import string
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice, product
+from string import ascii_uppercase
 from typing import Any, Literal
 
 from multiform.errors import DataError, excerpt
@@ -53,9 +53,7 @@ def letters() -> Iterator[str]:
     >>> list(islice(letters(), 25, 29))
     ['Z', 'AA', 'AB', 'AC']
     """
-    for width in count(1):
-        for characters in product(string.ascii_uppercase, repeat=width):
-            yield "".join(characters)
+    yield from ("".join(characters) for width in count(1) for characters in product(ascii_uppercase, repeat=width))
 
 
 def roman(number: int) -> str:
@@ -202,7 +200,8 @@ def gold_text(answer: Any, choices: Sequence[Any], base: int | None = None) -> s
     >>> gold_text("B", ["x", "y"])
     'y'
     """
-    return _pick(gold_index(answer, choices, base=base), choices)
+    index = gold_index(answer, choices, base=base)
+    return [str(choices[i]) for i in index] if isinstance(index, list) else str(choices[index])
 
 
 def gold_label(
@@ -213,7 +212,7 @@ def gold_label(
     >>> gold_label("y", ["x", "y"], "numbers")
     '2'
     """
-    return _pick(gold_index(answer, choices, labels, base), label_list(len(choices), labels))
+    return gold_text(gold_index(answer, choices, labels, base), label_list(len(choices), labels))
 
 
 def choice_list(choices: Any) -> Any:
@@ -329,10 +328,6 @@ def index_among(
     return gold_index(answer, names, base=base)
 
 
-def _pick(index: int | list[int], names: Sequence[Any]) -> str | list[str]:
-    return [str(names[i]) for i in index] if isinstance(index, list) else str(names[index])
-
-
 def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str], base: int | None) -> int:
     if isinstance(answer, bool):
         return _bool_index(answer, choices)
@@ -354,16 +349,13 @@ def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str],
 def _readings(answer: str, choices: Sequence[Any], labels: str | Sequence[str], base: int) -> dict[int, str]:
     """Each index that the answer can mean, with the way in which it means it."""
     text = answer.strip()
-    readings: dict[int, str] = {}
     matches = [i for i, choice in enumerate(choices) if str(choice) == answer]
     matches = matches or [i for i, choice in enumerate(choices) if str(choice).strip() == text]
-    for index in matches:
-        readings.setdefault(index, "choice")
-    shown = [] if isinstance(labels, str) else list(labels)
+    readings = dict.fromkeys(matches, "choice")
     for way, names in (
-        ("label", shown),
+        ("label", [] if isinstance(labels, str) else list(labels)),
         ("letter", label_list(len(choices))),
-        ("letter", [letter.lower() for letter in label_list(len(choices))]),
+        ("letter", label_list(len(choices), "lower")),
         (f"{base}-based digit", [str(base + index) for index in range(len(choices))]),
     ):
         if text in names[: len(choices)]:

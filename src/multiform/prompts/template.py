@@ -71,7 +71,15 @@ class Metered(ImmutableSandboxedEnvironment):
     """An environment in which every operation of a template is charged to the rendering that is going on."""
 
     intercepted_binops = frozenset(("+", "-", "*", "/", "//", "**", "%"))
-    concat = staticmethod(lambda chunks: bounded_text(chunks))
+
+    @staticmethod
+    def concat(chunks: Iterable[str]) -> str:
+        """The parts as one text, each charged before it is put into it."""
+        texts: list[str] = []
+        for part in chunks:
+            spend(len(part))
+            texts.append(part)
+        return "".join(texts)
 
     def meter_filters(self) -> None:
         """Have all filters charged, and those that the guards need."""
@@ -275,11 +283,7 @@ def compile_template(source: str) -> Compiled:
     with _compiling(source):
         tree = _ENV.parse(source)
         expression = _single_expression(source, tree)
-        if expression is None:
-            template = _ENV.from_string(source)
-            render: Callable[[Doc], Any] = template.render
-        else:
-            render = _value_of(expression)
+        render = _ENV.from_string(source).render if expression is None else _value_of(expression)
         names = frozenset(meta.find_undeclared_variables(tree))
     return Compiled(source, expression, names, render)
 
@@ -325,28 +329,16 @@ def _check_length(result: T) -> T:
     return result
 
 
-def bounded_text(chunks: Iterable[str]) -> str:
-    """The parts as one text, each charged before it is put into it."""
-    texts: list[str] = []
-    for part in chunks:
-        spend(len(part))
-        texts.append(part)
-    return "".join(texts)
-
-
 def literal_text(source: str) -> list[str]:
     """The pieces of plain text of a template, in order, with an empty piece where a value stands.
 
     >>> literal_text("Question: {{q}}\\nAnswer:")
     ['Question: ', '', '\\nAnswer:']
     """
-    literals: list[str] = []
     with _compiling(source):
-        tree = _ENV.parse(source)
-    for output in tree.find_all(nodes.Output):
-        for node in output.nodes:
-            literals.append(node.data if isinstance(node, nodes.TemplateData) else "")
-    return literals
+        outputs = _ENV.parse(source).find_all(nodes.Output)
+    texts = [node for output in outputs for node in output.nodes]
+    return [node.data if isinstance(node, nodes.TemplateData) else "" for node in texts]
 
 
 def lex(source: str) -> Iterator[tuple[str, str]]:
@@ -375,16 +367,14 @@ def _compiling(source: str) -> Iterator[None]:
 
 
 def _single_expression(source: str, tree: nodes.Template) -> str | None:
-    if len(tree.body) != 1 or not isinstance(tree.body[0], nodes.Output):
-        return None
-    if len(tree.body[0].nodes) != 1 or isinstance(tree.body[0].nodes[0], nodes.TemplateData):
-        return None
-    stripped = source.strip()
-    if stripped != source or not (stripped.startswith("{{") and stripped.endswith("}}")):
+    output = tree.body[0] if len(tree.body) == 1 else None
+    values = output.nodes if isinstance(output, nodes.Output) else []
+    is_one_value = len(values) == 1 and not isinstance(values[0], nodes.TemplateData)
+    if not (is_one_value and source.startswith("{{") and source.endswith("}}")):
         return None
     # Only what touches the braces is white-space control: "{{ -x }}" is a negative value.
-    inner = stripped[2:-2].removeprefix("-").removeprefix("+").removesuffix("-").strip()
-    return f"({inner})" if isinstance(tree.body[0].nodes[0], nodes.Tuple) else inner
+    inner = source[2:-2].removeprefix("-").removeprefix("+").removesuffix("-").strip()
+    return f"({inner})" if isinstance(values[0], nodes.Tuple) else inner
 
 
 def _value_of(expression: str) -> Callable[[Doc], Any]:
