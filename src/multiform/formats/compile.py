@@ -60,29 +60,22 @@ def bind_field(spec: FieldSpec) -> BoundTemplate:
     return BoundTemplate(f"{{{{ {expression} }}}}")
 
 
-@dataclass(frozen=True, slots=True)
-class FormatTemplates:
-    """The fields of a task under a format: each a template, a bound template, or the task's own field."""
+def compile_format(format: FormatConfig, mapping: FieldMapping, answer_base: int | None = None) -> dict[str, FieldSpec]:
+    """The fields of a task under a format: each a template, a bound template, or the task's own field.
 
-    doc_to_text: FieldSpec
-    doc_to_choice: FieldSpec
-    doc_to_target: FieldSpec
-
-
-def compile_format(format: FormatConfig, mapping: FieldMapping, answer_base: int | None = None) -> FormatTemplates:
-    """The three templates of a format over a mapping; numbers of choices count from `answer_base` if it is given.
+    Numbers of choices count from `answer_base` if it is given.
 
     >>> from multiform.formats.builtin import MCQAFormat
     >>> mapping = FieldMapping("question", "choices", "answer")
     >>> templates = compile_format(MCQAFormat(), mapping)
     >>> from multiform.fields import process_field
     >>> doc = {"question": "2 + 2?", "choices": ["3", "4"], "answer": "B"}
-    >>> print(process_field(doc, templates.doc_to_text))
+    >>> print(process_field(doc, templates["doc_to_text"]))
     Question: 2 + 2?
     A. 3
     B. 4
     Answer:
-    >>> process_field(doc, templates.doc_to_choice), process_field(doc, templates.doc_to_target)
+    >>> process_field(doc, templates["doc_to_choice"]), process_field(doc, templates["doc_to_target"])
     (['A', 'B'], 1)
     """
     if format.needs_choices and mapping.choices is None:
@@ -93,9 +86,8 @@ def compile_format(format: FormatConfig, mapping: FieldMapping, answer_base: int
         )
     _check_label_names(format)
     writer = _Writer(format, mapping)
-    return FormatTemplates(
-        doc_to_text=writer.bind(writer.text()), doc_to_choice=writer.choice(), doc_to_target=writer.target(answer_base)
-    )
+    fields = (writer.bind(writer.text()), writer.choice(), writer.target(answer_base))
+    return dict(zip(("doc_to_text", "doc_to_choice", "doc_to_target"), fields, strict=True))
 
 
 def _check_label_names(format: FormatConfig) -> None:
@@ -327,8 +319,14 @@ _LABEL = re.compile(r"(^|\n)\s*[\[(]?([A-Ja-j]|[1-9])[\].):]+\s*$")
 
 def check_raw(format: FormatConfig, mapping: FieldMapping) -> None:
     """Raise a ConfigError for a mapping whose question is a whole prompt, or whose choices are bare labels."""
-    # A question may begin with "Question:" if the format puts nothing before it.
-    reason = prompt_in_question(mapping.question, any_opening=not format.question_prefix.strip())
+    question, reason = mapping.question, None
+    literals = literal_text(question) if isinstance(question, str) and has_markup(question) else []
+    if literals and literals[-1].strip() and _CUE.search(literals[-1]):
+        reason = f"it ends in {literals[-1].strip()!r}"
+    elif any(_LABEL.search(literal) for literal in literals[:-1]):
+        reason = "it enumerates choices"
+    elif literals and format.question_prefix.strip() and _OPENING.match(literals[0]):
+        reason = f"it begins with {literals[0].strip()!r}"
     if reason is not None:
         hint = 'give the bare question, e.g. doc_to_text: question or "{{question}}", and let the format do the rest'
         raise ConfigError(f"doc_to_text is a prompt already ({reason}); a format would wrap it twice", hint=hint)
@@ -338,26 +336,3 @@ def check_raw(format: FormatConfig, mapping: FieldMapping) -> None:
             hint='give the texts, e.g. doc_to_choice: choices, or ["{{A}}", "{{B}}"] if they are in columns A and B; '
             "the format adds the labels",
         )
-
-
-def prompt_in_question(question: object, *, any_opening: bool = False) -> str | None:
-    """What shows that a question template is a whole prompt, or None if it seems to be a bare question.
-
-    With `any_opening`, a question may begin with a label such as ``Question:``.
-
-    >>> prompt_in_question("Question: {{question}}\\nAnswer:")
-    "it ends in 'Answer:'"
-    >>> prompt_in_question("{{passage}}\\n{{question}}") is None
-    True
-    """
-    if not isinstance(question, str) or not has_markup(question):
-        return None
-    literals = literal_text(question)
-    last = literals[-1] if literals else ""
-    if last.strip() and _CUE.search(last):
-        return f"it ends in {last.strip()!r}"
-    if any(_LABEL.search(literal) for literal in literals[:-1]):
-        return "it enumerates choices"
-    if literals and not any_opening and _OPENING.match(literals[0]):
-        return f"it begins with {literals[0].strip()!r}"
-    return None

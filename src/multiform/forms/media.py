@@ -7,6 +7,7 @@ import binascii
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -75,11 +76,11 @@ class MediaReader:
 
     def check_turns(self, turns: Sequence[Turn]) -> None:
         """Refuse a prompt in which other marks than those of its examples and its question would take an image."""
-        text, media = plain_text(turns), [item for turn in turns for item in turn.media]
-        for kind in dict.fromkeys(item.kind for item in media):
-            number = sum(item.kind == kind for item in media)
-            if text.count(MARKS[kind]) != number:
-                message = f"the prompt has {text.count(MARKS[kind])} marks {MARKS[kind]} for {_count(number, kind)}"
+        numbers = Counter(item.kind for turn in turns for item in turn.media)
+        for kind, number in numbers.items():
+            marks = plain_text(turns).count(MARKS[kind])
+            if marks != number:
+                message = f"the prompt has {marks} marks {MARKS[kind]} for {_count(number, kind)}"
                 hint = "keep marks out of description, system instruction, gen_prefix and answers"
                 raise DataError(message, where=self.config.where(FIELDS[kind]), hint=hint)
 

@@ -389,15 +389,12 @@ class LoglikelihoodKind(OutputKind):
         return [LoglikelihoodRequest(context, delimiter + self._target_text(fields))]
 
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
-        request = filtered.sample.instances[0].request
-        assert isinstance(request, LoglikelihoodRequest)
-        loglikelihood, is_greedy = filtered.results[0]
-        return [[self._outcome(request.continuation, loglikelihood, is_greedy)]]
-
-    def _outcome(self, text: str, loglikelihood: float, is_greedy: bool = False) -> LikelihoodOutcome:
-        hooks = self.form.hooks
-        words, bytes = hooks.get("count_words", count_words)(text), hooks.get("count_bytes", count_bytes)(text)
-        return LikelihoodOutcome(loglikelihood=loglikelihood, is_greedy=is_greedy, text=text, words=words, bytes=bytes)
+        request, result = filtered.sample.instances[0].request, filtered.results[0]
+        text = str(request.arguments[-1])  # the continuation, or the text itself
+        loglikelihood, greedy = result if isinstance(result, tuple) else (result, False)
+        words = self.form.hook("count_words", count_words)(text)
+        bytes = self.form.hook("count_bytes", count_bytes)(text)
+        return [[LikelihoodOutcome(loglikelihood=loglikelihood, is_greedy=greedy, text=text, words=words, bytes=bytes)]]
 
 
 class RollingKind(LoglikelihoodKind):
@@ -415,11 +412,6 @@ class RollingKind(LoglikelihoodKind):
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         likelihoods = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
         return likelihoods if len(likelihoods) == len(outputs) else super().filter_outputs(pipeline, doc, outputs)
-
-    def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
-        request = filtered.sample.instances[0].request
-        assert isinstance(request, RollingRequest)
-        return [[self._outcome(request.text, filtered.results[0])]]
 
 
 OUTPUT_KINDS: dict[OutputType, type[OutputKind]] = {

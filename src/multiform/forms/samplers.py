@@ -158,6 +158,9 @@ class FewshotExamples:
         self._has_noted_replacement = False
         is_requested = form.settings.num_fewshot is not None
         self._placing = placing(f"--num_fewshot: {form.name}" if is_requested else form.where("num_fewshot"))
+        name, place = form.fewshot.sampler, form.where("fewshot_config", "sampler")
+        hint = "see multiform docs fewshot for what it gets"
+        self._running_sampler = running(f"sampler '{name}'", raises=ConfigError, where=place, hint=hint)
 
     @cached_property
     def sampler(self) -> Sampler:
@@ -183,22 +186,13 @@ class FewshotExamples:
         with self._running_sampler:
             return samplers.get(name)(pool, seed=self.form.fewshot_seed, label_of=self._label_of)
 
-    @cached_property
-    def _running_sampler(self) -> running:
-        name, place = self.form.fewshot.sampler, self.form.config.where("fewshot_config", "sampler")
-        return running(
-            f"sampler '{name}'", raises=ConfigError, where=place, hint="see multiform docs fewshot for what it gets"
-        )
-
     def messages(self, doc: Doc, number: int) -> list[Turn]:
         """The turns of the form's few-shot examples, none of which is the document itself."""
-        if number == 0:
-            return []
         return [message for index in self.draw(doc, number) for message in self.shot(index)]
 
     def docs(self, doc: Doc, number: int) -> list[dict[str, Any]]:
         """The documents of the form's few-shot examples."""
-        return [dict(self.sampler.pool[index]) for index in self.draw(doc, number)] if number else []
+        return [dict(self.sampler.pool[index]) for index in self.draw(doc, number)]
 
     def skip(self, doc: Callable[[], Doc], number: int) -> None:
         """Draw the examples of a document that another process renders, so that those after it are the same."""
@@ -213,6 +207,8 @@ class FewshotExamples:
 
     def draw(self, doc: Doc, number: int) -> list[int]:
         """The indexes of examples for a document; each call goes on with the sampler's random numbers."""
+        if number == 0:
+            return []
         excluded = doc if self._excludes else None
         with self._placing, self._running_sampler:
             drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)

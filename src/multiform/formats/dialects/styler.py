@@ -155,7 +155,7 @@ class FormatStyler(TaskStyler, FormatDialect):
         if format.answer_prompt:
             format = replace(format, answer_prompt=_CUE)
         doc = {"question": self.get_question_text(raw_question), "choices": list(choices)}
-        text = str(bind_field(compile_format(format, FieldMapping("question", "choices", 0)).doc_to_text)(doc))
+        text = str(bind_field(compile_format(format, FieldMapping("question", "choices", 0))["doc_to_text"])(doc))
         return text.removesuffix(_CUE)
 
     def get_ground_truth(self, choices: list[str], correct_index: int) -> str:

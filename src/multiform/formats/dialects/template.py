@@ -180,7 +180,7 @@ class FormatTemplate(TemplateConfig, FormatDialect, _Labelled):
     def _prompt(self, question: FieldSpec, choices: FieldSpec) -> Callable[[Doc], str]:
         format = self._shown(choices is not None and self._should_show_choices())
         mapping = FieldMapping("" if question is None else question, [] if choices is None else choices, 0)
-        return bind_field(compile_format(format, mapping).doc_to_text)
+        return bind_field(compile_format(format, mapping)["doc_to_text"])
 
     def to_dict(self) -> dict[str, Any]:
         values = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}

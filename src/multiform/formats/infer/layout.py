@@ -147,19 +147,22 @@ def _is_label(expression: str) -> bool:
 _LINE = re.compile(r"[ \t]*[\[(]?(?P<label>\w{1,4})[\])]?[.:)：][ \t]*(?P<text>\S[^\n]*)")
 
 
-def written_options(text: str, number: int) -> tuple[str, list[str], str] | None:
-    r"""The choices that are written out in a text, with the texts before and after them.
+def written_options(text: str, number: int) -> Options | None:
+    r"""The choices that are written out in the last text of a prompt.
 
-    >>> written_options("\nIs it?\nA. Yes\nB. No\nAnswer:", 2)
-    ('\nIs it?\n', ['Yes', 'No'], 'Answer:')
+    >>> options = written_options("\nIs it?\nA. Yes\nB. No\nAnswer:", 2)
+    >>> options.before, options.items, options.after
+    ('\nIs it?\n', ('Yes', 'No'), 'Answer:')
     """
-    lines = text.splitlines(keepends=True)
+    last = MARK.split(text)[-1]
+    lines = last.splitlines(keepends=True)
     for start in range(len(lines) - number + 1):
         matches = [_LINE.fullmatch(line.rstrip("\n")) for line in lines[start : start + number]]
         labels = [match["label"] for match in matches if match]
         if len(labels) == number and all(follows(label, labels[:index]) for index, label in enumerate(labels)):
-            texts = [match["text"].strip() for match in matches if match]
-            return "".join(lines[:start]), texts, "".join(lines[start + number :])
+            before = text.removesuffix(last) + "".join(lines[:start])
+            items = tuple(plain_source(match["text"].strip()) for match in matches if match)
+            return Options(before, "".join(lines[start + number :]), tuple(words.ALPHABETS[0][:number]), items)
     return None
 
 
@@ -193,30 +196,18 @@ def read_layout(template: str, number: int = 0) -> PromptLayout:
     '{{passage}}\n{{question}}?'
     """
     skeleton = read_skeleton(template)
-    options = find_options(skeleton) or (_last_text_options(skeleton.text, number) if number > 1 else None)
+    options = find_options(skeleton) or (written_options(skeleton.text, number) if number > 1 else None)
     if options is None:
         text, cue = _split_cue(skeleton.text)
-        header = ""
+        header = marks = ""
     else:
         text, header = _split_end(options.before, words.CHOICES_HEADER)
-        cue = _request_after(options)
+        cue, marks = _request_after(options), options.marks
     text, labels = _take_labels(text, cue, shows_choices=options is not None)
     question = text.strip()
     _check(skeleton.parts_in(question))
-    marks = "" if options is None else options.marks
     left_out = [*(label.strip() for label in labels), header.strip(), marks, cue]
     return PromptLayout(skeleton.source(question), options, tuple(filter(None, left_out)))
-
-
-def _last_text_options(text: str, number: int) -> Options | None:
-    """The choices that are written out in the last text of a prompt."""
-    last = MARK.split(text)[-1]
-    options = written_options(last, number)
-    if options is None:
-        return None
-    before, texts, after = options
-    labels = tuple(words.ALPHABETS[0][:number])
-    return Options(text.removesuffix(last) + before, after, labels, tuple(map(plain_source, texts)))
 
 
 def _split_end(text: str, pattern: re.Pattern[str]) -> tuple[str, str]:

@@ -152,12 +152,12 @@ def _statement(tokens: Sequence[_Token], at: int) -> tuple[Part, int]:
     if word not in _OPENERS or (word == "set" and _SET.fullmatch(inner)):
         return Opaque(f"{{% {inner} %}}"), at + 1
     end = _end(tokens, at, word)
-    source = "".join(map(_source, tokens[at:end]))
+    written = {"data": "{}", "variable": "{{{{ {} }}}}", "block": "{{% {} %}}"}
+    source = "".join(written[token].format(text) for token, text in tokens[at:end])
     if any(token == "block" and text.split()[0] in ("else", "elif") for token, text in tokens[at:end]):
         return Opaque(source), end
     body = _build(tokens[at + 1 : end - 1])
-    loop = _FOR.fullmatch(inner)
-    if loop is not None:
+    if loop := _FOR.fullmatch(inner):
         return Loop(loop[1], loop[2].strip(), body, source), end
     return Condition(body, source) if word == "if" else Opaque(source), end
 
@@ -171,11 +171,6 @@ def _end(tokens: Sequence[_Token], at: int, word: str) -> int:
             if depth == 0:
                 return index + 1
     return len(tokens)
-
-
-def _source(token: _Token) -> str:
-    token_type, inner = token
-    return {"data": inner, "variable": f"{{{{ {inner} }}}}"}.get(token_type, f"{{% {inner} %}}")
 
 
 def _operands(expression: str) -> list[str]:
@@ -201,7 +196,6 @@ def _string(expression: str) -> str | None:
     if not re.fullmatch(r"""\s*("(\\.|[^"\\])*"|'(\\.|[^'\\])*')\s*""", expression, re.DOTALL):
         return None
     try:
-        value = ast.literal_eval(expression.strip().replace("\n", "\\n"))
+        return str(ast.literal_eval(expression.strip().replace("\n", "\\n")))
     except (SyntaxError, ValueError):
         return None
-    return value if isinstance(value, str) else None
