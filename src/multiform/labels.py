@@ -19,6 +19,7 @@ LABEL_KINDS = ("letters", "numbers", "lower", "roman")
 #: The most decimal digits that Python reads as a number.
 _MAX_DIGITS = 4300
 
+_INDEX_HINT = 'make doc_to_target an index, e.g. "{{choices.index(answer)}}"'
 #: The last sentence of a worked solution, such as "So the answer is 42."
 _CONCLUSION = re.compile(
     r"(?:^|[.!?\n]\s*)(?P<said>(?:(?:so|thus|therefore|hence)\b,?\s*)?the\s+(?:final\s+|correct\s+)?answer\s+is:?\s+)"
@@ -79,12 +80,9 @@ def label_list(number: int, spec: str | Sequence[str] = "letters") -> list[str]:
     (['a', 'b', 'c'], ['I', 'II', 'III'])
     """
     if spec in ("letters", "lower"):
-        labels = list(islice(letters(), number))
-        return labels if spec == "letters" else [label.lower() for label in labels]
-    if spec == "numbers":
-        return [str(n) for n in range(1, number + 1)]
-    if spec == "roman":
-        return [roman(n) for n in range(1, number + 1)]
+        return [label if spec == "letters" else label.lower() for label in islice(letters(), number)]
+    if spec in ("numbers", "roman"):
+        return [str(n) if spec == "numbers" else roman(n) for n in range(1, number + 1)]
     if number > len(spec):
         hint = "add labels to choice_labels, or use 'letters' or 'numbers'"
         raise DataError(f"{number} choices but only {len(spec)} labels ({', '.join(spec)})", hint=hint)
@@ -176,22 +174,6 @@ def gold_index(
             raise DataError("the list of answers is empty", hint="check doc_to_target")
         return sorted({_one_index(item, choices, labels, base) for item in answer})
     return _one_index(answer, choices, labels, base)
-
-
-def known_indexes(answers: Sequence[Any], choices: Sequence[str]) -> tuple[int, ...]:
-    """The indexes of those answers that are among the choices.
-
-    >>> known_indexes([1, 7, "C"], ["x", "y", "z"])
-    (1, 2)
-    """
-    indexes: list[int] = []
-    for answer in answers:
-        try:
-            index = gold_index(answer, choices)
-        except DataError:
-            continue
-        indexes += index if isinstance(index, list) else [index]
-    return tuple(indexes)
 
 
 def gold_text(answer: Any, choices: Sequence[Any], base: int | None = None) -> str | list[str]:
@@ -331,10 +313,8 @@ def index_among(
 def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str], base: int | None) -> int:
     if isinstance(answer, bool):
         return _bool_index(answer, choices)
-    if isinstance(answer, float) and answer.is_integer():
-        answer = int(answer)
-    if isinstance(answer, int):
-        return _in_range(answer - (base or 0), choices)
+    if isinstance(answer, int) or (isinstance(answer, float) and answer.is_integer()):
+        return _in_range(int(answer) - (base or 0), choices)
     if not isinstance(answer, str):
         raise _answer_error(answer, choices, "it is not an index, label or text")
     readings = _readings(answer, choices, labels, 1 if base is None else base)
@@ -376,18 +356,12 @@ def _bool_index(answer: bool, choices: Sequence[Any]) -> int:
 def _in_range(index: int, choices: Sequence[Any]) -> int:
     if 0 <= index < len(choices):
         return index
-    why = f"the index is not between 0 and {len(choices) - 1}"
     hint = 'if it counts from 1, write doc_to_target: "{{answer - 1}}", or set answer_base: 1'
     if index < 0:
         hint = "where a dataset hides the answers of this split, name another one as test_split or validation_split"
-    raise _answer_error(index, choices, why, hint=hint)
+    raise _answer_error(index, choices, f"the index is not between 0 and {len(choices) - 1}", hint)
 
 
-def _answer_error(
-    answer: Any,
-    choices: Sequence[Any],
-    why: str,
-    hint: str = 'make doc_to_target an index, e.g. "{{choices.index(answer)}}"',
-) -> DataError:
+def _answer_error(answer: Any, choices: Sequence[Any], why: str, hint: str = _INDEX_HINT) -> DataError:
     message = f"the answer {excerpt(answer)} does not resolve among {excerpt(list(choices), 120)}: {why}"
     return DataError(message, hint=hint)

@@ -317,6 +317,11 @@ class DocFields:
         return self._target_under(compiled, self.permutation)
 
     @property
+    def first_target(self) -> Any:
+        """The target, the first of several; None if the list of them is empty."""
+        return next(iter(self.target), None) if isinstance(self.target, list) else self.target
+
+    @property
     def answer(self) -> Any:
         """The target in the order that the document has its choices in: the same in every order of a prompt."""
         if self.permutation is None or self._fields.format is None or "doc_to_target" in self._overrides:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ from multiform.formats.base import OutputType
 from multiform.forms.doc_fields import DocFields
 from multiform.forms.sample import Context, FilteredSample, Sample
 from multiform.forms.spec import FormSpec
-from multiform.labels import gold_index, known_indexes, label_list
+from multiform.labels import gold_index, label_list
 from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions
 from multiform.requests import (
     STOP_AT_LABEL,
@@ -58,10 +59,11 @@ class OutputKind(ABC):
 
     def solved_example(self, fields: DocFields) -> tuple[str, str]:
         """The question and the answer of a few-shot example: the first of several answers, a choice for an index."""
-        target = fields.target[0] if isinstance(fields.target, list) else fields.target
-        if not isinstance(target, int) or isinstance(target, bool) or fields.choices is None:
+        target, choices = fields.first_target, fields.choices
+        if target is None and (self.form.compares or fields.target is not None):
+            raise self._no_answer()
+        if not isinstance(target, int) or isinstance(target, bool) or choices is None:
             return str(fields.question), str(target)
-        choices = fields.choices
         if not 0 <= target < len(choices):
             message = f"the answer {target} is not between 0 and {len(choices) - 1}"
             raise DataError(message, where=self.form.where("doc_to_target"), hint="check doc_to_target")
@@ -123,6 +125,9 @@ class OutputKind(ABC):
             return ""
         return self.form.config.target_delimiter
 
+    def _no_answer(self) -> DataError:
+        return DataError("there is no answer", where=self.form.where("doc_to_target"), hint="check doc_to_target")
+
     def _missing(self, key: str) -> ConfigError:
         """The error of a task that lacks a field which its scores need."""
         return ConfigError(f"the task has no {key}", where=self.form.where(), hint=f"set {key}")
@@ -157,11 +162,11 @@ class ChoiceKind(OutputKind):
 
     def answer_key(self, fields: DocFields) -> dict[str, Any]:
         labels = self.form.format is not None and self.form.format.scored == "labels"
-        indexes, problem = self._known_gold(fields)
+        gold, problem = self._known_gold(fields)
         return {
             "target": fields.target,
             "choices": tuple(self._candidates(fields)),
-            "gold": indexes,
+            "gold": gold,
             "problem": problem,
             "texts": tuple(fields.shown_choices or ()) if labels else (),
             "permutation": fields.permutation,
@@ -270,9 +275,12 @@ class ChoiceKind(OutputKind):
         except DataError as error:
             if self.form.format is not None and compares:
                 raise
-            target = fields.target
-            known = known_indexes(target, self._candidates(fields)) if isinstance(target, list | tuple) else ()
-            return known, error if compares else None
+            known: list[int] = []  # those of several answers that are among the choices
+            for answer in fields.target if isinstance(fields.target, list | tuple) else ():
+                with suppress(DataError):
+                    index = gold_index(answer, self._candidates(fields))
+                    known += index if isinstance(index, list) else [index]
+            return tuple(known), error if compares else None
 
 
 class GenerationKind(OutputKind):
@@ -312,9 +320,6 @@ class GenerationKind(OutputKind):
         if compares and (not targets or any(target is None for target in targets)):
             raise self._no_answer()
         return tuple(str(target) for target in targets if target is not None)
-
-    def _no_answer(self) -> DataError:
-        return DataError("there is no answer", where=self.form.where("doc_to_target"), hint="check doc_to_target")
 
     def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
@@ -375,12 +380,11 @@ class LoglikelihoodKind(OutputKind):
 
     def _target_text(self, fields: DocFields) -> str:
         """The text that is scored, the first of several."""
-        target = fields.target[0] if isinstance(fields.target, list) and fields.target else fields.target
         if not fields.has_target:
             raise self._missing("doc_to_target")
-        if target is None or target == "":
-            raise DataError("there is no answer to score", where=self.form.where("doc_to_target"), hint="check it")
-        return str(target)
+        if fields.first_target is None or fields.first_target == "":
+            raise self._no_answer()
+        return str(fields.first_target)
 
     def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
