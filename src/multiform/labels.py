@@ -278,12 +278,10 @@ def answer_key_to_index(key: str) -> int:
     raise DataError(f"{excerpt(key)} is neither a letter nor a number of 1 or more", hint="check the answer key")
 
 
-def index_among(
-    answer: Any, names: Sequence[Any], *, digits: bool | None = False, base: int | None = None
-) -> int | list[int]:
-    """The index that an answer has among the names that a task without a format scores.
+def index_among(answer: Any, choices: Any, digits: bool | None = False, base: int | None = None) -> int | list[int]:
+    """The index that an answer has among the choices that a task without a format scores; lists may be spelled out.
 
-    Digits that are none of the names, or whatever they are if `digits` says so, are an index from 0; if it
+    Digits that are none of the choices, or whatever they are if `digits` says so, are an index from 0; if it
     is None, they are text and count from 1, as everywhere else. With a `base`, they and numbers count from it.
 
     >>> index_among("B", ["A", "B"]), index_among("(B)", ["A", "B"]), index_among(1, ["A", "B"])
@@ -293,9 +291,11 @@ def index_among(
     >>> index_among("42", ["41", "42"], digits=True)
     1
     """
-    answer = answer.tolist() if hasattr(answer, "tolist") else answer
+    names = choice_list(choices)
+    listed = parse_literal_list(answer) if isinstance(answer, str) else None
+    answer = answer.tolist() if hasattr(answer, "tolist") else answer if listed is None else listed
     if isinstance(answer, list | tuple):
-        indexes = [index_among(item, names, digits=digits, base=base) for item in answer]
+        indexes = [index_among(item, names, digits, base) for item in answer]
         return sorted({index for index in indexes if isinstance(index, int)})
     if not isinstance(answer, str):
         return gold_index(answer, names, base=base)

@@ -38,8 +38,9 @@ _OUTPUT_TYPES: dict[str, OutputType] = {
 #: Fields that have another value where choices have no labels: their default and that value.
 Replacements = Mapping[str, tuple[Any, Any]]
 
-#: The texts that may be templates.
-_TEMPLATES = ("instruction", "answer_instruction", "answer_prompt", "gen_prefix")
+#: The texts that may be templates, in the order in which a prompt has them.
+TEMPLATES = ("instruction", "question_prefix", "question_suffix", "choices_prefix", "answer_instruction",
+             "answer_prompt", "gen_prefix")  # fmt: skip
 _HINT = "see multiform docs formats"
 
 
@@ -146,7 +147,7 @@ class FormatConfig:
             object.__setattr__(self, name, value)
         changed = {key: value for key, value in vars(self).items() if value is not getattr(FormatConfig, key, self)}
         check_values(FormatConfig, changed, hint=_HINT)
-        for name in _TEMPLATES:
+        for name in TEMPLATES:
             try:
                 compile_template(getattr(self, name) or "")
             except ConfigError as error:
@@ -247,10 +248,8 @@ class FormatConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values that YAML and JSON can hold."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.language is None:
-            del values["language"]
-        return {key: _plain(value) for key, value in values.items()}
+        names = [field.name for field in fields(self) if field.name != "language" or self.language is not None]
+        return {name: _plain(getattr(self, name)) for name in names}
 
 
 F = TypeVar("F", bound=Callable[..., FormatConfig])
@@ -262,11 +261,9 @@ def register_format(name: str) -> Callable[[F], F]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return value
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 # The answers of few-shot examples, written in the words that the prompt asks for.

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiform.errors import ConfigError
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.formats.base import FormatConfig
+from multiform.formats.base import TEMPLATES, FormatConfig
 from multiform.labels import bare_labels, gold_index, gold_label, gold_text, label_list
 from multiform.prompts.template import Compiled, compile_template, has_markup, literal_text, render
 
@@ -94,7 +94,7 @@ def _check_label_names(format: FormatConfig) -> None:
     """Refuse texts that use the labels of choices which have none."""
     if format.choice_labels is not None:
         return
-    for name in ("instruction", "answer_instruction", "answer_prompt"):
+    for name in TEMPLATES:
         text = getattr(format, name) or ""
         used = next((label for label in _LABEL_NAMES if label in text), None)
         if used is not None:
@@ -239,8 +239,11 @@ class _Writer:
 
     def _question(self) -> str:
         spec = self.mapping.question
-        if isinstance(spec, str) and has_markup(spec) and not (self.values and _is_path(spec)):
-            return spec
+        if isinstance(spec, str) and has_markup(spec):
+            # A column, or what is in one, may be null; other expressions fail on null.
+            is_path = re.fullmatch(r"[\w.]+", compile_template(spec).expression or "") is not None
+            if not (self.values and is_path):
+                return spec
         return f"{{{{{self._expression('_question', spec)}}}}}"
 
     def _choice_lines(self) -> str:
@@ -280,12 +283,6 @@ class _Writer:
             self.bound[name] = part
             return name
         return expression
-
-
-def _is_path(spec: str) -> bool:
-    """Whether a template is a column or what is in one, which may be null; other expressions fail on null."""
-    expression = compile_template(spec).expression
-    return expression is not None and re.fullmatch(r"[\w.]+", expression) is not None
 
 
 def _strip_expression(spec: FieldSpec) -> FieldSpec:

@@ -73,16 +73,9 @@ def select_format(
     if selection in formats or selection in dialect_names:
         return Selected(selection, FormatConfig.by_name(selection))
     name, colon, code = selection.rpartition(":")
-    if colon:
-        return _in_language(spec, selection, name, code, metadata)
-    known = [*table, *formats, *dialect_names]
-    raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
-
-
-def _in_language(
-    spec: FormatSpec, selection: str, name: str, code: str, metadata: Mapping[str, Any] | None
-) -> Selected:
-    """The format of that name with the words of a language."""
+    if not colon:
+        known = [*table, *formats, *dialect_names]
+        raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
     base = select_format(spec, name or None)
     if base is None:
         hint = f"name a format before the colon, e.g. mcqa:{code}"

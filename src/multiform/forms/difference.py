@@ -117,16 +117,12 @@ def text_edits(first: str, second: str) -> list[Edit[str]]:
     >>> text_edits("A. yes", " A. yes")
     [Edit(start=0, removed='', added=' ')]
     """
-    edits = []
-    offset = 0
+    edits, offset = [], 0
     for removed, added in _differing_lines(first.splitlines(keepends=True), second.splitlines(keepends=True)):
-        if removed == added:
-            offset += _size(removed)
-            continue
-        for piece, other in _differing_pieces(removed, added):
+        for piece, other in [(removed, added)] if removed == added else _differing_pieces(removed, added):
             if piece != other:
                 edits.append(Edit(offset, piece, other))
-            offset += _size(piece)
+            offset += len(piece.encode("utf-8", "surrogatepass"))
     return edits
 
 
@@ -156,10 +152,6 @@ def _matcher(first: str, second: str) -> tuple[list[str], list[str], SequenceMat
     """The pieces of two texts, and what matches them."""
     pieces, others = _PIECES.findall(first), _PIECES.findall(second)
     return pieces, others, SequenceMatcher(None, pieces, others, autojunk=False)
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, excerpt
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.formats.base import FormatConfig
+from multiform.formats.base import TEMPLATES, FormatConfig
 from multiform.formats.compile import CompiledFormat, FieldMapping
 from multiform.formats.infer.document import problem
 from multiform.formats.variation import ChoiceOrder, move_gold
@@ -29,9 +29,6 @@ from multiform.tasks.keys import FewshotConfig
 
 #: The number of documents that are checked for prompts among the questions that were recovered from a task.
 _CHECKED = 16
-#: The texts of a format that may be templates, in the order in which a prompt has them.
-_FORMAT_TEXTS = ("instruction", "question_prefix", "question_suffix", "choices_prefix", "answer_instruction",
-                 "answer_prompt")  # fmt: skip
 #: The fields that hooks may give; `gold` has the indexes of the right choices.
 _OVERRIDDEN = (*FIELD_HOOKS, "gold")
 
@@ -419,11 +416,9 @@ def _format_fault(form: FormatConfig, doc: Doc, choices: list[str]) -> tuple[str
         except MultiformError as error:
             return "choice_labels", error
     known = {"_num_choices": len(choices), "_choice_labels": labels, "_choice_list_and": "", "_choice_list_or": ""}
-    for name in _FORMAT_TEXTS:
-        text = getattr(form, name, None)
-        if isinstance(text, str) and has_markup(text):
-            try:
-                Field.text(text).value({**doc, **known})
-            except MultiformError as error:
-                return name, error
+    for name in TEMPLATES:
+        try:
+            Field.text(getattr(form, name)).value({**doc, **known})
+        except MultiformError as error:
+            return name, error
     return None

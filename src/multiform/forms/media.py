@@ -21,13 +21,11 @@ from multiform.forms.spec import FormSpec
 from multiform.hashing import sha256
 from multiform.labels import parse_literal_list
 from multiform.paths import display, mirror_folders, read_file
-from multiform.prompts.media import MARKS, Kind, Media, decode_wav, pixel_hash, waveform_from_array
+from multiform.prompts.media import MARKS, Kind, Media, decode_wav, is_image, pixel_hash, waveform_from_array
 from multiform.prompts.prompt import Prompt, Turn, plain_text
 from multiform.prompts.template import has_markup
 from multiform.tasks.config import TaskConfig
 
-#: The media of a document by kind, as the numbers in marks count them; None if a column is empty.
-Numbered: TypeAlias = Mapping[Kind, Sequence[Media | None]]
 MediaField: TypeAlias = Literal["doc_to_image", "doc_to_audio"]
 
 FIELDS: dict[Kind, MediaField] = {"image": "doc_to_image", "audio": "doc_to_audio"}
@@ -86,7 +84,7 @@ class MediaReader:
 
     def read_media(self, value: Any, kind: Kind) -> list[Media | None]:
         """The media that a field's value holds: one value, or a list of them."""
-        values = list(value) if isinstance(value, list | tuple) else [value]
+        values = value if isinstance(value, list | tuple) else [value]
         items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
         try:
             return [None if item is None else media_from(item, kind, self._find) for item in items]
@@ -117,8 +115,8 @@ class MediaReader:
         return file_finder(self.config, self._mirror)
 
 
-def place(text: str, media: Numbered, config: TaskConfig) -> Prompt:
-    """The text with a plain mark for each image and sound, and what the marks stand for.
+def place(text: str, media: Mapping[Kind, Sequence[Media | None]], config: TaskConfig) -> Prompt:
+    """The text with a plain mark for each image and sound, and what the marks stand for; None is an empty column.
 
     Numbered marks choose: what none of them names is left out, and what two name is there twice.
     """
@@ -183,7 +181,7 @@ def media_from(value: Any, kind: Kind, find: Finder) -> Media:
         return media_from(inner, kind, find)
     if kind == "audio":
         return _from_array(value)
-    if hasattr(value, "tobytes") and hasattr(value, "mode") and hasattr(value, "width"):
+    if is_image(value):
         return Media("image", pixel_hash(value), f"{value.width}x{value.height}", value)
     raise DataError(f"expected an image, got {type(value).__name__} {excerpt(value, 40)}", hint=_IMAGE_HINT)
 

@@ -338,8 +338,6 @@ class GenerationKind(OutputKind):
 
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         sample, outputs, results = filtered.sample, filtered.outputs, filtered.results
-        if not sample.references and self.form.needs_references:
-            raise self._no_answer()
         request = sample.instances[0].request
         # Each repeat by itself; all together for a task's own metric, where no filter picked one.
         repeated = bool(results) and isinstance(results[0], list)

@@ -274,19 +274,18 @@ class FormScorer:
     def estimates(self, samples: Iterable[ScoredSample], bootstrap_iters: int) -> dict[str, Estimate]:
         """All scores with their uncertainty, keyed ``metric,scorer``."""
         estimates: dict[str, Estimate] = {}
-        for scorer, docs in self._by_scorer(samples):
-            items_by_key = _items_by_key(docs)
+        for scorer, number, items_by_key in self._items(samples):
             for key, items in items_by_key.items():
                 if self._is_note(scorer, key, items):
                     continue
-                if len(items) < len(docs) and key not in self._warned:
+                if len(items) < number and key not in self._warned:
                     self._warned.add(key)
                     message = "%s: '%s' is over %d of %d documents, as the others have no value of that name"
-                    logger.warning(message, self.form.name, key, len(items), len(docs))
+                    logger.warning(message, self.form.name, key, len(items), number)
                 with self._placing:
                     aggregation = self.aggregation(scorer, key)
                     estimates[f"{key},{scorer.name}"] = aggregate_values(aggregation, items, bootstrap_iters, key)
-            if docs and self.form.scores_itself:
+            if number and self.form.scores_itself:
                 self._warn_missing(scorer, set(items_by_key))
         return estimates
 
@@ -295,8 +294,8 @@ class FormScorer:
 
         Nothing is bootstrapped, so that scores which need that have no interval.
         """
-        for scorer, docs in self._by_scorer(samples):
-            for key, items in _items_by_key(docs).items():
+        for scorer, _, items_by_key in self._items(samples):
+            for key, items in items_by_key.items():
                 if key == "bypass" or self._is_note(scorer, key, items):
                     continue
                 try:
@@ -330,18 +329,21 @@ class FormScorer:
 
     def _unit_means(self, scored: Iterable[ScoredSample]) -> Iterator[tuple[Scorer, str, list[Any]]]:
         """The scorer, key and values of each score that is a mean of values from 0 to 1."""
-        for scorer, docs in self._by_scorer(scored):
-            for key, values in _items_by_key(docs).items():
+        for scorer, _, items_by_key in self._items(scored):
+            for key, values in items_by_key.items():
                 rated = all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)
                 if rated and self.aggregation(scorer, key) is mean:
                     yield scorer, key, values
 
-    def _by_scorer(self, samples: Iterable[ScoredSample]) -> list[tuple[Scorer, list[Values]]]:
-        """The values of the samples of each scorer."""
+    def _items(self, samples: Iterable[ScoredSample]) -> Iterator[tuple[Scorer, int, dict[str, list[Any]]]]:
+        """For each scorer the number of its samples, and the values of each key, of those that have one."""
         values: dict[str, list[Values]] = {scorer.name: [] for scorer in self.scorers}
         for sample in samples:
             values[sample.scorer].append(sample.values)
-        return [(scorer, values[scorer.name]) for scorer in self.scorers]
+        for scorer in self.scorers:
+            docs = values[scorer.name]
+            keys = dict.fromkeys(key for doc in docs for key in doc)
+            yield scorer, len(docs), {key: [doc[key] for doc in docs if key in doc] for key in keys}
 
     def _is_note(self, scorer: Scorer, key: str, items: Sequence[Any]) -> bool:
         """Whether values are text beside the scores, such as what a judge wrote: for the samples alone."""
@@ -357,12 +359,6 @@ class FormScorer:
             self._warned.add(name)
             message = "%s: metric '%s' has no score, as process_results gave no document a value of that name"
             logger.warning(message, self.form.config.where("metric_list"), name)
-
-
-def _items_by_key(docs: Sequence[Values]) -> dict[str, list[Any]]:
-    """The values of each key, of the documents that have one."""
-    keys = dict.fromkeys(key for values in docs for key in values)
-    return {key: [values[key] for values in docs if key in values] for key in keys}
 
 
 def _in_order(results: Sequence[Any], permutation: Sequence[int] | None) -> Sequence[Any]:

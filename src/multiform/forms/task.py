@@ -10,6 +10,7 @@ import copy
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -120,12 +121,12 @@ class Task:
     def _hooks(self, config: TaskConfig) -> dict[str, Callable[..., Any]]:
         """The methods that a subclass overrides; for few-shot examples, they get the field of `fewshot_config`."""
         hooks = collect_hooks(self, self._base(), where=config.where("class"))
-        for name in FIELD_HOOKS:
-            if name in hooks:
-                hooks[f"fewshot_{name}"] = lambda doc, name=name: getattr(self, name)(
-                    doc, getattr(self.form.fewshot, name)
-                )
-        return hooks
+
+        def of_shot(doc: Doc, *, name: str) -> Any:
+            return getattr(self, name)(doc, getattr(self.form.fewshot, name))
+
+        shots = {f"fewshot_{name}": partial(of_shot, name=name) for name in FIELD_HOOKS if name in hooks}
+        return {**hooks, **shots}
 
     def copy_with(self, config: TaskConfig, settings: RunSettings) -> Self:
         """A copy of this task, whose form has another configuration or other settings."""

@@ -22,7 +22,6 @@ from multiform.labels import (
     index_among,
     join_words,
     label_list,
-    parse_literal_list,
 )
 from multiform.limits import spend
 
@@ -117,11 +116,6 @@ def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda answer, choices, *labels, **base: function(answer, choice_list(choices), *labels, **base)
 
 
-def _index_among(answer: Any, choices: Any, digits: bool | None = False, base: int | None = None) -> int | list[int]:
-    listed = parse_literal_list(answer) if isinstance(answer, str) else None
-    return index_among(answer if listed is None else listed, choice_list(choices), digits=digits, base=base)
-
-
 def _lead(text: str, separator: str) -> str:
     """A text with the separator after it, unless it is empty or ends in white space."""
     return text if not text or text[-1].isspace() or text.endswith(separator) else text + separator
@@ -143,7 +137,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "gold_index": _over_choices(gold_index),
     "gold_label": _over_choices(gold_label),
     "gold_text": _over_choices(gold_text),
-    "index_among": _index_among,
+    "index_among": index_among,
     "labels": label_list,
     "join_words": join_words,
     "lead": _lead,

@@ -159,7 +159,7 @@ class Media:
             return "audio/wav", encode_wav(self.payload) if isinstance(self.payload, Waveform) else self._bytes()
         from PIL import Image
 
-        if not _is_image(self.payload):
+        if not is_image(self.payload):
             with Image.open(io.BytesIO(self._bytes())) as image:
                 return Image.MIME.get(image.format or "", "image/png"), self._bytes()
         file, modes = io.BytesIO(), ("1", "L", "LA", "P", "RGB", "RGBA")
@@ -212,7 +212,7 @@ def binary_summary(value: Any) -> Any:
         return {"kind": kind, "size": f"{len(value)} characters", "sha256": sha256(value)}
     if isinstance(value, bytes | bytearray | memoryview):
         return {"kind": "bytes", "size": str(len(value)), "sha256": sha256(bytes(value))}
-    if _is_image(value):
+    if is_image(value):
         return {"kind": "image", "size": f"{value.width}x{value.height}", "sha256": pixel_hash(value)}
     if hasattr(value, "tobytes") and hasattr(value, "shape"):
         shape = "x".join(map(str, value.shape))
@@ -227,7 +227,8 @@ def pixel_hash(image: Image) -> str:
     return sha256(f"{image.mode} {image.size} ", image.tobytes())
 
 
-def _is_image(value: Any) -> bool:
+def is_image(value: Any) -> bool:
+    """Whether a value is an image of Pillow."""
     return hasattr(value, "tobytes") and hasattr(value, "mode") and hasattr(value, "convert")
 
 
@@ -235,7 +236,7 @@ def _is_image(value: Any) -> bool:
 def _decode_image(media: Media) -> Image:
     from PIL import Image, ImageOps
 
-    if _is_image(media.payload):
+    if is_image(media.payload):
         return media.payload  # type: ignore[no-any-return]
     try:
         image: Image.Image = Image.open(io.BytesIO(media._bytes()))

@@ -154,15 +154,14 @@ def chat_messages(turns: Sequence[Turn], *, multiturn: bool) -> list[dict[str, s
     >>> [m["role"] for m in chat_messages(turns, multiturn=True)]
     ['user', 'assistant', 'user']
     """
-    if multiturn:
-        return [{"role": turn.role, "content": turn.content} for turn in turns]
-    system = [turn for turn in turns if turn.role == "system"]
-    prefix = [turns[-1]] if turns and turns[-1].role == "assistant" else []
-    middle = turns[len(system) : len(turns) - len(prefix)]
-    # The delimiter before an answer that the assistant begins is not part of what the user says.
-    body = plain_text(middle[:-1]) + (middle[-1].content if prefix else plain_text(middle[-1:])) if middle else ""
-    joined = [*system, Turn("user", body), *prefix]
-    return [{"role": turn.role, "content": turn.content} for turn in joined]
+    if not multiturn:
+        system = [turn for turn in turns if turn.role == "system"]
+        prefix = [turns[-1]] if turns and turns[-1].role == "assistant" else []
+        middle = turns[len(system) : len(turns) - len(prefix)]
+        # The delimiter before an answer that the assistant begins is not part of what the user says.
+        body = plain_text(middle[:-1]) + (middle[-1].content if prefix else plain_text(middle[-1:])) if middle else ""
+        turns = [*system, Turn("user", body), *prefix]
+    return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
 def plain_chat(messages: Messages, delimiters: Delimiters) -> str:

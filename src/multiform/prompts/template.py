@@ -63,7 +63,10 @@ _PLAIN: tuple[type, ...] = (Markup, str, bytes, bool, int, float, complex, list,
 _EXACTLY_PLAIN = frozenset(_PLAIN)  # what nearly all values are, and quickly found
 #: What Jinja itself gives to a template.
 _RUNTIME = (Undefined, LoopContext, Namespace, Macro, BlockReference)
+_PLAIN_OR_RUNTIME = (*_PLAIN, *_RUNTIME)
 _METHODS = (types.BuiltinMethodType, types.MethodType)
+#: What templates may write, beside arrays.
+_WRITABLE = (*_PLAIN_OR_RUNTIME, Mapping, Sequence, types.GeneratorType, types.FunctionType, *_METHODS)
 _BUILDERS = (dict, str, bytes, int, float)  # classes whose class methods make plain data
 
 
@@ -133,7 +136,7 @@ class Sandbox(Metered):
     def getitem(self, obj: Any, argument: Any) -> Any:
         if type(obj) in _EXACTLY_PLAIN or (isinstance(argument, str) and _has_plain(obj, argument)):
             return super().getitem(obj, argument)
-        if isinstance(obj, (*_PLAIN, Mapping, Sequence, *_RUNTIME)) or _is_array(obj):
+        if isinstance(obj, (*_PLAIN_OR_RUNTIME, Mapping, Sequence)) or _is_array(obj):
             return self._item(obj, argument)
         return self.unsafe_undefined(obj, str(argument))
 
@@ -148,11 +151,7 @@ class Sandbox(Metered):
         if not isinstance(method, _METHODS):
             return isinstance(obj, _RUNTIME) or obj in self._functions
         owner = method.__self__
-        return (
-            type(owner) in _EXACTLY_PLAIN
-            or isinstance(owner, (*_PLAIN, *_RUNTIME))
-            or (isinstance(owner, type) and owner in _BUILDERS)
-        )
+        return isinstance(owner, _PLAIN_OR_RUNTIME) or (isinstance(owner, type) and owner in _BUILDERS)
 
 
 def meter(template: Template, source: str) -> None:
@@ -228,13 +227,7 @@ def _charge_text(value: Any) -> Any:
 
 def _check_output(value: Any) -> Any:
     """A value that becomes text; anything but plain data, numbers and arrays of other libraries is refused."""
-    if (
-        type(value) in _EXACTLY_PLAIN
-        or isinstance(
-            value, (*_PLAIN, *_RUNTIME, Mapping, Sequence, types.GeneratorType, types.FunctionType, *_METHODS)
-        )
-        or _is_array(value)
-    ):
+    if type(value) in _EXACTLY_PLAIN or isinstance(value, _WRITABLE) or _is_array(value):
         return _charge_text(value)
     hint = "name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"
     raise DataError(f"a template cannot write a {type(value).__name__}, which is not a text, number or list", hint=hint)

@@ -150,12 +150,12 @@ def _from_documents(prompt: TaskFields) -> Recovered:
 
 def _from_template(text: str, prompt: TaskFields) -> Recovered:
     labels = names_labels(prompt.choices)
-    layout = read_layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
-    if layout.options is None and labels is not None:
+    number = len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ())
+    question, options, left_out = read_layout(text, number)
+    if options is None and labels is not None:
         return _from_documents(prompt)  # a column may hold the choices beside the question
-    choices, answer = _choices(prompt, layout.options, labels), _answer(prompt, layout.options, labels)
-    mapping = FieldMapping(layout.question, choices, answer)
-    return Recovered(mapping=mapping, how="template" if layout.left_out else "raw", left_out=layout.left_out)
+    mapping = FieldMapping(question, _choices(prompt, options, labels), _answer(prompt, options, labels))
+    return Recovered(mapping=mapping, how="template" if left_out else "raw", left_out=left_out)
 
 
 def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec:

@@ -211,6 +211,4 @@ def _read_fields(doc: Doc, text: Any, choices: Any, *, part: Literal["question",
 
 
 def _answer_index(doc: Doc, value: Any, choices: Any, *, digits: bool | None, base: int | None) -> int | list[int]:
-    listed = parse_literal_list(value) if isinstance(value, str) else None
-    names = label_list(_MOST) if choices is None else choice_list(choices)
-    return index_among(value if listed is None else listed, names, digits=digits, base=base)
+    return index_among(value, label_list(_MOST) if choices is None else choices, digits, base)

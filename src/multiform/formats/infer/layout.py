@@ -166,18 +166,6 @@ def written_options(text: str, number: int) -> Options | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class PromptLayout:
-    """The parts of a prompt template."""
-
-    #: The template of the bare question.
-    question: str
-    #: The choices that the prompt shows, if any.
-    options: Options | None
-    #: All texts that a format replaces, in order.
-    left_out: tuple[str, ...]
-
-
 #: The number of words from which a text counts as a sentence.
 _SENTENCE = 6
 
@@ -186,13 +174,15 @@ _UNCLEAR_END = "a text at its end is neither clearly question nor answer cue"
 
 
 @lru_cache(maxsize=4096)
-def read_layout(template: str, number: int = 0) -> PromptLayout:
-    r"""The layout of a prompt; `number` is how many choices the task scores, where it says so.
+def read_layout(template: str, number: int = 0) -> tuple[str, Options | None, tuple[str, ...]]:
+    r"""The bare question of a prompt, the choices that it shows, and all texts that a format replaces, in order.
 
-    >>> layout = read_layout("Question: {{q.strip()}}\nA. {{a}}\nB. {{b}}\nAnswer:")
-    >>> layout.question, layout.options.items, layout.left_out
+    `number` is how many choices the task scores, where it says so.
+
+    >>> question, options, left_out = read_layout("Question: {{q.strip()}}\nA. {{a}}\nB. {{b}}\nAnswer:")
+    >>> question, options.items, left_out
     ('{{q.strip()}}', ('{{a}}', '{{b}}'), ('Question:', 'A. B.', 'Answer:'))
-    >>> read_layout("{{passage}}\nQuestion: {{question}}?\nAnswer:").question
+    >>> read_layout("{{passage}}\nQuestion: {{question}}?\nAnswer:")[0]
     '{{passage}}\n{{question}}?'
     """
     skeleton = read_skeleton(template)
@@ -207,7 +197,7 @@ def read_layout(template: str, number: int = 0) -> PromptLayout:
     question = text.strip()
     _check(skeleton.parts_in(question))
     left_out = [*(label.strip() for label in labels), header.strip(), marks, cue]
-    return PromptLayout(skeleton.source(question), options, tuple(filter(None, left_out)))
+    return skeleton.source(question), options, tuple(filter(None, left_out))
 
 
 def _split_end(text: str, pattern: re.Pattern[str]) -> tuple[str, str]:
