@@ -15,7 +15,7 @@ from jinja2 import TemplateError
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from multiform import RunSettings, Task, TaskManager
+from multiform import DataError, RunSettings, Task, TaskConfig, TaskManager
 from multiform.errors import ModelError
 from multiform.forms.thoughts import ThoughtMarkers, ThoughtPlan, find_markers
 from multiform.prompts.chat import ChatTemplate
@@ -135,3 +135,25 @@ def test_requests_that_are_made_by_hand_think_as_those_of_a_run():
     (by_hand,) = task.construct_requests(doc, prompt, doc_id=doc_id, **chat)
     assert by_hand.request == asked.request
     assert by_hand.request.context.endswith("<|assistant|><think>")
+
+
+def by_hand(name: str) -> Task:
+    """A task whose requests are of several stages."""
+    if name == "quiz@think":
+        return Task.from_config(TaskManager().load(name)[0])
+    doc = {"question": "2 + 2?", "turns": ["Sure?"], "answer": ["4"]}
+    stages: dict[str, Any] = {"doc_to_turns": "turns", "doc_to_target": ["3", "4"]}
+    if name == "a thinking budget":
+        stages = {"generation_kwargs": {"thinking_budget": 8}, "doc_to_target": "answer"}
+    data: dict[str, Any] = {"custom_dataset": lambda **_: {"test": [doc]}, "test_split": "test"}
+    config = TaskConfig(task="t", doc_to_text="question", output_type="generate_until", **stages, **data)
+    return Task.from_config(config)
+
+
+@pytest.mark.parametrize("name", ["quiz@think", "a thinking budget", "a conversation"])
+def test_the_first_responses_alone_are_not_scored(name):
+    task = by_hand(name)
+    for instance in task.build_all_requests(limit=1, apply_chat_template=True, chat_template=write_chat):
+        instance.resps.append("Four.")
+    with pytest.raises(DataError, match=r"there are 1 responses of \d, as later requests follow"):
+        task.process_instances()

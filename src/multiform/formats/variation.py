@@ -140,7 +140,7 @@ RUN_AXES = ("order", "draw", "budget")
 #: The orders of choices that are drawn at random, beside the original one.
 _ORDERS = ("original", "reverse", "rotate:1", "shuffle:1", "shuffle:2", "shuffle:3")
 #: Fields that say what is scored, and how: no variation changes them.
-_SCORING = ("scored", "scorer", "metric_list", "generation_kwargs", "answer_as", "variations")
+SCORING_FIELDS = ("scored", "scorer", "metric_list", "generation_kwargs", "answer_as", "variations")
 #: Give up after this many draws in a row that are all known.
 _PATIENCE = 500
 
@@ -334,7 +334,7 @@ def _declared_change(axis: str, value: Any, changed: Any) -> Change:
     if not isinstance(changed, Mapping):
         message = f"expected fields of a format, got {excerpt(changed)}"
         raise ConfigError(message, where=place, hint="write e.g. {question_prefix: 'Q: '}")
-    known = [field.name for field in fields(FormatConfig) if field.name not in _SCORING]
+    known = [field.name for field in fields(FormatConfig) if field.name not in SCORING_FIELDS]
     for key in changed:
         if key not in known:
             message = f"a variation cannot change '{key}'"

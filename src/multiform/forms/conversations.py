@@ -66,12 +66,15 @@ class ConversationKind(GenerationKind):
         entries = [entry if isinstance(entry, list | tuple) else [] if entry is None else [entry] for entry in listed]
         return tuple(tuple(map(str, entry)) for entry in entries)
 
+    def needed_outputs(self, sample: Sample) -> int:
+        return 0 if sample.conversation is None else sample.conversation.replies * self.form.config.repeats
+
     def next_requests(
         self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
     ) -> list[Request]:
         conversation, repeats = sample.conversation, self.form.config.repeats
         assert conversation is not None
-        if len(outputs) >= conversation.replies * repeats:
+        if len(outputs) >= self.needed_outputs(sample):
             return []
         options, delimiters = self.form.settings.prompt_options(chat_template), self.form.delimiters
         replies = [self._replies(outputs, repeat) for repeat in range(repeats)]

@@ -87,6 +87,10 @@ class OutputKind(ABC):
         """
         return []
 
+    def needed_outputs(self, sample: Sample) -> int:
+        """How many outputs a sample has after its last stage; 0 if it is asked about only once."""
+        return 0
+
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """The filtered outputs, in the types that filters, metrics and a task's own code take.
 

@@ -254,20 +254,16 @@ class Renderer:
 
     def _shot(self, doc: Doc) -> list[Turn]:
         """A few-shot example: a document with its answer."""
-        config, fields = self.form.fewshot, self._fields_of_shot(doc)
+        config, format, fields = self.form.fewshot, self.form.config.format, self._fields_of_shot(doc)
         delimiters = Delimiters(config.target_delimiter or "", config.fewshot_delimiter or "")
         question, answer = self.output_kind.solved_example(fields)
-        answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
+        if format is not None:  # the answer as the format asks for it, after its rationale if both have one
+            template, rationale = format.shot_answer(), None
+            if "{rationale}" in template and config.doc_to_rationale is not None:
+                rationale = self.reader.value(config.doc_to_rationale, doc, "doc_to_rationale")
+            answer = written_answer(template, answer, "" if rationale is None else str(rationale))
+        answer = after_prefix(answer, fields.gen_prefix)
         return shot_turns(self.media.place(Prompt(question), doc), answer, fields.gen_prefix, delimiters)
-
-    def _shot_answer(self, fields: DocFields, answer: str) -> str:
-        """The answer of an example as its format asks for it, after its rationale if both have one."""
-        if self.form.config.format is None:
-            return answer
-        template, rationale = self.form.config.format.shot_answer(), self.form.fewshot.doc_to_rationale
-        asked = "{rationale}" in template and rationale is not None
-        text = self.reader.value(rationale, fields.doc, "doc_to_rationale") if asked else None
-        return written_answer(template, answer, "" if text is None else str(text))
 
     def _requests(
         self, doc_id: int, fields: DocFields, options: PromptOptions, conversation: Conversation | None

@@ -144,6 +144,10 @@ class FormScorer:
 
     def _filter(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], steps: list[Step]) -> list[Any]:
         """What the filters leave of a sample's outputs; each of their steps is added to `steps`."""
+        needed = self._output_kind.needed_outputs(sample)
+        if len(outputs) < needed:
+            message = f"there are {len(outputs)} responses of {needed}, as later requests follow from earlier responses"
+            raise DataError(message, where=self.form.name, hint="run the task with multiform.evaluate")
         pipeline = scorer.pipeline
         if pipeline.steps:
             record = lambda name, value: steps.append(Step(name=f"filter {name}", value=value))  # noqa: E731

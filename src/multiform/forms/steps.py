@@ -8,7 +8,7 @@ from typing import Any
 
 from multiform.errors import MultiformError, UsageError
 from multiform.formats.base import FormatConfig
-from multiform.formats.variation import RUN_AXES
+from multiform.formats.variation import RUN_AXES, SCORING_FIELDS
 from multiform.forms.form import Form
 from multiform.forms.task import Task
 from multiform.tasks.config import TaskConfig
@@ -25,8 +25,6 @@ _LAYOUT = ("doc_to_text", "doc_to_context", "target_delimiter", "fewshot_delimit
 _EXTRACTION = ("filter_list", "scorer", "process_results")
 _SCORING = ("output_type", "doc_to_choice", "doc_to_target", "generation_kwargs", "metric_list", *_EXTRACTION,
             "repeats", "multiple_inputs", "unsafe_code")  # fmt: skip
-#: Fields of a format that say what is scored and how.
-_SCORED_FIELDS = ("scored", "answer_as", "scorer", "metric_list", "generation_kwargs", "fewshot_answer", "variations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +176,8 @@ def _format_changes(start: FormatConfig, end: FormatConfig, parts: _Parts) -> It
     labels_to_texts = (start.scored, end.scored) == ("labels", "texts")
     if labels_to_texts:  # while there still are labels
         yield _Change("what is scored", parts, fields=("scored",))
-    shared = {f.name for f in fields(start)} & {f.name for f in fields(end)}
-    for name in (f.name for f in fields(end) if f.name in shared and f.name not in _SCORED_FIELDS):
+    layout = {f.name for f in fields(start)} - {*SCORING_FIELDS, "fewshot_answer"}
+    for name in (f.name for f in fields(end) if f.name in layout):
         yield _Change(name.replace("_", " "), parts, fields=(name,))
     if start.scored == end.scored and type(start) is type(end):
         yield _Change("generation", parts, ("generation_kwargs", "repeats"), ("generation_kwargs",))

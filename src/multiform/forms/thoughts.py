@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from multiform.errors import DataError, MultiformError, UsageError
+from multiform.errors import MultiformError, UsageError
 from multiform.fields import Doc
 from multiform.formats.builtin import ThinkFormat
 from multiform.forms.doc_fields import DocFields
@@ -73,6 +73,7 @@ class ThoughtMarkers:
         return prompt + thought + (self.closing.lstrip() if thought[-1:].isspace() else self.closing)
 
 
+@lru_cache(maxsize=1)
 def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
     """The markers of the model's thoughts, by what its template writes; None where it has none, or is on a server.
 
@@ -152,7 +153,6 @@ class ThoughtKind(ChoiceKind):
 
     def __init__(self, form: FormSpec) -> None:
         super().__init__(form)
-        self._find_markers = lru_cache(maxsize=1)(find_markers)
         self._budget = form.generation_kwargs.get("thinking_budget")
         #: How many thoughts are generated.
         self._thoughts = 0 if self._budget == 0 else form.config.repeats
@@ -197,16 +197,15 @@ class ThoughtKind(ChoiceKind):
             pairs += [(self._unconditional, continuation) for continuation in continuations]
         return [LoglikelihoodRequest(prompt, continuation) for prompt, continuation in pairs]
 
+    def needed_outputs(self, sample: Sample) -> int:
+        return self._thoughts + len(sample.choices) * self.form.config.repeats
+
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """The log-likelihoods; no filter is made for thoughts."""
         return super().filter_outputs(pipeline, doc, [output for output in outputs if isinstance(output, LLOutput)])
 
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         number, repeats, results = len(filtered.sample.choices), self.form.config.repeats, filtered.results
-        if len(results) < number * repeats:
-            message = f"there are {len(results)} log-likelihoods for {number} choices after {repeats} thoughts"
-            hint = "run the task with multiform.evaluate, which scores the choices once the thoughts are known"
-            raise DataError(message, where=self.form.name, hint=hint)
         unconditional = results[number * repeats :]
         return [
             [
@@ -224,8 +223,8 @@ class ThoughtKind(ChoiceKind):
         return self.form.config.format.after_thought
 
     def _plan(self, prompt: str, chat_template: ChatTemplate | None) -> ThoughtPlan:
-        """How the model thinks after this prompt; the markers of a chat template are looked up once."""
-        markers = None if chat_template is None else self._find_markers(chat_template)
+        """How the model thinks after this prompt."""
+        markers = None if chat_template is None else find_markers(chat_template)
         return ThoughtPlan.of(prompt, self._lead, markers)
 
 
@@ -238,7 +237,6 @@ class BudgetKind(GenerationKind):
 
     def __init__(self, form: FormSpec) -> None:
         super().__init__(form)
-        self._find_markers = lru_cache(maxsize=1)(find_markers)
         self._budget = form.generation_kwargs["thinking_budget"]
         self._kwargs = _without_budget(form.generation_kwargs)
         self.has_stages = self._budget > 0
@@ -248,7 +246,7 @@ class BudgetKind(GenerationKind):
         if context.is_chat:
             return super().requests(fields, context, options)
         template = options.chat_template if options.apply_chat_template else None
-        markers = None if template is None else self._find_markers(template)
+        markers = None if template is None else find_markers(template)
         if markers is None:
             message = f"'{self.form.name}' has a thinking budget, and the prompt is a text without a place for thoughts"
             hint = "add --apply_chat_template, and use a model whose chat template has thoughts"
@@ -271,10 +269,15 @@ class BudgetKind(GenerationKind):
         assert isinstance(first, GenerationRequest)
         if not self._budget or first.prompt.is_chat or len(outputs) != self.form.config.repeats:
             return []
-        markers = None if chat_template is None else self._find_markers(chat_template)
+        markers = None if chat_template is None else find_markers(chat_template)
         assert markers is not None
         texts = [markers.close(first.context, _thought(output)) for output in outputs]
         return generations([replace(first.prompt, text=text) for text in texts], self._kwargs)
+
+    def needed_outputs(self, sample: Sample) -> int:
+        request = sample.instances[0].request
+        in_stages = self._budget and isinstance(request, GenerationRequest) and not request.prompt.is_chat
+        return 2 * self.form.config.repeats if in_stages else 0
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """What the filters leave of the answers; thoughts are no part of them."""
