@@ -41,7 +41,7 @@ _MARKER = re.compile(r"<[^<>\s]+>|\[[^][]+\]")
 
 @dataclass(frozen=True, slots=True)
 class ThoughtMarkers:
-    r"""What stands before a thought, and between it and the answer.
+    r"""What stands before a thought, and between it and the answer; both are empty for a thought in plain text.
 
     >>> markers = ThoughtMarkers("<think>\n", "\n</think>\n\n")
     >>> markers.end, markers.begin("<|assistant|>"), markers.begin("<|assistant|><think>")
@@ -72,6 +72,14 @@ class ThoughtMarkers:
         """The prompt and its thought, up to where the answer begins."""
         return prompt + thought + (self.closing.lstrip() if thought[-1:].isspace() else self.closing)
 
+    def lead(self, prompt: str, thought: str, lead: str) -> str:
+        r"""The prompt and its thought with the beginning of the answer, such as "The answer is".
+
+        >>> ThoughtMarkers("", "").lead("2 + 2?\n", "Two and two are four.", "The answer is")
+        '2 + 2?\nTwo and two are four.\nThe answer is'
+        """
+        return join_delimited(self.close(prompt, thought), lead, "" if self.closing else "\n")
+
 
 @lru_cache(maxsize=1)
 def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
@@ -98,41 +106,6 @@ def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
     if closing := re.search(rf"</think>\s*(?={re.escape(_ANSWER)})", chat):  # after a thought that was dropped
         return ThoughtMarkers("<think>", closing[0])
     return next((ThoughtMarkers(*markers) for shown, *markers in _FAMILIES if shown in rendered), None)
-
-
-@dataclass(frozen=True, slots=True)
-class ThoughtPlan:
-    """How a model thinks before its choices are scored: within `markers`, or in plain text up to the `lead` where None.
-
-    `lead` is the beginning of the answer after the thought, such as "The best answer is".
-    """
-
-    markers: ThoughtMarkers | None
-    lead: str
-
-    @classmethod
-    def of(cls, prompt: str, lead: str, markers: ThoughtMarkers | None) -> ThoughtPlan:
-        """The plan for a prompt; where its template has switched thinking off, the model reasons in plain text."""
-        return cls(None if markers is None or markers.is_closed(prompt) else markers, lead)
-
-    @property
-    def stop(self) -> str:
-        """The string at which the thought ends."""
-        return self.lead.strip() if self.markers is None else self.markers.end
-
-    def begin(self, prompt: str) -> str:
-        """The prompt after which the model thinks."""
-        return prompt if self.markers is None else self.markers.begin(prompt)
-
-    def answer(self, prompt: str, thought: str) -> str:
-        r"""The prompt that a choice completes, from that of the thought and the thought.
-
-        >>> ThoughtPlan(None, "The answer is").answer("2 + 2?\n", "Two and two are four.")
-        '2 + 2?\nTwo and two are four.\nThe answer is'
-        """
-        if self.markers is None:
-            return join_delimited(prompt + thought, self.lead, "\n")
-        return self.markers.close(prompt, thought) + self.lead
 
 
 def _without_budget(kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,18 +135,18 @@ class ThoughtKind(ChoiceKind):
         assert isinstance(context, Prompt)
         if context.is_chat:
             raise no_continuation(self.form.name)
-        plan = self._plan(context.text, options.chat_template if options.apply_chat_template else None)
+        markers = self._markers(context.text, options.chat_template if options.apply_chat_template else None)
         if not self._thoughts:  # the same after each of as many empty thoughts as there are repeats
-            prompt = replace(context, text=plan.answer(plan.begin(context.text), ""))
+            prompt = replace(context, text=markers.lead(markers.begin(context.text), "", self._lead))
             return self._scoring_requests([prompt] * self.form.config.repeats, fields.choices or ())
         kwargs = _without_budget(self.form.generation_kwargs)
         stops = [stop for stop in kwargs["until"] if stop != self._lead.strip()]
         limit = kwargs["max_gen_toks"] if self._budget is None else self._budget
         if limit == CONTEXT:  # no token has less than a byte
-            ends = [plan.answer("", "") + self._continuation_of(choice) for choice in fields.choices or ()]
+            ends = [markers.lead("", "", self._lead) + self._continuation_of(choice) for choice in fields.choices or ()]
             limit = f"{CONTEXT}-{max(len(end.encode()) for end in ends)}"
-        kwargs = {**kwargs, "max_gen_toks": limit, "until": [plan.stop, *stops]}
-        prompt = replace(context, text=plan.begin(context.text))
+        kwargs = {**kwargs, "max_gen_toks": limit, "until": [markers.end or self._lead.strip(), *stops]}
+        prompt = replace(context, text=markers.begin(context.text))
         return generations([prompt] * self._thoughts, kwargs)
 
     def next_requests(
@@ -185,8 +158,8 @@ class ThoughtKind(ChoiceKind):
         for instance, output in zip(sample.instances, outputs, strict=True):
             assert isinstance(instance.request, GenerationRequest)
             prompt = instance.request.prompt
-            plan = self._plan(prompt.text, chat_template if self.form.settings.apply_chat_template else None)
-            prompts.append(replace(prompt, text=plan.answer(prompt.text, _thought(output))))
+            markers = self._markers(prompt.text, chat_template if self.form.settings.apply_chat_template else None)
+            prompts.append(replace(prompt, text=markers.lead(prompt.text, _thought(output), self._lead)))
         return self._scoring_requests(prompts, sample.choices)
 
     def _scoring_requests(self, prompts: Sequence[Prompt], choices: Sequence[str]) -> list[Request]:
@@ -222,10 +195,10 @@ class ThoughtKind(ChoiceKind):
         assert isinstance(self.form.config.format, ThinkFormat)
         return self.form.config.format.after_thought
 
-    def _plan(self, prompt: str, chat_template: ChatTemplate | None) -> ThoughtPlan:
-        """How the model thinks after this prompt."""
+    def _markers(self, prompt: str, chat_template: ChatTemplate | None) -> ThoughtMarkers:
+        """The markers of the thought after this prompt, empty where its template has switched thinking off."""
         markers = None if chat_template is None else find_markers(chat_template)
-        return ThoughtPlan.of(prompt, self._lead, markers)
+        return ThoughtMarkers("", "") if markers is None or markers.is_closed(prompt) else markers
 
 
 class BudgetKind(GenerationKind):

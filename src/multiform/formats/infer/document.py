@@ -34,8 +34,10 @@ class ReadPrompt(NamedTuple):
     choices: tuple[str, ...]
 
 
-def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
+def read_prompt(text: str, choices: Sequence[str] | None, doc: Doc) -> ReadPrompt:
     r"""The question and the choices in a prompt; `choices`, which the task scores, where the prompt shows none.
+
+    Without them, the choices are the longest list of values of the document that the prompt shows.
 
     >>> doc = {"q": "Two and two?", "options": ["3", "4"]}
     >>> read_prompt("Pick one.\n\nQuestion: Two and two?\nA. 3\nB. 4\nAnswer:", ["A", "B"], doc)
@@ -43,9 +45,16 @@ def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
     >>> read_prompt("Two and two?", ["3", "4"], doc)
     ReadPrompt(question='Two and two?', choices=('3', '4'))
     """
+    known = {value.strip() for value in _values(doc)}
+    if choices is None:
+        found = next(filter(None, (_enumeration(text, number, known) for number in range(_MOST, 1, -1))), None)
+        if found is None:
+            message = "the task has no doc_to_choice, and its prompt shows no choices for certain"
+            raise DataError(message, hint=ADD_CHOICES)
+        return ReadPrompt(_bare(found.question, doc), found.choices)
     scored, number = [str(choice) for choice in choices], len(choices)
     labels, numbers = are_labels(scored), scored == label_list(number, "numbers")
-    found = _enumeration(text, number, _known(doc)) if labels or numbers else None
+    found = _enumeration(text, number, known) if labels or numbers else None
     if found is None and not labels:
         shown = _enumeration(text, number, {choice.strip() for choice in scored})
         found = ReadPrompt(_without_cue(text) if shown is None else shown.question, tuple(scored))
@@ -58,15 +67,6 @@ def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
         message = "the task scores labels, and its prompt does not show for certain what they stand for"
         raise DataError(message, hint=hint)
     return ReadPrompt(_bare(found.question, doc), found.choices)
-
-
-def read_shown(text: str, doc: Doc) -> ReadPrompt:
-    """The question and the choices in a prompt of a task without `doc_to_choice`, from the values of the document."""
-    known = _known(doc)
-    for number in range(_MOST, 1, -1):
-        if found := _enumeration(text, number, known):
-            return ReadPrompt(_bare(found.question, doc), found.choices)
-    raise DataError("the task has no doc_to_choice, and its prompt shows no choices for certain", hint=ADD_CHOICES)
 
 
 def problem(question: str, choices: Sequence[str] = ()) -> str | None:
@@ -170,10 +170,6 @@ def _bare(text: str, doc: Doc) -> str:
     return text.strip()
 
 
-def _known(doc: Doc) -> set[str]:
-    return {value.strip() for value in _values(doc)}
-
-
 def _values(value: Any) -> Iterator[str]:
     """All texts in a document, also those in lists that are written as text."""
     if isinstance(value, str):
@@ -206,7 +202,7 @@ def _read_fields(doc: Doc, text: Any, choices: Any, *, part: Literal["question",
     if not isinstance(text, str):
         message = f"doc_to_text gives {excerpt(text, 40)}, not a question"
         raise DataError(message, hint=f"run the task without a format, or {ADD_CHOICES}")
-    found = read_shown(text, doc) if choices is None else read_prompt(text, choice_list(choices), doc)
+    found = read_prompt(text, None if choices is None else choice_list(choices), doc)
     return found.question if part == "question" else list(found.choices)
 
 
