@@ -38,7 +38,7 @@ class Field:
     """
 
     spec: FieldSpec
-    _read: Callable[[Doc], Any]
+    value: Callable[[Doc], Any]
 
     @classmethod
     def of(cls, spec: FieldSpec) -> Field:
@@ -51,9 +51,6 @@ class Field:
         if isinstance(spec, str) and not has_markup(spec):
             return cls(spec, lambda doc: doc.get(spec, spec))
         return cls.of(spec)
-
-    def value(self, doc: Doc) -> Any:
-        return self._read(doc)
 
     def expression(self) -> str | None:
         """A Jinja expression that gives the same value, if there is one.

@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate
 from typing import Any
 
 from multiform.arguments import split_outside
@@ -66,12 +67,8 @@ class Variation:
 
 def balanced(text: str) -> bool:
     """Whether every square bracket is closed."""
-    depth = 0
-    for character in text:
-        depth += (character == "[") - (character == "]")
-        if depth < 0:
-            return False
-    return depth == 0
+    depths = [0, *accumulate((character == "[") - (character == "]") for character in text)]
+    return min(depths) == depths[-1] == 0
 
 
 _NUMBERED = re.compile(r"(shuffle|rotate):(0|[1-9]\d*)")

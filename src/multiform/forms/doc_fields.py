@@ -12,7 +12,7 @@ from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.base import TEMPLATES, FormatConfig
 from multiform.formats.compile import CompiledFormat, FieldMapping
 from multiform.formats.infer.document import problem
-from multiform.formats.variation import ChoiceOrder, move_gold
+from multiform.formats.variation import move_gold
 from multiform.forms.spec import FIELD_HOOKS, FormSpec, Hooks
 from multiform.labels import (
     choice_list,
@@ -223,8 +223,6 @@ class FieldSet:
     specs: TaskConfig | FewshotConfig
     #: The format that lays them out, if there is one.
     format: CompiledFormat | None
-    #: The order in which it shows the choices; None for their own.
-    order: ChoiceOrder | None
     #: Methods of a task that users wrote to give a field themselves.
     overrides: Hooks
 
@@ -233,7 +231,7 @@ class FieldSet:
         """The fields of evaluated documents."""
         config, overrides = form.config, {name: form.hooks[name] for name in _OVERRIDDEN if name in form.hooks}
         compiled = None if config.format is None else CompiledFormat.of(config.format, config.mapping)
-        return cls(config, compiled, config.choice_order, overrides)
+        return cls(config, compiled, overrides)
 
     @classmethod
     def of_shots(cls, form: FormSpec, docs: FieldSet) -> FieldSet:
@@ -243,9 +241,9 @@ class FieldSet:
         if all(getattr(shots, name) is getattr(config, name) for name in (*FIELD_HOOKS, "gen_prefix")):
             return replace(docs, overrides=overrides)
         if config.format is None:
-            return cls(shots, None, None, overrides)
+            return cls(shots, None, overrides)
         compiled = CompiledFormat.of(config.format.of_shots(), config.fewshot_mapping or config.mapping)
-        return cls(shots, compiled, config.choice_order, overrides)
+        return cls(shots, compiled, overrides)
 
 
 class DocFields:
@@ -256,9 +254,7 @@ class DocFields:
         self.reader = reader
         #: Whether the document has several prompts that share one continuation.
         self.several_inputs = several_inputs
-        self._fields = fields
-        self._specs = fields.specs
-        self._overrides = fields.overrides
+        self._fields, self._specs, self._overrides = fields, fields.specs, fields.overrides
 
     @cached_property
     def question(self) -> Any:
@@ -390,7 +386,7 @@ class DocFields:
     @cached_property
     def permutation(self) -> tuple[int, ...] | None:
         """For each choice that is shown, its index in the document; None if the form leaves them in their order."""
-        order = self._fields.order
+        order = self.reader.config.choice_order
         if order is None or self.raw_choices is None:
             return None
         return order.permutation(len(self.raw_choices), f"{self.raw_question} {self.raw_choices}")

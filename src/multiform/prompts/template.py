@@ -334,15 +334,14 @@ def literal_text(source: str) -> list[str]:
     return [node.data if isinstance(node, nodes.TemplateData) else "" for node in texts]
 
 
-def lex(source: str) -> Iterator[tuple[str, str]]:
+def lex(source: str) -> list[tuple[str, str]]:
     """The tokens of a template, each with its type; what white-space control removes is removed.
 
-    >>> list(lex("a{{ b }}"))[:2]
+    >>> lex("a{{ b }}")[:2]
     [('data', 'a'), ('variable_begin', '{{')]
     """
     with _compiling(source):
-        tokens = [(token, value) for _, token, value in _ENV.lex(source)]
-    yield from tokens
+        return [(token, value) for _, token, value in _ENV.lex(source)]
 
 
 @contextmanager
