@@ -54,7 +54,8 @@ def letters() -> Iterator[str]:
     >>> list(islice(letters(), 25, 29))
     ['Z', 'AA', 'AB', 'AC']
     """
-    yield from ("".join(characters) for width in count(1) for characters in product(ascii_uppercase, repeat=width))
+    for width in count(1):
+        yield from map("".join, product(ascii_uppercase, repeat=width))
 
 
 def roman(number: int) -> str:
@@ -80,7 +81,7 @@ def label_list(number: int, spec: str | Sequence[str] = "letters") -> list[str]:
     (['a', 'b', 'c'], ['I', 'II', 'III'])
     """
     if spec in ("letters", "lower"):
-        return [label if spec == "letters" else label.lower() for label in islice(letters(), number)]
+        return list(islice(letters() if spec == "letters" else map(str.lower, letters()), number))
     if spec in ("numbers", "roman"):
         return [str(n) if spec == "numbers" else roman(n) for n in range(1, number + 1)]
     if number > len(spec):

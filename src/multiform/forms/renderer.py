@@ -248,7 +248,7 @@ class Renderer:
         questions = [question.removeprefix(instruction) for question in self.output_kind.inputs(fields)]
         prompts = [self.media.place(Prompt(question), doc) for question in questions]
         turns = [opening + query_turns(prompt, gen_prefix, delimiters) for prompt in prompts]
-        for prompt_turns in turns:
+        for prompt_turns in turns if self.media.kinds else ():
             self.media.check_turns(prompt_turns)
         return turns
 
