@@ -163,5 +163,5 @@ def test_the_first_responses_alone_are_not_scored(name):
     task = by_hand(name)
     for instance in task.build_all_requests(limit=1, apply_chat_template=True, chat_template=write_chat):
         instance.resps.append("Four.")
-    with pytest.raises(DataError, match=r"there are 1 responses of \d, as later requests follow"):
+    with pytest.raises(DataError, match=r"only 1 of \d responses are there: later requests follow"):
         task.process_instances()

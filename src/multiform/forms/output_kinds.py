@@ -397,7 +397,7 @@ class LoglikelihoodKind(OutputKind):
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         request, result = filtered.sample.instances[0].request, filtered.results[0]
         text = str(request.arguments[-1])  # the continuation, or the text itself
-        loglikelihood, greedy = result if isinstance(result, tuple) else (result, False)
+        loglikelihood, greedy = result if isinstance(result, list | tuple) else (result, False)
         words = self.form.hook("count_words", count_words)(text)
         bytes = self.form.hook("count_bytes", count_bytes)(text)
         return [[LikelihoodOutcome(loglikelihood=loglikelihood, is_greedy=greedy, text=text, words=words, bytes=bytes)]]

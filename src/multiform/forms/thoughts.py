@@ -81,7 +81,6 @@ class ThoughtMarkers:
         return join_delimited(self.close(prompt, thought), lead, "" if self.closing else "\n")
 
 
-@lru_cache(maxsize=1)
 def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
     """The markers of the model's thoughts, by what its template writes; None where it has none, or is on a server.
 
@@ -126,6 +125,7 @@ class ThoughtKind(ChoiceKind):
 
     def __init__(self, form: FormSpec) -> None:
         super().__init__(form)
+        self._find_markers = lru_cache(maxsize=1)(find_markers)
         self._budget = form.generation_kwargs.get("thinking_budget")
         #: How many thoughts are generated.
         self._thoughts = 0 if self._budget == 0 else form.config.repeats
@@ -197,7 +197,7 @@ class ThoughtKind(ChoiceKind):
 
     def _markers(self, prompt: str, chat_template: ChatTemplate | None) -> ThoughtMarkers:
         """The markers of the thought after this prompt, empty where its template has switched thinking off."""
-        markers = None if chat_template is None else find_markers(chat_template)
+        markers = None if chat_template is None else self._find_markers(chat_template)
         return ThoughtMarkers("", "") if markers is None or markers.is_closed(prompt) else markers
 
 
@@ -210,6 +210,7 @@ class BudgetKind(GenerationKind):
 
     def __init__(self, form: FormSpec) -> None:
         super().__init__(form)
+        self._find_markers = lru_cache(maxsize=1)(find_markers)
         self._budget = form.generation_kwargs["thinking_budget"]
         self._kwargs = _without_budget(form.generation_kwargs)
         self.has_stages = self._budget > 0
@@ -219,7 +220,7 @@ class BudgetKind(GenerationKind):
         if context.is_chat:
             return super().requests(fields, context, options)
         template = options.chat_template if options.apply_chat_template else None
-        markers = None if template is None else find_markers(template)
+        markers = None if template is None else self._find_markers(template)
         if markers is None:
             message = f"'{self.form.name}' has a thinking budget, and the prompt is a text without a place for thoughts"
             hint = "add --apply_chat_template, and use a model whose chat template has thoughts"
@@ -242,14 +243,14 @@ class BudgetKind(GenerationKind):
         assert isinstance(first, GenerationRequest)
         if not self._budget or first.prompt.is_chat or len(outputs) != self.form.config.repeats:
             return []
-        markers = None if chat_template is None else find_markers(chat_template)
+        markers = None if chat_template is None else self._find_markers(chat_template)
         assert markers is not None
         texts = [markers.close(first.context, _thought(output)) for output in outputs]
         return generations([replace(first.prompt, text=text) for text in texts], self._kwargs)
 
     def needed_outputs(self, sample: Sample) -> int:
-        request = sample.instances[0].request
-        in_stages = self._budget and isinstance(request, GenerationRequest) and not request.prompt.is_chat
+        first = sample.instances[0].request if sample.instances else None
+        in_stages = self._budget and isinstance(first, GenerationRequest) and not first.prompt.is_chat
         return 2 * self.form.config.repeats if in_stages else 0
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
