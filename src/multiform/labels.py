@@ -195,7 +195,8 @@ def gold_label(
     >>> gold_label("y", ["x", "y"], "numbers")
     '2'
     """
-    return gold_text(gold_index(answer, choices, labels, base), label_list(len(choices), labels))
+    index, names = gold_index(answer, choices, labels, base), label_list(len(choices), labels)
+    return [names[i] for i in index] if isinstance(index, list) else names[index]
 
 
 def choice_list(choices: Any) -> Any:
@@ -293,8 +294,9 @@ def index_among(answer: Any, choices: Any, digits: bool | None = False, base: in
     1
     """
     names = choice_list(choices)
-    listed = parse_literal_list(answer) if isinstance(answer, str) else None
-    answer = answer.tolist() if hasattr(answer, "tolist") else answer if listed is None else listed
+    if isinstance(answer, str) and (listed := parse_literal_list(answer)) is not None:
+        answer = listed
+    answer = answer.tolist() if hasattr(answer, "tolist") else answer
     if isinstance(answer, list | tuple):
         indexes = [index_among(item, names, digits, base) for item in answer]
         return sorted({index for index in indexes if isinstance(index, int)})

@@ -146,7 +146,7 @@ class FormScorer:
         """What the filters leave of a sample's outputs; each of their steps is added to `steps`."""
         needed = self._output_kind.needed_outputs(sample)
         if len(outputs) < needed:
-            message = f"only {len(outputs)} of {needed} responses are there: later requests follow from earlier responses"
+            message = f"only {len(outputs)} of {needed} responses are there: later requests follow from earlier ones"
             raise DataError(message, where=self.form.name, hint="run the task with multiform.evaluate")
         pipeline = scorer.pipeline
         if pipeline.steps:
