@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from multiform.errors import ConfigError
 from multiform.formats.infer import words
-from multiform.formats.infer.skeleton import MARK, Condition, Loop, Part, Skeleton, Value, plain_source, read_skeleton
+from multiform.formats.infer.skeleton import MARK, Loop, Part, Skeleton, Statement, Value, plain_source, read_skeleton
 from multiform.formats.infer.words import BULLET, follows, option_mark
 from multiform.formats.localization import recognised_words
 
@@ -106,7 +106,7 @@ def _run(skeleton: Skeleton, marks: Sequence[re.Match[str]], at: int) -> tuple[O
 
 def _optional_label(part: Part) -> str:
     """The label of a choice that only a condition shows; empty for anything else."""
-    if not isinstance(part, Condition) or [type(value) for value in part.body.parts] != [Value]:
+    if not isinstance(part, Statement) or part.body is None or [*map(type, part.body.parts)] != [Value]:
         return ""
     label = option_mark(part.body.text[:-1]) if MARK.match(part.body.text[-1]) else None
     return label[0] if label and not label[1].strip() else ""
