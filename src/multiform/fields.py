@@ -38,7 +38,7 @@ class Field:
     """
 
     spec: FieldSpec
-    _read: Callable[[Doc], Any]
+    value: Callable[[Doc], Any]
 
     @classmethod
     def of(cls, spec: FieldSpec) -> Field:
@@ -52,9 +52,6 @@ class Field:
             return cls(spec, lambda doc: doc.get(spec, spec))
         return cls.of(spec)
 
-    def value(self, doc: Doc) -> Any:
-        return self._read(doc)
-
     def expression(self) -> str | None:
         """A Jinja expression that gives the same value, if there is one.
 
@@ -63,7 +60,15 @@ class Field:
         >>> Field.of(["{{a}}", "no"]).expression()
         "[(a)|string, 'no']"
         """
-        return _expression(self.spec)
+        spec = self.spec
+        if isinstance(spec, str):
+            if has_markup(spec):
+                return compile_template(spec).expression
+            return spec if spec.isidentifier() and spec.lower() not in _RESERVED else None
+        if isinstance(spec, list):
+            items = [_item_expression(item) for item in spec]
+            return None if None in items else f"[{', '.join(map(str, items))}]"
+        return repr(spec) if isinstance(spec, int | float) and not isinstance(spec, bool) else None
 
 
 @lru_cache(maxsize=4096)
@@ -116,10 +121,11 @@ def _reader(spec: FieldSpec) -> Callable[[Doc], Any]:
     if callable(spec):
         return _calling(spec)
     if isinstance(spec, list):
-        return _list_of([_reader(item) if _is_template(item) else _constant(item) for item in spec])
+        readers = [_reader(item) if _is_template(item) else _constant(item) for item in spec]
+        return lambda doc: [read(doc) for read in readers]
     if isinstance(spec, dict):
-        values = _list_of([_reader(item) if _is_template(item) else _constant(item) for item in spec.values()])
-        return lambda doc: dict(zip(spec, values(doc), strict=True))
+        read_values = _reader(list(spec.values()))
+        return lambda doc: dict(zip(spec, read_values(doc), strict=True))
     if not isinstance(spec, str):
         return _constant(spec)
     if has_markup(spec):
@@ -185,25 +191,8 @@ def _constant(value: Any) -> Callable[[Doc], Any]:
     return lambda doc: value
 
 
-def _list_of(readers: list[Callable[[Doc], Any]]) -> Callable[[Doc], list[Any]]:
-    return lambda doc: [read(doc) for read in readers]
-
-
 def _is_template(item: Any) -> bool:
     return isinstance(item, str) and has_markup(item)
-
-
-def _expression(spec: FieldSpec) -> str | None:
-    if isinstance(spec, str):
-        if has_markup(spec):
-            return compile_template(spec).expression
-        return spec if spec.isidentifier() and spec.lower() not in _RESERVED else None
-    if isinstance(spec, list):
-        items = [_item_expression(item) for item in spec]
-        return None if None in items else f"[{', '.join(map(str, items))}]"
-    if isinstance(spec, int | float) and not isinstance(spec, bool):
-        return repr(spec)
-    return None
 
 
 def _item_expression(item: Any) -> str | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-import string
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice, product
+from string import ascii_uppercase
 from typing import Any, Literal
 
 from multiform.errors import DataError, excerpt
@@ -19,6 +19,7 @@ LABEL_KINDS = ("letters", "numbers", "lower", "roman")
 #: The most decimal digits that Python reads as a number.
 _MAX_DIGITS = 4300
 
+_INDEX_HINT = 'make doc_to_target an index, e.g. "{{choices.index(answer)}}"'
 #: The last sentence of a worked solution, such as "So the answer is 42."
 _CONCLUSION = re.compile(
     r"(?:^|[.!?\n]\s*)(?P<said>(?:(?:so|thus|therefore|hence)\b,?\s*)?the\s+(?:final\s+|correct\s+)?answer\s+is:?\s+)"
@@ -54,8 +55,7 @@ def letters() -> Iterator[str]:
     ['Z', 'AA', 'AB', 'AC']
     """
     for width in count(1):
-        for characters in product(string.ascii_uppercase, repeat=width):
-            yield "".join(characters)
+        yield from map("".join, product(ascii_uppercase, repeat=width))
 
 
 def roman(number: int) -> str:
@@ -81,12 +81,9 @@ def label_list(number: int, spec: str | Sequence[str] = "letters") -> list[str]:
     (['a', 'b', 'c'], ['I', 'II', 'III'])
     """
     if spec in ("letters", "lower"):
-        labels = list(islice(letters(), number))
-        return labels if spec == "letters" else [label.lower() for label in labels]
-    if spec == "numbers":
-        return [str(n) for n in range(1, number + 1)]
-    if spec == "roman":
-        return [roman(n) for n in range(1, number + 1)]
+        return list(islice(letters() if spec == "letters" else map(str.lower, letters()), number))
+    if spec in ("numbers", "roman"):
+        return [str(n) if spec == "numbers" else roman(n) for n in range(1, number + 1)]
     if number > len(spec):
         hint = "add labels to choice_labels, or use 'letters' or 'numbers'"
         raise DataError(f"{number} choices but only {len(spec)} labels ({', '.join(spec)})", hint=hint)
@@ -180,29 +177,14 @@ def gold_index(
     return _one_index(answer, choices, labels, base)
 
 
-def known_indexes(answers: Sequence[Any], choices: Sequence[str]) -> tuple[int, ...]:
-    """The indexes of those answers that are among the choices.
-
-    >>> known_indexes([1, 7, "C"], ["x", "y", "z"])
-    (1, 2)
-    """
-    indexes: list[int] = []
-    for answer in answers:
-        try:
-            index = gold_index(answer, choices)
-        except DataError:
-            continue
-        indexes += index if isinstance(index, list) else [index]
-    return tuple(indexes)
-
-
 def gold_text(answer: Any, choices: Sequence[Any], base: int | None = None) -> str | list[str]:
     """The text of the right choice, or a list of texts when the answer is a list.
 
     >>> gold_text("B", ["x", "y"])
     'y'
     """
-    return _pick(gold_index(answer, choices, base=base), choices)
+    index = gold_index(answer, choices, base=base)
+    return [str(choices[i]) for i in index] if isinstance(index, list) else str(choices[index])
 
 
 def gold_label(
@@ -213,7 +195,8 @@ def gold_label(
     >>> gold_label("y", ["x", "y"], "numbers")
     '2'
     """
-    return _pick(gold_index(answer, choices, labels, base), label_list(len(choices), labels))
+    index, names = gold_index(answer, choices, labels, base), label_list(len(choices), labels)
+    return [names[i] for i in index] if isinstance(index, list) else names[index]
 
 
 def choice_list(choices: Any) -> Any:
@@ -297,12 +280,10 @@ def answer_key_to_index(key: str) -> int:
     raise DataError(f"{excerpt(key)} is neither a letter nor a number of 1 or more", hint="check the answer key")
 
 
-def index_among(
-    answer: Any, names: Sequence[Any], *, digits: bool | None = False, base: int | None = None
-) -> int | list[int]:
-    """The index that an answer has among the names that a task without a format scores.
+def index_among(answer: Any, choices: Any, digits: bool | None = False, base: int | None = None) -> int | list[int]:
+    """The index that an answer has among the choices that a task without a format scores; lists may be spelled out.
 
-    Digits that are none of the names, or whatever they are if `digits` says so, are an index from 0; if it
+    Digits that are none of the choices, or whatever they are if `digits` says so, are an index from 0; if it
     is None, they are text and count from 1, as everywhere else. With a `base`, they and numbers count from it.
 
     >>> index_among("B", ["A", "B"]), index_among("(B)", ["A", "B"]), index_among(1, ["A", "B"])
@@ -312,9 +293,12 @@ def index_among(
     >>> index_among("42", ["41", "42"], digits=True)
     1
     """
+    names = choice_list(choices)
+    if isinstance(answer, str) and (listed := parse_literal_list(answer)) is not None:
+        answer = listed
     answer = answer.tolist() if hasattr(answer, "tolist") else answer
     if isinstance(answer, list | tuple):
-        indexes = [index_among(item, names, digits=digits, base=base) for item in answer]
+        indexes = [index_among(item, names, digits, base) for item in answer]
         return sorted({index for index in indexes if isinstance(index, int)})
     if not isinstance(answer, str):
         return gold_index(answer, names, base=base)
@@ -329,17 +313,11 @@ def index_among(
     return gold_index(answer, names, base=base)
 
 
-def _pick(index: int | list[int], names: Sequence[Any]) -> str | list[str]:
-    return [str(names[i]) for i in index] if isinstance(index, list) else str(names[index])
-
-
 def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str], base: int | None) -> int:
     if isinstance(answer, bool):
         return _bool_index(answer, choices)
-    if isinstance(answer, float) and answer.is_integer():
-        answer = int(answer)
-    if isinstance(answer, int):
-        return _in_range(answer - (base or 0), choices)
+    if isinstance(answer, int) or (isinstance(answer, float) and answer.is_integer()):
+        return _in_range(int(answer) - (base or 0), choices)
     if not isinstance(answer, str):
         raise _answer_error(answer, choices, "it is not an index, label or text")
     readings = _readings(answer, choices, labels, 1 if base is None else base)
@@ -354,16 +332,13 @@ def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str],
 def _readings(answer: str, choices: Sequence[Any], labels: str | Sequence[str], base: int) -> dict[int, str]:
     """Each index that the answer can mean, with the way in which it means it."""
     text = answer.strip()
-    readings: dict[int, str] = {}
     matches = [i for i, choice in enumerate(choices) if str(choice) == answer]
     matches = matches or [i for i, choice in enumerate(choices) if str(choice).strip() == text]
-    for index in matches:
-        readings.setdefault(index, "choice")
-    shown = [] if isinstance(labels, str) else list(labels)
+    readings = dict.fromkeys(matches, "choice")
     for way, names in (
-        ("label", shown),
+        ("label", [] if isinstance(labels, str) else list(labels)),
         ("letter", label_list(len(choices))),
-        ("letter", [letter.lower() for letter in label_list(len(choices))]),
+        ("letter", label_list(len(choices), "lower")),
         (f"{base}-based digit", [str(base + index) for index in range(len(choices))]),
     ):
         if text in names[: len(choices)]:
@@ -384,18 +359,12 @@ def _bool_index(answer: bool, choices: Sequence[Any]) -> int:
 def _in_range(index: int, choices: Sequence[Any]) -> int:
     if 0 <= index < len(choices):
         return index
-    why = f"the index is not between 0 and {len(choices) - 1}"
     hint = 'if it counts from 1, write doc_to_target: "{{answer - 1}}", or set answer_base: 1'
     if index < 0:
         hint = "where a dataset hides the answers of this split, name another one as test_split or validation_split"
-    raise _answer_error(index, choices, why, hint=hint)
+    raise _answer_error(index, choices, f"the index is not between 0 and {len(choices) - 1}", hint)
 
 
-def _answer_error(
-    answer: Any,
-    choices: Sequence[Any],
-    why: str,
-    hint: str = 'make doc_to_target an index, e.g. "{{choices.index(answer)}}"',
-) -> DataError:
+def _answer_error(answer: Any, choices: Sequence[Any], why: str, hint: str = _INDEX_HINT) -> DataError:
     message = f"the answer {excerpt(answer)} does not resolve among {excerpt(list(choices), 120)}: {why}"
     return DataError(message, hint=hint)

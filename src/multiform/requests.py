@@ -227,11 +227,9 @@ _COMPLETION = 1000
 
 def request_size(request: Request) -> int:
     """The length of a request, in characters."""
-    if isinstance(request, LoglikelihoodRequest):
-        return len(request.context) + len(request.continuation)
-    if isinstance(request, GenerationRequest):
-        return len(request.context) + _COMPLETION
-    return len(request.text)
+    if isinstance(request, RollingRequest):
+        return len(request.text)
+    return len(request.context) + (_COMPLETION if isinstance(request, GenerationRequest) else len(request.continuation))
 
 
 def request_key(request: Request) -> bytes:
@@ -240,21 +238,14 @@ def request_key(request: Request) -> bytes:
     >>> request_key(LoglikelihoodRequest("ab", "c")) == request_key(LoglikelihoodRequest("a", "bc"))
     False
     """
+    if isinstance(request, RollingRequest):
+        return sha256_of("rolling", request.text)
     if isinstance(request, LoglikelihoodRequest):
-        return sha256_of(_kind("loglikelihood", request), request.context, request.continuation, *_media(request))
-    if isinstance(request, GenerationRequest):
-        options = json.dumps(request.options, default=repr)
-        return sha256_of(_kind("generation", request), request.context, options, str(request.sample), *_media(request))
-    return sha256_of("rolling", request.text)
-
-
-def _kind(kind: str, request: LoglikelihoodRequest | GenerationRequest) -> str:
-    """The kind of a request; a chat is another one than a text that looks like it."""
-    return f"{kind} in a chat" if request.prompt.is_chat else kind
-
-
-def _media(request: LoglikelihoodRequest | GenerationRequest) -> list[str]:
-    return [f"{item.kind} {item.sha256}" for item in request.media]
+        kind, texts = "loglikelihood", [request.continuation]
+    else:
+        kind, texts = "generation", [json.dumps(request.options, default=repr), str(request.sample)]
+    in_chat = " in a chat" if request.prompt.is_chat else ""  # which differs from a text that looks like it
+    return sha256_of(kind + in_chat, request.context, *texts, *(f"{item.kind} {item.sha256}" for item in request.media))
 
 
 def sha256_of(*texts: str) -> bytes:

@@ -247,6 +247,17 @@ def test_the_variables_of_a_format_text(number, text, place):
     assert text in prompt.split("\n")
 
 
+TEXTS = ["instruction", "question_prefix", "question_suffix", "choices_prefix", "answer_instruction", "answer_prompt"]
+
+
+@pytest.mark.parametrize("place", TEXTS)
+def test_an_error_of_a_format_text_names_the_text(place):
+    with pytest.raises(ConfigError, match=rf"formats\.{place}: template syntax error"):
+        prompt_of({"type": "mcqa", place: "{{ x"})
+    with pytest.raises(ConfigError, match=f"{place} uses _choice_labels, and the choices have no labels"):
+        prompt_of({"type": "cloze", "show_choices": True, place: "{{ _choice_labels }}"})
+
+
 def test_the_variables_go_on_after_z():
     lines = prompt_of({"type": "mcqa", "instruction": VARIABLES}, docs=[with_choices(27)]).split("\n")
     assert lines[0].startswith("27; ['A', 'B', ")

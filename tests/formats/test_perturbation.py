@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiform import ConfigError, TaskConfig, evaluate
+from multiform import ConfigError, DataError, Task, TaskConfig, evaluate
 from multiform.formats.perturbation import Perturbation, perturb_field
 
 KINDS = ("editor", "permute", "replace", "delete", "uppercase")
@@ -73,6 +73,17 @@ def test_only_the_question_is_perturbed_and_not_what_the_template_says():
     assert config.doc_to_text(doc) == (
         "Question: Passage about PHOTOSYNTHESIS HAPPENS IN CHLOROPLASTS\nA. chloroplasts\nB. mitochondria\nAnswer:"
     )
+
+
+@pytest.mark.parametrize("formats", ["mcqa", None])
+def test_a_null_question_is_refused_and_not_written_as_noise(formats):
+    fields: dict[str, Any] = {"doc_to_text": "q", "doc_to_choice": "c", "doc_to_target": 0, "formats": formats}
+    doc = {"q": None, "c": ["a", "b"]}
+    data: dict[str, Any] = {"custom_dataset": lambda **_: {"test": [doc]}, "test_split": "test"}
+    noise = {"type": "uppercase"}
+    config = TaskConfig(task="t", output_type="multiple_choice", perturbation=noise, **fields, **data)
+    with pytest.raises(DataError, match="the question is null"):
+        Task.from_config(config).sample(0, doc)
 
 
 def test_a_task_without_a_format_keeps_the_words_of_its_own_prompt():

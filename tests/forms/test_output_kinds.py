@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
-from multiform import DataError, TaskConfig, evaluate
+from multiform import DataError, Task, TaskConfig, evaluate
 from multiform.models.dummy import DummyModel
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response
 
@@ -68,3 +69,29 @@ def test_every_repeat_that_is_cut_off_counts() -> None:
     )
     [form] = evaluate(model=CutOff(), tasks=[config], use_cache=False).forms
     assert form.estimates[form.primary].value == 0.75
+
+
+@pytest.mark.parametrize("answer", [[], None], ids=["an empty list", "null"])
+@pytest.mark.parametrize("output_type", ["generate_until", "loglikelihood"])
+def test_a_few_shot_example_without_an_answer_is_an_error_that_names_it(output_type: Any, answer: Any) -> None:
+    docs = [{"q": "2 + 2?", "a": ["4"]}, {"q": "3 + 3?", "a": answer}]
+    config = TaskConfig(
+        task="t",
+        output_type=output_type,
+        custom_dataset=lambda **_: {"test": docs[:1]},
+        test_split="test",
+        doc_to_text="q",
+        doc_to_target="a",
+        num_fewshot=1,
+        fewshot_config={"samples": docs[1:]},
+    )
+    with pytest.raises(DataError, match="few-shot sample 0: doc 0: there is no answer"):
+        Task.from_config(config).sample(0, docs[0])
+
+
+def test_an_empty_list_of_answers_is_not_scored_as_a_text() -> None:
+    doc = {"q": "2 + 2?", "a": []}
+    data: dict[str, Any] = {"custom_dataset": lambda **_: {"test": [doc]}, "test_split": "test"}
+    config = TaskConfig(task="t", output_type="loglikelihood", doc_to_text="q", doc_to_target="a", **data)
+    with pytest.raises(DataError, match="doc 0: there is no answer"):
+        Task.from_config(config).sample(0, doc)

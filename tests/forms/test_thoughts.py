@@ -15,10 +15,11 @@ from jinja2 import TemplateError
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from multiform import RunSettings, Task, TaskManager
+from multiform import DataError, RunSettings, Task, TaskConfig, TaskManager
 from multiform.errors import ModelError
-from multiform.forms.thoughts import ThoughtMarkers, ThoughtPlan, find_markers
+from multiform.forms.thoughts import ThoughtMarkers, find_markers
 from multiform.prompts.chat import ChatTemplate
+from multiform.requests import Completion, GenerationRequest
 
 FOLDER = os.environ.get("MULTIFORM_CHAT_TEMPLATES")
 FILES = sorted(Path(FOLDER).glob("*.jinja")) if FOLDER else []
@@ -69,15 +70,24 @@ def test_markers_are_those_that_the_template_writes(kind):
 def test_a_thought_that_the_template_began_is_not_begun_again():
     template, markers = KINDS["begun by the template, and dropped from answers"]
     prompt = chat(template).apply_chat_template(QUESTION)
-    plan = ThoughtPlan.of(prompt, "The answer is", markers)
-    assert plan.begin(prompt) == prompt
-    assert plan.answer(prompt, "Four.") == f"{prompt}Four.\n</think>\n\nThe answer is"
+    assert markers is not None
+    assert markers.begin(prompt) == prompt
+    assert markers.lead(prompt, "Four.", "The answer is") == f"{prompt}Four.\n</think>\n\nThe answer is"
 
 
 def test_a_template_that_switched_thinking_off_leaves_plain_text():
-    markers = ThoughtMarkers("<think>\n", "\n</think>\n\n")
-    plan = ThoughtPlan.of("<|assistant|><think>\n\n</think>\n\n", "The answer is", markers)
-    assert (plan.markers, plan.stop) == (None, "The answer is")
+    def switched_off(messages, add_generation_prompt):
+        return write_chat(messages, add_generation_prompt) + "<think></think>" * add_generation_prompt
+
+    task = Task.from_config(TaskManager().load("quiz@think")[0]).under(RunSettings(apply_chat_template=True))
+    sample = task.sample(*next(task.doc_iterator(limit=1)), switched_off)
+    (request,) = [instance.request for instance in sample.instances]
+    assert isinstance(request, GenerationRequest)
+    assert request.gen_kwargs["until"][0] == "The best answer is"
+    assert request.context.endswith("<|assistant|><think></think>")
+    following = task.form.continue_sample(sample, [Completion("Four.")], switched_off)
+    assert following is not None
+    assert following.instances[1].request.arguments[0] == f"{request.context}Four.\nThe best answer is"
 
 
 @pytest.mark.parametrize("thinking", [None, True, False], ids=["default", "on", "off"])
@@ -107,14 +117,12 @@ def test_a_published_template(file, thinking):
     markers = find_markers(template.apply_chat_template)
     if markers is None:
         return
-    plan = ThoughtPlan.of(prompt, "The answer is", markers)
-    if plan.markers is None:
-        assert prompt.rstrip().endswith(markers.end)
+    if markers.is_closed(prompt):
         return
     thought = dict.fromkeys(("reasoning_content", "thinking", "reasoning"), "Two and two are four.")
     whole = apply([*QUESTION, {**begun[-1], **thought}], continue_final_message=True, **options)
     if "Two and two are four." in whole:  # elsewhere the template drops thoughts, and shows nothing to compare with
-        ours = plan.answer(plan.begin(prompt), "Two and two are four.")
+        ours = markers.lead(markers.begin(prompt), "Two and two are four.", "The answer is")
         header = "Here are my reasoning steps:\n"  # which one template writes before new thoughts alone
         assert ours.replace(header, "") == whole.replace(header, "")
 
@@ -135,3 +143,25 @@ def test_requests_that_are_made_by_hand_think_as_those_of_a_run():
     (by_hand,) = task.construct_requests(doc, prompt, doc_id=doc_id, **chat)
     assert by_hand.request == asked.request
     assert by_hand.request.context.endswith("<|assistant|><think>")
+
+
+def by_hand(name: str) -> Task:
+    """A task whose requests are of several stages."""
+    if name == "quiz@think":
+        return Task.from_config(TaskManager().load(name)[0])
+    doc = {"question": "2 + 2?", "turns": ["Sure?"], "answer": ["4"]}
+    stages: dict[str, Any] = {"doc_to_turns": "turns", "doc_to_target": ["3", "4"]}
+    if name == "a thinking budget":
+        stages = {"generation_kwargs": {"thinking_budget": 8}, "doc_to_target": "answer"}
+    data: dict[str, Any] = {"custom_dataset": lambda **_: {"test": [doc]}, "test_split": "test"}
+    config = TaskConfig(task="t", doc_to_text="question", output_type="generate_until", **stages, **data)
+    return Task.from_config(config)
+
+
+@pytest.mark.parametrize("name", ["quiz@think", "a thinking budget", "a conversation"])
+def test_the_first_responses_alone_are_not_scored(name):
+    task = by_hand(name)
+    for instance in task.build_all_requests(limit=1, apply_chat_template=True, chat_template=write_chat):
+        instance.resps.append("Four.")
+    with pytest.raises(DataError, match=r"only 1 of \d responses are there: later requests follow"):
+        task.process_instances()

@@ -61,21 +61,20 @@ _SHOTS = {"each": "examples", "after": "start", "before": "question"}
 
 
 def _instruction(value: str, format: FormatConfig) -> Fields | None:
-    wordings = _instructions(format).get(format.instruction, {})
+    wordings = _wordings(format)
     if value not in wordings or (value == "choose" and format.instruction is None and not format.shows_choices):
         return None
     return {"instruction": wordings[value]}
 
 
-def _instructions(format: FormatConfig) -> Mapping[str | None, Mapping[str, str | None]]:
-    """The wordings of each instruction in the language of the format."""
+def _wordings(format: FormatConfig) -> Mapping[str, str | None]:
+    """The wordings of the instruction in the language of the format."""
     local = _local_words(format)
     if local is None:
-        return _INSTRUCTIONS
+        return _INSTRUCTIONS.get(format.instruction, {})
     texts = local.instructions
     plain = {"none": None, "answer": texts["answer_question"], "choose": texts["choose_below"]}
-    given = {} if format.instruction is None else {format.instruction: {"given": format.instruction}}
-    return {**given, **dict.fromkeys(plain.values(), plain), None: plain}
+    return plain if format.instruction in plain.values() else {"given": format.instruction}
 
 
 def _local_words(format: FormatConfig) -> LocalWords | None:

@@ -38,8 +38,9 @@ _OUTPUT_TYPES: dict[str, OutputType] = {
 #: Fields that have another value where choices have no labels: their default and that value.
 Replacements = Mapping[str, tuple[Any, Any]]
 
-#: The texts that may be templates.
-_TEMPLATES = ("instruction", "answer_instruction", "answer_prompt", "gen_prefix")
+#: The texts that may be templates, in the order in which a prompt has them.
+TEMPLATES = ("instruction", "question_prefix", "question_suffix", "choices_prefix", "answer_instruction",
+             "answer_prompt", "gen_prefix")  # fmt: skip
 _HINT = "see multiform docs formats"
 
 
@@ -146,10 +147,22 @@ class FormatConfig:
             object.__setattr__(self, name, value)
         changed = {key: value for key, value in vars(self).items() if value is not getattr(FormatConfig, key, self)}
         check_values(FormatConfig, changed, hint=_HINT)
-        for name in _TEMPLATES:
-            self._check_template(name)
-        self._check_labels()
-        self._check_fewshot_answer()
+        for name in TEMPLATES:
+            try:
+                compile_template(getattr(self, name) or "")
+            except ConfigError as error:
+                raise error.relocate(name) from error
+        if isinstance(labels := self.choice_labels, tuple):
+            self._check(bool(labels) and len(set(labels)) == len(labels), "choice_labels", "distinct labels")
+        if self.scored == "labels" and labels is None:
+            hint = "set choice_labels, or score texts"
+            raise ConfigError("labels are scored but there are none", where="scored", hint=hint)
+        answer = self.fewshot_answer
+        self._check(answer is None or "{answer}" in answer, "fewshot_answer", "text with {answer} in it, or null")
+        if answer is not None and not self.generates:
+            message = f"scored is {self.scored}: an example then shows what is scored and nothing else"
+            hint = "leave fewshot_answer out, or set scored: generation"
+            raise ConfigError(message, where="fewshot_answer", hint=hint)
         self._check("{choice}" in self.choice_format, "choice_format", "text with {choice} in it")
 
     def _canonical_values(self) -> Iterator[tuple[str, Any]]:
@@ -166,31 +179,6 @@ class FormatConfig:
     def _without_labels(self) -> Replacements:
         """The fields that have another value where choices have no labels."""
         return {}
-
-    def _check_template(self, name: str) -> None:
-        text = getattr(self, name)
-        if isinstance(text, str) and has_markup(text):
-            try:
-                compile_template(text)
-            except ConfigError as error:
-                raise error.relocate(name) from error
-
-    def _check_labels(self) -> None:
-        labels = self.choice_labels
-        if isinstance(labels, tuple):
-            self._check(bool(labels) and len(set(labels)) == len(labels), "choice_labels", "distinct labels")
-        if self.scored == "labels" and labels is None:
-            hint = "set choice_labels, or score texts"
-            raise ConfigError("labels are scored but there are none", where="scored", hint=hint)
-
-    def _check_fewshot_answer(self) -> None:
-        if self.fewshot_answer is None:
-            return
-        self._check("{answer}" in self.fewshot_answer, "fewshot_answer", "text with {answer} in it, or null")
-        if not self.generates:
-            message = f"scored is {self.scored}: an example then shows what is scored and nothing else"
-            hint = "leave fewshot_answer out, or set scored: generation"
-            raise ConfigError(message, where="fewshot_answer", hint=hint)
 
     def _check(self, right: bool, name: str, expected: str) -> None:
         if not right:
@@ -215,7 +203,7 @@ class FormatConfig:
     @property
     def needs_choices(self) -> bool:
         """Whether a task without `doc_to_choice` cannot run under this format."""
-        return self.shows_choices or self.scored in ("labels", "texts")
+        return self.shows_choices or self.output_type == "multiple_choice"
 
     def of_shots(self) -> FormatConfig:
         """The format of few-shot examples: without the instruction if the prompt has it only once."""
@@ -260,10 +248,8 @@ class FormatConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values that YAML and JSON can hold."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.language is None:
-            del values["language"]
-        return {key: _plain(value) for key, value in values.items()}
+        names = [field.name for field in fields(self) if field.name != "language" or self.language is not None]
+        return {name: _plain(getattr(self, name)) for name in names}
 
 
 F = TypeVar("F", bound=Callable[..., FormatConfig])
@@ -275,11 +261,9 @@ def register_format(name: str) -> Callable[[F], F]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return value
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 # The answers of few-shot examples, written in the words that the prompt asks for.

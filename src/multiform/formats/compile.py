@@ -9,7 +9,7 @@ from typing import Any
 
 from multiform.errors import ConfigError
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.formats.base import FormatConfig
+from multiform.formats.base import TEMPLATES, FormatConfig
 from multiform.labels import bare_labels, gold_index, gold_label, gold_text, label_list
 from multiform.prompts.template import Compiled, compile_template, has_markup, literal_text, render
 
@@ -55,36 +55,27 @@ def bind_field(spec: FieldSpec) -> BoundTemplate:
         return BoundTemplate(spec)
     part = Field.of(spec)
     expression = part.expression()
-    return (
-        BoundTemplate("{{ _field }}", {"_field": part})
-        if expression is None
-        else BoundTemplate(f"{{{{ {expression} }}}}")
-    )
+    if expression is None:
+        return BoundTemplate("{{ _field }}", {"_field": part})
+    return BoundTemplate(f"{{{{ {expression} }}}}")
 
 
-@dataclass(frozen=True, slots=True)
-class FormatTemplates:
-    """The fields of a task under a format: each a template, a bound template, or the task's own field."""
+def compile_format(format: FormatConfig, mapping: FieldMapping, answer_base: int | None = None) -> dict[str, FieldSpec]:
+    """The fields of a task under a format: each a template, a bound template, or the task's own field.
 
-    doc_to_text: FieldSpec
-    doc_to_choice: FieldSpec
-    doc_to_target: FieldSpec
-
-
-def compile_format(format: FormatConfig, mapping: FieldMapping, answer_base: int | None = None) -> FormatTemplates:
-    """The three templates of a format over a mapping; numbers of choices count from `answer_base` if it is given.
+    Numbers of choices count from `answer_base` if it is given.
 
     >>> from multiform.formats.builtin import MCQAFormat
     >>> mapping = FieldMapping("question", "choices", "answer")
     >>> templates = compile_format(MCQAFormat(), mapping)
     >>> from multiform.fields import process_field
     >>> doc = {"question": "2 + 2?", "choices": ["3", "4"], "answer": "B"}
-    >>> print(process_field(doc, templates.doc_to_text))
+    >>> print(process_field(doc, templates["doc_to_text"]))
     Question: 2 + 2?
     A. 3
     B. 4
     Answer:
-    >>> process_field(doc, templates.doc_to_choice), process_field(doc, templates.doc_to_target)
+    >>> process_field(doc, templates["doc_to_choice"]), process_field(doc, templates["doc_to_target"])
     (['A', 'B'], 1)
     """
     if format.needs_choices and mapping.choices is None:
@@ -95,16 +86,15 @@ def compile_format(format: FormatConfig, mapping: FieldMapping, answer_base: int
         )
     _check_label_names(format)
     writer = _Writer(format, mapping)
-    return FormatTemplates(
-        doc_to_text=writer.bind(writer.text()), doc_to_choice=writer.choice(), doc_to_target=writer.target(answer_base)
-    )
+    fields = (writer.bind(writer.text()), writer.choice(), writer.target(answer_base))
+    return dict(zip(("doc_to_text", "doc_to_choice", "doc_to_target"), fields, strict=True))
 
 
 def _check_label_names(format: FormatConfig) -> None:
     """Refuse texts that use the labels of choices which have none."""
     if format.choice_labels is not None:
         return
-    for name in ("instruction", "answer_instruction", "answer_prompt"):
+    for name in TEMPLATES:
         text = getattr(format, name) or ""
         used = next((label for label in _LABEL_NAMES if label in text), None)
         if used is not None:
@@ -164,11 +154,10 @@ class CompiledFormat:
         """The gold answer as the format scores it: an index, a label or a text."""
         if choices is None:
             return answer
-        labels = self.format.choice_labels
-        if self.format.scored in ("labels", "texts"):
-            return gold_index(answer, choices, labels or "letters")
-        if self.format.scored == "generation" and labels is not None and _answers_with_label(self.format):
-            return gold_label(answer, choices, labels)
+        if self.format.output_type == "multiple_choice":
+            return gold_index(answer, choices, self.format.choice_labels or "letters")
+        if answers_with_label(self.format):
+            return gold_label(answer, choices, self.format.choice_labels or "letters")
         return gold_text(answer, choices)
 
 
@@ -227,13 +216,12 @@ class _Writer:
             return self.mapping.answer
         base = "" if answer_base is None else f", base={answer_base}"
         labels = f", {_label_argument(format)}" if format.choice_labels is not None else ""
-        if format.scored in ("labels", "texts"):
-            filter_call = f"gold_index({self.choices}{labels}{base})"
-        elif format.scored == "generation" and format.choice_labels is not None and _answers_with_label(format):
-            filter_call = f"gold_label({self.choices}{labels}{base})"
-        else:
-            filter_call = f"gold_text({self.choices}{base})"
-        return self.bind(f"{{{{ {_operand(self.answer)}|{filter_call} }}}}")
+        call = f"gold_text({self.choices}{base})"
+        if format.output_type == "multiple_choice":
+            call = f"gold_index({self.choices}{labels}{base})"
+        elif answers_with_label(format):
+            call = f"gold_label({self.choices}{labels}{base})"
+        return self.bind(f"{{{{ {_operand(self.answer)}|{call} }}}}")
 
     def bind(self, source: str) -> FieldSpec:
         """The template, bound to the fields that it uses and that cannot be written in Jinja."""
@@ -251,8 +239,11 @@ class _Writer:
 
     def _question(self) -> str:
         spec = self.mapping.question
-        if isinstance(spec, str) and has_markup(spec) and not (self.values and _is_path(spec)):
-            return spec
+        if isinstance(spec, str) and has_markup(spec):
+            # A column, or what is in one, may be null; other expressions fail on null.
+            is_path = re.fullmatch(r"[\w.]+", compile_template(spec).expression or "") is not None
+            if not (self.values and is_path):
+                return spec
         return f"{{{{{self._expression('_question', spec)}}}}}"
 
     def _choice_lines(self) -> str:
@@ -294,12 +285,6 @@ class _Writer:
         return expression
 
 
-def _is_path(spec: str) -> bool:
-    """Whether a template is a column or what is in one, which may be null; other expressions fail on null."""
-    expression = compile_template(spec).expression
-    return expression is not None and re.fullmatch(r"[\w.]+", expression) is not None
-
-
 def _strip_expression(spec: FieldSpec) -> FieldSpec:
     return spec.strip() if isinstance(spec, str) and has_markup(spec) else spec
 
@@ -309,13 +294,15 @@ def _close_braces(text: str) -> str:
     return text[:-1] + "{{ '{' }}" if text.endswith("{") and not has_markup(text) else text
 
 
-def _answers_with_label(format: FormatConfig) -> bool:
-    return format.shows_choices if format.answer_as is None else format.answer_as == "label"
+def answers_with_label(format: FormatConfig) -> bool:
+    """Whether the model writes the label of its choice."""
+    with_label = format.shows_choices if format.answer_as is None else format.answer_as == "label"
+    return format.scored == "generation" and format.choice_labels is not None and with_label
 
 
 def _label_argument(format: FormatConfig) -> str:
     labels = format.choice_labels
-    return repr(labels) if isinstance(labels, str) else repr(list(labels or ()))
+    return repr(labels if isinstance(labels, str) else list(labels or ()))
 
 
 def _operand(expression: str) -> str:
@@ -329,8 +316,14 @@ _LABEL = re.compile(r"(^|\n)\s*[\[(]?([A-Ja-j]|[1-9])[\].):]+\s*$")
 
 def check_raw(format: FormatConfig, mapping: FieldMapping) -> None:
     """Raise a ConfigError for a mapping whose question is a whole prompt, or whose choices are bare labels."""
-    # A question may begin with "Question:" if the format puts nothing before it.
-    reason = prompt_in_question(mapping.question, any_opening=not format.question_prefix.strip())
+    question, reason = mapping.question, None
+    literals = literal_text(question) if isinstance(question, str) and has_markup(question) else []
+    if literals and literals[-1].strip() and _CUE.search(literals[-1]):
+        reason = f"it ends in {literals[-1].strip()!r}"
+    elif any(_LABEL.search(literal) for literal in literals[:-1]):
+        reason = "it enumerates choices"
+    elif literals and format.question_prefix.strip() and _OPENING.match(literals[0]):
+        reason = f"it begins with {literals[0].strip()!r}"
     if reason is not None:
         hint = 'give the bare question, e.g. doc_to_text: question or "{{question}}", and let the format do the rest'
         raise ConfigError(f"doc_to_text is a prompt already ({reason}); a format would wrap it twice", hint=hint)
@@ -340,26 +333,3 @@ def check_raw(format: FormatConfig, mapping: FieldMapping) -> None:
             hint='give the texts, e.g. doc_to_choice: choices, or ["{{A}}", "{{B}}"] if they are in columns A and B; '
             "the format adds the labels",
         )
-
-
-def prompt_in_question(question: object, *, any_opening: bool = False) -> str | None:
-    """What shows that a question template is a whole prompt, or None if it seems to be a bare question.
-
-    With `any_opening`, a question may begin with a label such as ``Question:``.
-
-    >>> prompt_in_question("Question: {{question}}\\nAnswer:")
-    "it ends in 'Answer:'"
-    >>> prompt_in_question("{{passage}}\\n{{question}}") is None
-    True
-    """
-    if not isinstance(question, str) or not has_markup(question):
-        return None
-    literals = literal_text(question)
-    last = literals[-1] if literals else ""
-    if last.strip() and _CUE.search(last):
-        return f"it ends in {last.strip()!r}"
-    if any(_LABEL.search(literal) for literal in literals[:-1]):
-        return "it enumerates choices"
-    if literals and not any_opening and _OPENING.match(literals[0]):
-        return f"it begins with {literals[0].strip()!r}"
-    return None

@@ -102,14 +102,7 @@ def local_words(code: str) -> LocalWords:
         known = next((other for other in language_codes() if code.casefold() in _names(local_words(other))), None)
         hint = f"write '{known}'" if known else nearest(code, language_codes(), listed="there are")
         raise ConfigError(f"there are no words for a language '{code}'", hint=hint)
-    return _read_file(_FOLDER / f"{code}.toml")
-
-
-def _names(words: LocalWords) -> set[str]:
-    return {name.casefold() for name in (words.code, words.iso3, words.name, *words.aliases)}
-
-
-def _read_file(path: Path) -> LocalWords:
+    path = _FOLDER / f"{code}.toml"
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         listed: dict[str, Any] = {name: tuple(data.pop(name, ())) for name in ("aliases", "unsure", "checked_by")}
@@ -118,6 +111,10 @@ def _read_file(path: Path) -> LocalWords:
         return LocalWords(code=path.stem, labels=labels, punctuation=punctuation, **listed, **data)
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise ConfigError(str(error), where=path.name, hint="compare it with de.toml") from error
+
+
+def _names(words: LocalWords) -> set[str]:
+    return {name.casefold() for name in (words.code, words.iso3, words.name, *words.aliases)}
 
 
 def task_language(metadata: Mapping[str, Any] | None) -> str | None:
@@ -158,10 +155,10 @@ def language_names(metadata: Mapping[str, Any] | None) -> list[str]:
     code = task_language(metadata)
     romanised = code is None and any(language in _names(words) for words in map(local_words, language_codes()))
     names = [] if code is None else [code]
-    one_script = not isinstance(script, str)  # of all rows in the language
-    names += [language] if one_script or not (romanised or "-" in (code or "")) else []
-    names += [f"{language}-{script.rpartition('_')[2]}"] if isinstance(script, str) else []
-    return list(dict.fromkeys(names))
+    if not isinstance(script, str):  # there is one, of all rows in the language
+        return list(dict.fromkeys([*names, language]))
+    names += [] if romanised or "-" in (code or "") else [language]
+    return list(dict.fromkeys([*names, f"{language}-{script.rpartition('_')[2]}"]))
 
 
 def label_language(code: str, metadata: Mapping[str, Any] | None) -> LocalWords:
@@ -169,17 +166,14 @@ def label_language(code: str, metadata: Mapping[str, Any] | None) -> LocalWords:
     if code != NATIVE:
         return local_words(code)
     native = task_language(metadata)
-    if native is None:
-        stated = (metadata or {}).get("language")
-        script = (metadata or {}).get("script")
-        message = (
-            "the task does not say in which language it is"
-            if stated is None
-            else f"there are no words for the task's language '{stated}'" + (f" in script {script}" if script else "")
-        )
-        hint = "set metadata.language, or name a language: " if stated is None else "name a language: "
-        raise ConfigError(message, hint=f"{hint}{', '.join(language_codes())}")
-    return local_words(native)
+    if native is not None:
+        return local_words(native)
+    stated, script = (metadata or {}).get("language"), (metadata or {}).get("script")
+    message, hint = "the task does not say in which language it is", "set metadata.language, or name a language: "
+    if stated is not None:
+        message = f"there are no words for the task's language '{stated}'" + (f" in script {script}" if script else "")
+        hint = "name a language: "
+    raise ConfigError(message, hint=f"{hint}{', '.join(language_codes())}")
 
 
 def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
@@ -206,9 +200,8 @@ def localize(format: FormatConfig, words: LocalWords) -> FormatConfig:
     swap("question_prefix", "Problem: ", words.cue("problem") + space)
     after = {"target_delimiter": space} if format.target_delimiter == " " else {}
     swap("answer_prompt", "Answer:", words.cue("answer"), **after)
-    for separator in ("\n", " "):
-        swap("choices_prefix", f"Options:{separator}", words.cue("options") + separator)
-        swap("choices_prefix", f"Choices:{separator}", words.cue("options") + separator)
+    for english in ("Options:\n", "Options: ", "Choices:\n", "Choices: "):
+        swap("choices_prefix", english, words.cue("options") + english[-1])
     labels = f"{{{{ _choice_labels|join_words({words.words['or']!r}, {comma!r}, {space!r}) }}}}"
     choose = texts["choose"].replace("{n}", "{{ _num_choices }}").replace("{labels}", labels)
     swap("instruction", CHOOSE, f"{choose}\n")
@@ -237,7 +230,7 @@ def _localize_scorer(scorer: str | Mapping[str, Any] | None, words: LocalWords) 
     scorer_type = scorer.get("type") if isinstance(scorer, Mapping) else scorer
     if scorer_type not in _READERS:
         return scorer
-    stated = dict(scorer.get("kwargs") or {}) if isinstance(scorer, Mapping) else {}
+    stated = scorer.get("kwargs") or {} if isinstance(scorer, Mapping) else {}
     numbers = {} if scorer_type in ("choice_match", "choice_text") else {"numbers": words.numbers}
     return {"type": scorer_type, "kwargs": {"statements": words.statements(), **numbers, **stated}}
 
@@ -282,12 +275,12 @@ def language_words(language: Language) -> LocalWords | None:
     ('答え：', '回答：')
     """
     codes = [name.lower() for name, member in Language.__members__.items() if member is language]
-    files = [words for words in map(local_words, language_codes()) if words.iso3 in codes and "-" not in words.code]
-    if not files:
+    files = (words for words in map(local_words, language_codes()) if words.iso3 in codes and "-" not in words.code)
+    if (words := next(files, None)) is None:
         return None
     changes = {key: text for code in codes for key, text in _read_words()["stylers"].get(code, {}).items()}
-    labels = tuple(changes.pop("labels", "").split()) or files[0].labels
-    return replace(files[0], labels=labels, words={**files[0].words, **changes})
+    labels = tuple(changes.pop("labels", "").split()) or words.labels
+    return replace(words, labels=labels, words={**words.words, **changes})
 
 
 def language_of(name: Any) -> Language:
@@ -296,14 +289,14 @@ def language_of(name: Any) -> Language:
     >>> language_of("deu"), language_of("Chinese") is Language.ZHO
     (<Language.DEU: 'German'>, True)
     """
-    names = {**Language.__members__, **{language.value: language for language in Language}}
-    languages = {key.casefold(): language for key, language in names.items()}
     if isinstance(name, Language):
         return name
-    if str(name).casefold() not in languages:
-        hint = nearest(str(name), names, listed="there are")
-        raise ConfigError(f"unknown language '{name}'", where="language", hint=hint)
-    return languages[str(name).casefold()]
+    names = {**Language.__members__, **{language.value: language for language in Language}}
+    for key, language in names.items():
+        if key.casefold() == str(name).casefold():
+            return language
+    hint = nearest(str(name), names, listed="there are")
+    raise ConfigError(f"unknown language '{name}'", where="language", hint=hint)
 
 
 #: The parts of a prompt that are recognised by their words.

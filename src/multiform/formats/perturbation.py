@@ -88,7 +88,7 @@ class PerturbedField:
             noisy = replace(noisy, unmodifiable_words=(*noisy.unmodifiable_words, *literals))
         if isinstance(value, list):
             return [noisy(str(text)) for text in value]
-        return value if isinstance(value, int) else noisy(str(value))
+        return value if value is None or isinstance(value, int) else noisy(str(value))
 
     def __str__(self) -> str:
         return f"{shown(self.spec)} ({self.perturbation})"

@@ -62,7 +62,7 @@ def select_format(
             return None
         selection = next(iter(table))
     if selection in table:
-        return Selected(selection, _placed_entry(spec, selection, table[selection]))
+        return Selected(selection, _entry(spec, selection, table[selection]))
     if "[" in selection:
         variation = Variation.parse(selection)
         base = select_format(spec, variation.label or None, metadata=metadata)
@@ -73,16 +73,9 @@ def select_format(
     if selection in formats or selection in dialect_names:
         return Selected(selection, FormatConfig.by_name(selection))
     name, colon, code = selection.rpartition(":")
-    if colon:
-        return _in_language(spec, selection, name, code, metadata)
-    known = [*table, *formats, *dialect_names]
-    raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
-
-
-def _in_language(
-    spec: FormatSpec, selection: str, name: str, code: str, metadata: Mapping[str, Any] | None
-) -> Selected:
-    """The format of that name with the words of a language."""
+    if not colon:
+        known = [*table, *formats, *dialect_names]
+        raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
     base = select_format(spec, name or None)
     if base is None:
         hint = f"name a format before the colon, e.g. mcqa:{code}"
@@ -176,7 +169,7 @@ def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:
     in_all = [name for name in formats if getattr(formats.get(name), "in_all", True)]
     registered = in_all if mapping.question is not None else []
     labels = dict.fromkeys([*registered, *(label for label in table if not is_prompt(table[label]))])
-    candidates = {label: _placed_entry(spec, label, table.get(label)) for label in labels}
+    candidates = {label: _entry(spec, label, table.get(label)) for label in labels}
     return [label for label, format in candidates.items() if mapping.choices is not None or not format.needs_choices]
 
 
@@ -201,29 +194,23 @@ def format_table(spec: FormatSpec) -> dict[str, Any]:
     return {str(key): value for key, value in spec.items()}
 
 
-def _placed_entry(spec: FormatSpec, label: str, value: Any) -> FormatConfig:
-    """An entry of the table; the `where` of an error is the path of keys below `formats`."""
+def _entry(spec: FormatSpec, label: str, value: Any) -> FormatConfig:
+    """The format of an entry of the table; the `where` of an error is the path of keys below `formats`."""
     try:
-        return _entry(label, value)
+        if isinstance(value, FormatConfig):
+            return value
+        if value is None or isinstance(value, str):
+            return FormatConfig.by_name(label if value is None else value)
+        if not isinstance(value, Mapping):
+            hint = "write e.g. '{type: mcqa, question_prefix: \"Q: \"}'"
+            raise ConfigError(f"expected a mapping of format fields, got {excerpt(value)}", hint=hint)
+        overrides = {key: field for key, field in value.items() if key not in TASK_KEYS}
+        name = overrides.pop("type", label)
+        if not isinstance(name, str) or (name not in formats and name not in dialect_names):
+            hint = nearest(str(name), [*formats, *dialect_names], listed="give it a 'type', one of")
+            raise ConfigError(f"unknown format type '{name}'", where="type" if "type" in value else None, hint=hint)
+        return FormatConfig.by_name(name, overrides)
     except ConfigError as error:
         in_table = isinstance(spec, Mapping) and "type" not in spec
         path = [label] * in_table + [error.where] * bool(error.where)
         raise error.relocate(".".join(map(str, path)) or None) from error
-
-
-def _entry(label: str, value: Any) -> FormatConfig:
-    if isinstance(value, FormatConfig):
-        return value
-    if value is None:
-        return FormatConfig.by_name(label)
-    if isinstance(value, str):
-        return FormatConfig.by_name(value)
-    if not isinstance(value, Mapping):
-        hint = "write e.g. '{type: mcqa, question_prefix: \"Q: \"}'"
-        raise ConfigError(f"expected a mapping of format fields, got {excerpt(value)}", hint=hint)
-    overrides = {key: field for key, field in value.items() if key not in TASK_KEYS}
-    name = overrides.pop("type", label)
-    if not isinstance(name, str) or (name not in formats and name not in dialect_names):
-        hint = nearest(str(name), [*formats, *dialect_names], listed="give it a 'type', one of")
-        raise ConfigError(f"unknown format type '{name}'", where="type" if "type" in value else None, hint=hint)
-    return FormatConfig.by_name(name, overrides)

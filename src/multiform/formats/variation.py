@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate
 from typing import Any
 
 from multiform.arguments import split_outside
@@ -66,12 +67,8 @@ class Variation:
 
 def balanced(text: str) -> bool:
     """Whether every square bracket is closed."""
-    depth = 0
-    for character in text:
-        depth += (character == "[") - (character == "]")
-        if depth < 0:
-            return False
-    return depth == 0
+    depths = [0, *accumulate((character == "[") - (character == "]") for character in text)]
+    return min(depths) == depths[-1] == 0
 
 
 _NUMBERED = re.compile(r"(shuffle|rotate):(0|[1-9]\d*)")
@@ -140,7 +137,7 @@ RUN_AXES = ("order", "draw", "budget")
 #: The orders of choices that are drawn at random, beside the original one.
 _ORDERS = ("original", "reverse", "rotate:1", "shuffle:1", "shuffle:2", "shuffle:3")
 #: Fields that say what is scored, and how: no variation changes them.
-_SCORING = ("scored", "scorer", "metric_list", "generation_kwargs", "answer_as", "variations")
+SCORING_FIELDS = ("scored", "scorer", "metric_list", "generation_kwargs", "answer_as", "variations")
 #: Give up after this many draws in a row that are all known.
 _PATIENCE = 500
 
@@ -184,10 +181,8 @@ class Grammar:
             for name, values in (axis for declared in declarations for axis in (declared or {}).items()):
                 if name == "order":
                     orders = _declared_orders(values)
-                elif values is None or values is False:
-                    axes[_checked_name(name)] = {}
                 else:
-                    axes[_checked_name(name)] = _declared_axis(name, values, axes.get(name))
+                    axes[name] = _declared_axis(name, values, axes.get(name))
         except ConfigError as error:
             raise error.relocate(f"variations.{error.where}") from error
         return cls({name: axes[name] for name in sorted(axes, key=lambda name: name in BUILTIN)}, orders)
@@ -209,10 +204,8 @@ class Grammar:
             if name not in known:
                 raise ConfigError(f"unknown axis '{name}' in '{variation}'", hint=nearest(name, known, listed="axes"))
         chosen: dict[str, str] = {}
-        for name, axis in self.axes.items():
-            if name not in variation.choices:
-                continue
-            value = variation.choices[name]
+        for name in (name for name in self.axes if name in variation.choices):
+            axis, value = self.axes[name], variation.choices[name]
             if value not in axis:
                 hint = nearest(value, axis, listed="values") if axis else "the task does not vary it"
                 raise ConfigError(f"unknown value '{value}' of {name} in '{variation}'", hint=hint)
@@ -225,8 +218,7 @@ class Grammar:
                 format, chosen[name] = other, value
         if "budget" in variation.choices:
             format, chosen["budget"] = _with_budget(format, variation), variation.choices["budget"]
-        order = self._order(format, variation)
-        draw = draw_number(variation)
+        order, draw = self._order(format, variation), draw_number(variation)
         chosen |= {} if order is None else {"order": order.name}
         chosen |= {"draw": str(draw)} if draw else {}
         return Selected(str(Variation(variation.label, chosen)), format, chosen, order, draw)
@@ -312,14 +304,12 @@ def _with_budget(format: FormatConfig, variation: Variation) -> FormatConfig:
     return replace(format, generation_kwargs={**(format.generation_kwargs or {}), "thinking_budget": int(text)})
 
 
-def _checked_name(name: Any) -> str:
+def _declared_axis(name: Any, values: Any, builtin: Axis | None) -> Axis:
     if not isinstance(name, str) or not name.isidentifier() or name in RUN_AXES:
         hint = f"use letters, digits and _, and none of {', '.join(RUN_AXES)}"
         raise ConfigError(f"an axis cannot be called {excerpt(name)}", where=str(name), hint=hint)
-    return name
-
-
-def _declared_axis(name: str, values: Any, builtin: Axis | None) -> Axis:
+    if values is None or values is False:
+        return {}
     if isinstance(values, list | tuple) and builtin is not None:
         for value in values:
             if value not in builtin:
@@ -329,29 +319,24 @@ def _declared_axis(name: str, values: Any, builtin: Axis | None) -> Axis:
     if not isinstance(values, Mapping) or not values:
         message = f"expected a mapping of values, got {excerpt(values)}"
         raise ConfigError(message, where=name, hint="write e.g. tone: {polite: {instruction: Please answer.}}")
-    declared = {_checked_value(name, value): _declared_change(name, value, keys) for value, keys in values.items()}
+    declared = {str(value): _declared_change(name, value, keys) for value, keys in values.items()}
     return {**({"default": lambda format: {}} if builtin is None else builtin), **declared}
 
 
 def _declared_change(axis: str, value: Any, changed: Any) -> Change:
-    place = f"{axis}.{value}"
+    text, place = str(value), f"{axis}.{value}"
+    if not text or not balanced(text) or any(character in ",=@+~" or character.isspace() for character in text):
+        message = f"a value cannot be called {excerpt(value)}"
+        raise ConfigError(message, where=axis, hint="use a word, as it is written after @ in brackets")
     if not isinstance(changed, Mapping):
         message = f"expected fields of a format, got {excerpt(changed)}"
         raise ConfigError(message, where=place, hint="write e.g. {question_prefix: 'Q: '}")
-    known = [field.name for field in fields(FormatConfig) if field.name not in _SCORING]
+    known = [field.name for field in fields(FormatConfig) if field.name not in SCORING_FIELDS]
     for key in changed:
         if key not in known:
             message = f"a variation cannot change '{key}'"
             raise ConfigError(message, where=f"{place}.{key}", hint=nearest(str(key), known, listed="fields"))
     return lambda format: changed
-
-
-def _checked_value(axis: str, value: Any) -> str:
-    text = str(value)
-    if not text or not balanced(text) or any(character in ",=@+~" or character.isspace() for character in text):
-        message = f"a value cannot be called {excerpt(value)}"
-        raise ConfigError(message, where=axis, hint="use a word, as it is written after @ in brackets")
-    return text
 
 
 def _declared_orders(values: Any) -> tuple[str, ...]:

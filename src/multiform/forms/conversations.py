@@ -11,10 +11,10 @@ from typing import Any
 from multiform.errors import ConfigError, DataError, UsageError, excerpt
 from multiform.fields import Doc
 from multiform.forms.doc_fields import DocFields, FieldReader
-from multiform.forms.output_kinds import GenerationKind
+from multiform.forms.output_kinds import GenerationKind, generations
 from multiform.forms.sample import Context, Conversation, FilteredSample, Sample, Values
 from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions, Turn
-from multiform.requests import Completion, GenerationRequest, Output, Request
+from multiform.requests import Completion, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.scorers import Scorer
@@ -63,22 +63,23 @@ class ConversationKind(GenerationKind):
             raise DataError(message, where=self.form.where("doc_to_target"), hint=hint)
         if self.form.needs_references and all(entry is None for entry in listed):
             raise self._no_answer()
-        return tuple(
-            () if entry is None else tuple(map(str, entry)) if isinstance(entry, list | tuple) else (str(entry),)
-            for entry in listed
-        )
+        entries = [entry if isinstance(entry, list | tuple) else [] if entry is None else [entry] for entry in listed]
+        return tuple(tuple(map(str, entry)) for entry in entries)
+
+    def needed_outputs(self, sample: Sample) -> int:
+        return 0 if sample.conversation is None else sample.conversation.replies * self.form.config.repeats
 
     def next_requests(
         self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
     ) -> list[Request]:
         conversation, repeats = sample.conversation, self.form.config.repeats
         assert conversation is not None
-        if len(outputs) >= conversation.replies * repeats:
+        if len(outputs) >= self.needed_outputs(sample):
             return []
         options, delimiters = self.form.settings.prompt_options(chat_template), self.form.delimiters
         replies = [self._replies(outputs, repeat) for repeat in range(repeats)]
         prompts = [conversation.prompt(so_far, options, delimiters) for so_far in replies]
-        return [GenerationRequest.of(prompt, self.form.generation_kwargs, n) for n, prompt in enumerate(prompts)]
+        return generations(prompts, self.form.generation_kwargs)
 
     def _replies(self, outputs: Sequence[Output], repeat: int) -> list[str]:
         """The replies of one repeat, without thoughts."""
@@ -88,11 +89,9 @@ class ConversationKind(GenerationKind):
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """The filtered replies of each turn: one, or a list of what is left of the repeats."""
         repeats = self.form.config.repeats
-        by_turn = [outputs[start : start + repeats] for start in range(0, len(outputs), repeats)]
-        filtered = [
-            pipeline([output.text for output in turn if isinstance(output, Completion)], doc) for turn in by_turn
-        ]
-        return [texts[0] if len(texts) == 1 else texts for texts in filtered]
+        texts = [output.text for output in outputs if isinstance(output, Completion)]
+        filtered = [pipeline(texts[start : start + repeats], doc) for start in range(0, len(outputs), repeats)]
+        return [of_turn[0] if len(of_turn) == 1 else of_turn for of_turn in filtered]
 
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         """The outcomes of each turn; none for a turn whose reply is compared with nothing."""
@@ -106,17 +105,17 @@ class ConversationKind(GenerationKind):
                 turns.append([])
                 continue
             predictions = [result] if all_repeats or not isinstance(result, list) else result
-            same = len(predictions) == repeats
+            repeat_of = range(repeats) if len(predictions) == repeats else [0] * len(predictions)
             turns.append(
                 [
                     TextOutcome(
                         prediction=prediction,
                         references=references,
-                        truncated=bool(getattr(outputs[turn * repeats + number * same], "truncated", False)),
-                        prompt=sample.instances[turn * repeats + number * same].request.arguments[0],
-                        conversation=conversation.messages(replies[number if same else 0][:turn]),
+                        truncated=bool(getattr(outputs[turn * repeats + repeat], "truncated", False)),
+                        prompt=sample.instances[turn * repeats + repeat].request.arguments[0],
+                        conversation=conversation.messages(replies[repeat][:turn]),
                     )
-                    for number, prediction in enumerate(predictions)
+                    for prediction, repeat in zip(predictions, repeat_of, strict=True)
                 ]
             )
         return turns
@@ -139,14 +138,11 @@ def read_turns(fields: DocFields, reader: FieldReader) -> tuple[Turn, ...]:
 
 
 def _turn(entry: Any, where: str | None) -> Turn:
-    if isinstance(entry, str):
-        return Turn("user", entry)
-    if (
-        isinstance(entry, Mapping)
-        and entry.get("role") in ("user", "assistant")
-        and isinstance(entry.get("content"), str)
-    ):
-        return Turn(entry["role"], entry["content"])
+    match entry:
+        case str():
+            return Turn("user", entry)
+        case {"role": "user" | "assistant" as role, "content": str(content)}:
+            return Turn(role, content)
     raise DataError(f"a turn is {excerpt(entry)}", where=where, hint=_HINT)
 
 
@@ -173,9 +169,8 @@ def merge_turns(scorer: Scorer, by_turn: Mapping[int, Values]) -> Values:
 def _merge(key: str, items: Sequence[Any]) -> Any:
     if all(isinstance(item, int | float) for item in items):
         return fmean(items)
-    if all(
-        isinstance(item, tuple) and len(item) == 2 and all(isinstance(n, int | float) for n in item) for item in items
-    ):
-        return tuple(map(sum, zip(*items, strict=True)))
+    pairs = [item for item in items if isinstance(item, tuple) and len(item) == 2]
+    if len(pairs) == len(items) and all(isinstance(number, int | float) for pair in pairs for number in pair):
+        return tuple(map(sum, zip(*pairs, strict=True)))
     message = f"the values of metric '{key}' in the turns of a conversation cannot be averaged: {excerpt(items[0])}"
     raise DataError(message, hint="choose a metric with a number for each document")

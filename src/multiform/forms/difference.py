@@ -94,17 +94,15 @@ class FormDifference:
     def sentences(self) -> list[str]:
         """One sentence for each difference; edits that are the same are one."""
         counts = Counter((edit.removed, edit.added) for edit in self.patterns)
-        return [
-            *(_edit_sentence(*edit, times) for edit, times in counts.items()),
-            *(s.sentence() for s in self.settings),
-        ]
+        edits = [_edit_sentence(*edit, times) for edit, times in counts.items()]
+        return [*edits, *(setting.sentence() for setting in self.settings)]
 
     def to_dict(self) -> dict[str, Any]:
         """The difference as plain data."""
         return {
             "forms": list(self.names),
             "prompts": list(self.prompts),
-            "edits": [{"start": edit.start, "removed": edit.removed, "added": edit.added} for edit in self.edits],
+            "edits": [asdict(edit) for edit in self.edits],
             "settings": [{"what": s.what, "first": plain(s.first), "second": plain(s.second)} for s in self.settings],
             "sentences": self.sentences(),
             **({} if self.tokens is None else {"tokens": asdict(self.tokens)}),
@@ -119,16 +117,12 @@ def text_edits(first: str, second: str) -> list[Edit[str]]:
     >>> text_edits("A. yes", " A. yes")
     [Edit(start=0, removed='', added=' ')]
     """
-    edits = []
-    offset = 0
+    edits, offset = [], 0
     for removed, added in _differing_lines(first.splitlines(keepends=True), second.splitlines(keepends=True)):
-        if removed == added:
-            offset += _size(removed)
-            continue
-        for piece, other in _differing_pieces(removed, added):
+        for piece, other in [(removed, added)] if removed == added else _differing_pieces(removed, added):
             if piece != other:
                 edits.append(Edit(offset, piece, other))
-            offset += _size(piece)
+            offset += len(piece.encode("utf-8", "surrogatepass"))
     return edits
 
 
@@ -137,10 +131,9 @@ def _differing_lines(lines: Sequence[str], others: Sequence[str]) -> Iterator[tu
     matcher = SequenceMatcher(None, lines, others, autojunk=False)
     for _, start, end, other_start, other_end in matcher.get_opcodes():
         block, other = lines[start:end], others[other_start:other_end]
-        pairs = list(zip(block, other, strict=False))
-        alike = [_matcher(*pair)[2].ratio() >= _ALIKE for pair in pairs]
-        if len(block) == len(other) and 2 * sum(alike) > len(pairs):
-            yield from pairs
+        alike = [_matcher(*pair)[2].ratio() >= _ALIKE for pair in zip(block, other, strict=False)]
+        if len(block) == len(other) and 2 * sum(alike) > len(block):
+            yield from zip(block, other, strict=True)
         else:
             yield "".join(block), "".join(other)
 
@@ -159,10 +152,6 @@ def _matcher(first: str, second: str) -> tuple[list[str], list[str], SequenceMat
     """The pieces of two texts, and what matches them."""
     pieces, others = _PIECES.findall(first), _PIECES.findall(second)
     return pieces, others, SequenceMatcher(None, pieces, others, autojunk=False)
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +190,13 @@ def compare_forms(
     texts = (_request_text(rendered.sample), _request_text(other.sample))
     edits = text_edits(*texts)
     values, others = _settings(rendered), _settings(other)
-    differing = tuple(
-        SettingDifference(what, values[what], others[what]) for what in values if values[what] != others[what]
-    )
+    differing = [what for what in values if values[what] != others[what]]
     patterns = _patterns(rendered, other) if edits else []
     return FormDifference(
         names=(first.name, second.name),
         prompts=texts,
         edits=tuple(edits),
-        settings=differing,
+        settings=tuple(SettingDifference(what, values[what], others[what]) for what in differing),
         patterns=tuple(patterns or edits),
         tokens=None if tokenize is None else TokenDifference.of(*map(tokenize, texts)),
     )
@@ -224,8 +211,7 @@ def _request_text(sample: Sample) -> str:
 def _patterns(first: _Rendered, second: _Rendered) -> list[Edit[str]]:
     """The edits of two prompts for a reader."""
     columns = _shared_values(first.sample.doc, second.sample.doc)
-    pairs = list(zip(first.shots, second.shots, strict=False))
-    of_shots = [_shared_values(*pair) for pair in pairs]
+    of_shots = [_shared_values(*pair) for pair in zip(first.shots, second.shots, strict=False)]
     if all(of_shots) and len(first.shots) == len(second.shots):  # the same examples, but for their answers perhaps
         texts = [one.sample.prompt for one in (first, second)]
         columns = {text: column for shared in (*of_shots, columns) for text, column in shared.items()}
@@ -301,13 +287,13 @@ def _metric(metric: Metric) -> str:
 
 def _extraction(form: Form) -> str:
     """The filters of a form, and its scorer, by name and with what they look for."""
-    steps = []
-    for pipeline in plain(form.config.filter_list):
-        patterns = [{**step, **(step.get("kwargs") or {})}.get("regex_pattern", "") for step in pipeline["filter"]]
-        named = zip((step["function"] for step in pipeline["filter"]), patterns, strict=True)
-        steps.append(f"{pipeline['name']} ({', '.join(f'{name} {pattern}'.strip() for name, pattern in named)})")
     scorer: Any = form.config.scorer
-    return ", ".join([*([] if scorer is None else [f"scorer {scorer['type']}"]), *steps]) or "the whole completion"
+    readers = [] if scorer is None else [f"scorer {scorer['type']}"]
+    for pipeline in plain(form.config.filter_list):
+        steps = [{**step, **(step.get("kwargs") or {})} for step in pipeline["filter"]]
+        named = ", ".join(f"{step['function']} {step.get('regex_pattern', '')}".strip() for step in steps)
+        readers.append(f"{pipeline['name']} ({named})")
+    return ", ".join(readers) or "the whole completion"
 
 
 def _edit_sentence(removed: str, added: str, times: int) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, excerpt
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.formats.base import FormatConfig
+from multiform.formats.base import TEMPLATES, FormatConfig
 from multiform.formats.compile import CompiledFormat, FieldMapping
 from multiform.formats.infer.document import problem
-from multiform.formats.variation import ChoiceOrder, move_gold
+from multiform.formats.variation import move_gold
 from multiform.forms.spec import FIELD_HOOKS, FormSpec, Hooks
 from multiform.labels import (
     choice_list,
@@ -29,9 +29,6 @@ from multiform.tasks.keys import FewshotConfig
 
 #: The number of documents that are checked for prompts among the questions that were recovered from a task.
 _CHECKED = 16
-#: The texts of a format that may be templates, in the order in which a prompt has them.
-_FORMAT_TEXTS = ("instruction", "question_prefix", "question_suffix", "choices_prefix", "answer_instruction",
-                 "answer_prompt")  # fmt: skip
 #: The fields that hooks may give; `gold` has the indexes of the right choices.
 _OVERRIDDEN = (*FIELD_HOOKS, "gold")
 
@@ -132,7 +129,11 @@ class FieldReader:
             self._has_numbers |= isinstance(answer, int)
             if choices:
                 self._first_digits = self._first_digits or f"doc {doc_id}: {excerpt(answer)}"
-                base = digit_base(answer, choices, _read_labels(labels, doc))
+                try:
+                    names = None if labels is None else labels.value(doc)
+                except MultiformError:  # there are none
+                    names = None
+                base = digit_base(answer, choices, names if isinstance(names, list | tuple) else ())
                 if base is not None:
                     return base
         return None
@@ -199,13 +200,12 @@ class FieldReader:
         return self._at(error, key)
 
     def _at(self, error: MultiformError, *key: str) -> MultiformError:
-        message = error.what
-        if isinstance(error, MissingColumnError) and self.config.dataset_path:
-            message = f"{message} in {self.config.dataset_path}"
-            if revision := self.config.dataset_kwargs.get("revision"):
-                hint = f"{error.hint}; if revision {revision} has it by a new name, write rename_columns: {{new: old}}"
-                return MissingColumnError(message, where=self.config.where(*key), hint=hint)
-        return error.relocate(self.config.where(*key), what=message)
+        if not isinstance(error, MissingColumnError) or not self.config.dataset_path:
+            return error.relocate(self.config.where(*key))
+        message, hint = f"{error.what} in {self.config.dataset_path}", error.hint
+        if revision := self.config.dataset_kwargs.get("revision"):
+            hint = f"{hint}; if revision {revision} has it by a new name, write rename_columns: {{new: old}}"
+        return MissingColumnError(message, where=self.config.where(*key), hint=hint)
 
 
 def _from_zero(value: Any, base: int) -> Any:
@@ -213,14 +213,6 @@ def _from_zero(value: Any, base: int) -> Any:
     if isinstance(value, list | tuple):
         return [_from_zero(item, base) for item in value] if base else value
     return value - base if base and isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _read_labels(field: Field | None, doc: Doc) -> list[Any]:
-    try:
-        labels = None if field is None else field.value(doc)
-    except MultiformError:  # there are none
-        return []
-    return list(labels) if isinstance(labels, list | tuple) else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,8 +223,6 @@ class FieldSet:
     specs: TaskConfig | FewshotConfig
     #: The format that lays them out, if there is one.
     format: CompiledFormat | None
-    #: The order in which it shows the choices; None for their own.
-    order: ChoiceOrder | None
     #: Methods of a task that users wrote to give a field themselves.
     overrides: Hooks
 
@@ -241,20 +231,19 @@ class FieldSet:
         """The fields of evaluated documents."""
         config, overrides = form.config, {name: form.hooks[name] for name in _OVERRIDDEN if name in form.hooks}
         compiled = None if config.format is None else CompiledFormat.of(config.format, config.mapping)
-        return cls(config, compiled, config.choice_order, overrides)
+        return cls(config, compiled, overrides)
 
     @classmethod
     def of_shots(cls, form: FormSpec, docs: FieldSet) -> FieldSet:
         """The fields of few-shot examples: those of evaluated documents, unless `fewshot_config` has its own."""
         config, shots = form.config, form.fewshot
-        hooks = {name: form.hooks.get(f"fewshot_{name}") for name in _OVERRIDDEN}
-        overrides = {name: hook for name, hook in hooks.items() if hook is not None}
+        overrides = {name: form.hooks[f"fewshot_{name}"] for name in _OVERRIDDEN if f"fewshot_{name}" in form.hooks}
         if all(getattr(shots, name) is getattr(config, name) for name in (*FIELD_HOOKS, "gen_prefix")):
             return replace(docs, overrides=overrides)
         if config.format is None:
-            return cls(shots, None, None, overrides)
+            return cls(shots, None, overrides)
         compiled = CompiledFormat.of(config.format.of_shots(), config.fewshot_mapping or config.mapping)
-        return cls(shots, compiled, config.choice_order, overrides)
+        return cls(shots, compiled, overrides)
 
 
 class DocFields:
@@ -265,9 +254,7 @@ class DocFields:
         self.reader = reader
         #: Whether the document has several prompts that share one continuation.
         self.several_inputs = several_inputs
-        self._fields = fields
-        self._specs = fields.specs
-        self._overrides = fields.overrides
+        self._fields, self._specs, self._overrides = fields, fields.specs, fields.overrides
 
     @cached_property
     def question(self) -> Any:
@@ -299,8 +286,7 @@ class DocFields:
     def choices(self) -> list[str] | None:
         """What is ranked, or None if the task has no choices."""
         if "doc_to_choice" in self._overrides:
-            choices: list[str] | None = self._overrides["doc_to_choice"](self.doc)
-            return choices
+            return cast("list[str] | None", self._overrides["doc_to_choice"](self.doc))
         compiled, spec = self._fields.format, self._specs.doc_to_choice
         if spec is None:
             return None
@@ -322,6 +308,11 @@ class DocFields:
         if compiled is None:
             return self.reader.target(spec, self.doc, lambda: self.choices or [])
         return self._target_under(compiled, self.permutation)
+
+    @property
+    def first_target(self) -> Any:
+        """The target, the first of several; None if the list of them is empty."""
+        return next(iter(self.target), None) if isinstance(self.target, list) else self.target
 
     @property
     def answer(self) -> Any:
@@ -357,9 +348,9 @@ class DocFields:
     @property
     def right_choices(self) -> tuple[int, ...] | None:
         """The indexes of the right choices in the order of the document, under a format; None if it cannot tell."""
-        if self._fields.format is None or self.raw_choices is None or "doc_to_target" in self._overrides:
+        if self._fields.format is None or self.raw_choices is None:
             return None
-        if self._specs.doc_to_target is None:
+        if self._specs.doc_to_target is None or "doc_to_target" in self._overrides:
             return None
         return tuple(self._raw_gold) if isinstance(self._raw_gold, list) else (self._raw_gold,)
 
@@ -395,7 +386,7 @@ class DocFields:
     @cached_property
     def permutation(self) -> tuple[int, ...] | None:
         """For each choice that is shown, its index in the document; None if the form leaves them in their order."""
-        order = self._fields.order
+        order = self.reader.config.choice_order
         if order is None or self.raw_choices is None:
             return None
         return order.permutation(len(self.raw_choices), f"{self.raw_question} {self.raw_choices}")
@@ -421,11 +412,9 @@ def _format_fault(form: FormatConfig, doc: Doc, choices: list[str]) -> tuple[str
         except MultiformError as error:
             return "choice_labels", error
     known = {"_num_choices": len(choices), "_choice_labels": labels, "_choice_list_and": "", "_choice_list_or": ""}
-    for name in _FORMAT_TEXTS:
-        text = getattr(form, name, None)
-        if isinstance(text, str) and has_markup(text):
-            try:
-                Field.text(text).value({**doc, **known})
-            except MultiformError as error:
-                return name, error
+    for name in TEMPLATES:
+        try:
+            Field.text(getattr(form, name)).value({**doc, **known})
+        except MultiformError as error:
+            return name, error
     return None

@@ -7,6 +7,7 @@ import binascii
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,13 +21,11 @@ from multiform.forms.spec import FormSpec
 from multiform.hashing import sha256
 from multiform.labels import parse_literal_list
 from multiform.paths import display, mirror_folders, read_file
-from multiform.prompts.media import MARKS, Kind, Media, decode_wav, pixel_hash, waveform_from_array
+from multiform.prompts.media import MARKS, Kind, Media, decode_wav, is_image, pixel_hash, waveform_from_array
 from multiform.prompts.prompt import Prompt, Turn, plain_text
 from multiform.prompts.template import has_markup
 from multiform.tasks.config import TaskConfig
 
-#: The media of a document by kind, as the numbers in marks count them; None if a column is empty.
-Numbered: TypeAlias = Mapping[Kind, Sequence[Media | None]]
 MediaField: TypeAlias = Literal["doc_to_image", "doc_to_audio"]
 
 FIELDS: dict[Kind, MediaField] = {"image": "doc_to_image", "audio": "doc_to_audio"}
@@ -74,14 +73,18 @@ class MediaReader:
         return replace(prompt, media=placed.media) if prompt.is_chat else placed
 
     def check_turns(self, turns: Sequence[Turn]) -> None:
-        """Refuse a prompt whose marks are not those of the media in its few-shot examples and its question."""
-        media = [item for turn in turns for item in turn.media]
-        if media:
-            check_marks(plain_text(turns), media, self.config)
+        """Refuse a prompt in which other marks than those of its examples and its question would take an image."""
+        numbers = Counter(item.kind for turn in turns for item in turn.media)
+        for kind, number in numbers.items():
+            marks = plain_text(turns).count(MARKS[kind])
+            if marks != number:
+                message = f"the prompt has {marks} marks {MARKS[kind]} for {_count(number, kind)}"
+                hint = "keep marks out of description, system instruction, gen_prefix and answers"
+                raise DataError(message, where=self.config.where(FIELDS[kind]), hint=hint)
 
     def read_media(self, value: Any, kind: Kind) -> list[Media | None]:
         """The media that a field's value holds: one value, or a list of them."""
-        values = list(value) if isinstance(value, list | tuple) else [value]
+        values = value if isinstance(value, list | tuple) else [value]
         items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
         try:
             return [None if item is None else media_from(item, kind, self._find) for item in items]
@@ -112,8 +115,8 @@ class MediaReader:
         return file_finder(self.config, self._mirror)
 
 
-def place(text: str, media: Numbered, config: TaskConfig) -> Prompt:
-    """The text with a plain mark for each image and sound, and what the marks stand for.
+def place(text: str, media: Mapping[Kind, Sequence[Media | None]], config: TaskConfig) -> Prompt:
+    """The text with a plain mark for each image and sound, and what the marks stand for; None is an empty column.
 
     Numbered marks choose: what none of them names is left out, and what two name is there twice.
     """
@@ -160,16 +163,6 @@ def _marks(text: str, kind: Kind) -> list[int | None]:
     return [int(mark[2]) if mark[2] else None for mark in _MARK.finditer(text) if mark[1] == kind]
 
 
-def check_marks(text: str, media: Sequence[Media], config: TaskConfig) -> None:
-    """Refuse a prompt in which other marks than those of its questions would take an image."""
-    for kind in dict.fromkeys(item.kind for item in media):
-        number = sum(item.kind == kind for item in media)
-        if text.count(MARKS[kind]) != number:
-            message = f"the prompt has {text.count(MARKS[kind])} marks {MARKS[kind]} for {_count(number, kind)}"
-            hint = "keep marks out of description, system instruction, gen_prefix and answers"
-            raise DataError(message, where=config.where(FIELDS[kind]), hint=hint)
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
@@ -188,7 +181,7 @@ def media_from(value: Any, kind: Kind, find: Finder) -> Media:
         return media_from(inner, kind, find)
     if kind == "audio":
         return _from_array(value)
-    if hasattr(value, "tobytes") and hasattr(value, "mode") and hasattr(value, "width"):
+    if is_image(value):
         return Media("image", pixel_hash(value), f"{value.width}x{value.height}", value)
     raise DataError(f"expected an image, got {type(value).__name__} {excerpt(value, 40)}", hint=_IMAGE_HINT)
 
@@ -259,41 +252,35 @@ def file_finder(config: TaskConfig, mirror: Path | None) -> Finder:
     in the current folder. A document cannot name files outside of these: they would be sent to a model on a server.
     """
     roots = list(dict.fromkeys(_roots(config, mirror)))
-    allowed = [root.resolve() for root in (*roots, *_media_folders())]
+    named = [Path(folder) for folder in os.environ.get(_MEDIA_PATH, "").split(os.pathsep) if folder]
+    cache = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
+    allowed = [root.resolve() for root in (*roots, *named, cache / "datasets", cache / "hub")]
 
     def find(name: str) -> Path:
         try:
-            for root in roots:
-                if (root / name).is_file():
-                    return _inside(root / name, allowed)
+            path = next((root / name for root in roots if (root / name).is_file()), None)
+            real = None if path is None else path.resolve()  # also if links are followed
         except (OSError, ValueError):  # a text that no file name can be
-            pass
-        looked = ", ".join(display(root) for root in roots)
-        raise DataError(f"no file {excerpt(name)}", hint=f"check the path; looked in {looked}")
+            path = real = None
+        if path is None or real is None:
+            looked = ", ".join(display(root) for root in roots)
+            raise DataError(f"no file {excerpt(name)}", hint=f"check the path; looked in {looked}")
+        if not any(real.is_relative_to(folder) for folder in allowed):
+            named_file = f"the document names the file {excerpt(str(real))}"
+            hint = f"put it beside the data, or name its folder in the variable {_MEDIA_PATH}"
+            raise DataError(f"{named_file}, which is outside of the folders of data and task", hint=hint)
+        return path
 
     return find
-
-
-def _inside(path: Path, folders: Sequence[Path]) -> Path:
-    """The path, which leads to a file in one of the folders, also if links are followed."""
-    real = path.resolve()
-    if not any(real.is_relative_to(folder) for folder in folders):
-        message = f"the document names the file {excerpt(str(real))}, which is outside of the folders of data and task"
-        raise DataError(message, hint=f"put it beside the data, or name its folder in the variable {_MEDIA_PATH}")
-    return path
-
-
-def _media_folders() -> list[Path]:
-    """Other folders that documents may name files in: the user's, and the caches of the hub."""
-    named = [folder for folder in os.environ.get(_MEDIA_PATH, "").split(os.pathsep) if folder]
-    cache = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
-    return [*map(Path, named), cache / "datasets", cache / "hub"]
 
 
 def _roots(config: TaskConfig, mirror: Path | None) -> list[Path]:
     source = config.stated.source
     bases = [*([source.file.parent] if source else []), Path.cwd()]
     path, name = str(config.dataset_path or ""), config.dataset_name
+    data_files = config.dataset_kwargs.get("data_files") or []
+    values = list(data_files.values()) if isinstance(data_files, dict) else [data_files]
+    files = [file for value in values for file in (value if isinstance(value, list) else [value])]
     roots: list[Path] = []
     for folder in mirror_folders(mirror) if mirror is not None and path else ():
         roots += [folder / path / (name or "default"), folder / path]
@@ -302,12 +289,5 @@ def _roots(config: TaskConfig, mirror: Path | None) -> list[Path]:
             target = base / path
             roots += [target / name] if name else []
             roots.append(target.parent if target.is_file() else target)
-        roots += [(base / file).parent for file in _data_files(config)]
+        roots += [(base / file).parent for file in files if isinstance(file, str)]
     return [root for root in [*roots, *bases] if root.is_dir()]
-
-
-def _data_files(config: TaskConfig) -> list[str]:
-    data_files = config.dataset_kwargs.get("data_files") or []
-    values = list(data_files.values()) if isinstance(data_files, dict) else [data_files]
-    flat = [file for value in values for file in (value if isinstance(value, list) else [value])]
-    return [file for file in flat if isinstance(file, str)]

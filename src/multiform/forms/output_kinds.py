@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ from multiform.formats.base import OutputType
 from multiform.forms.doc_fields import DocFields
 from multiform.forms.sample import Context, FilteredSample, Sample
 from multiform.forms.spec import FormSpec
-from multiform.labels import gold_index, known_indexes, label_list
+from multiform.labels import gold_index, label_list
 from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions
 from multiform.requests import (
     STOP_AT_LABEL,
@@ -58,10 +59,11 @@ class OutputKind(ABC):
 
     def solved_example(self, fields: DocFields) -> tuple[str, str]:
         """The question and the answer of a few-shot example: the first of several answers, a choice for an index."""
-        target = fields.target[0] if isinstance(fields.target, list) else fields.target
-        if not isinstance(target, int) or isinstance(target, bool) or fields.choices is None:
+        target, choices = fields.first_target, fields.choices
+        if target is None and (self.form.compares or fields.target is not None):
+            raise self._no_answer()
+        if not isinstance(target, int) or isinstance(target, bool) or choices is None:
             return str(fields.question), str(target)
-        choices = fields.choices
         if not 0 <= target < len(choices):
             message = f"the answer {target} is not between 0 and {len(choices) - 1}"
             raise DataError(message, where=self.form.where("doc_to_target"), hint="check doc_to_target")
@@ -84,6 +86,10 @@ class OutputKind(ABC):
         is that of the model, whether the form applies it or not.
         """
         return []
+
+    def needed_outputs(self, sample: Sample) -> int:
+        """How many outputs a sample has after its last stage; 0 if it is asked about only once."""
+        return 0
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """The filtered outputs, in the types that filters, metrics and a task's own code take.
@@ -123,6 +129,9 @@ class OutputKind(ABC):
             return ""
         return self.form.config.target_delimiter
 
+    def _no_answer(self) -> DataError:
+        return DataError("there is no answer", where=self.form.where("doc_to_target"), hint="check doc_to_target")
+
     def _missing(self, key: str) -> ConfigError:
         """The error of a task that lacks a field which its scores need."""
         return ConfigError(f"the task has no {key}", where=self.form.where(), hint=f"set {key}")
@@ -157,11 +166,11 @@ class ChoiceKind(OutputKind):
 
     def answer_key(self, fields: DocFields) -> dict[str, Any]:
         labels = self.form.format is not None and self.form.format.scored == "labels"
-        indexes, problem = self._known_gold(fields)
+        gold, problem = self._known_gold(fields)
         return {
             "target": fields.target,
             "choices": tuple(self._candidates(fields)),
-            "gold": indexes,
+            "gold": gold,
             "problem": problem,
             "texts": tuple(fields.shown_choices or ()) if labels else (),
             "permutation": fields.permutation,
@@ -201,17 +210,19 @@ class ChoiceKind(OutputKind):
 
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         number = len(filtered.sample.choices)
-        return [[self._outcome(filtered, slice(number), filtered.results[:number], filtered.results[number:])]]
+        return [[self._outcome(filtered, 0, filtered.results[:number], filtered.results[number:])]]
 
     def _outcome(
-        self, filtered: FilteredSample, asked: slice, results: Sequence[Any], unconditional: Sequence[Any]
+        self, filtered: FilteredSample, first: int, results: Sequence[Any], unconditional: Sequence[Any]
     ) -> ChoiceOutcome:
-        """The outcome of the requests about all choices, which are some of the sample's, with their results."""
-        sample, outputs = filtered.sample, filtered.outputs[asked]
+        """The outcome of the requests about all choices, from the sample's `first` one on, with their results."""
+        sample = filtered.sample
+        asked = slice(first, first + len(sample.choices))
         requests = [instance.request for instance in sample.instances[asked]]
-        lengths = [output.tokens for output in outputs if isinstance(output, LLOutput)]
+        outputs = [output for output in filtered.outputs[asked] if isinstance(output, LLOutput)]
+        lengths = [output.tokens for output in outputs]
         for position, output in enumerate(outputs, start=1):
-            if isinstance(output, LLOutput) and output.tokens == 0 and output.loglikelihood == 0:
+            if output.tokens == 0 and output.loglikelihood == 0:
                 raise self._empty_choice(position, "has no token of the model's")
         return ChoiceOutcome(
             loglikelihoods=tuple(ll for ll, _ in results),
@@ -268,9 +279,12 @@ class ChoiceKind(OutputKind):
         except DataError as error:
             if self.form.format is not None and compares:
                 raise
-            target = fields.target
-            known = known_indexes(target, self._candidates(fields)) if isinstance(target, list | tuple) else ()
-            return known, error if compares else None
+            known: list[int] = []  # those of several answers that are among the choices
+            for answer in fields.target if isinstance(fields.target, list | tuple) else ():
+                with suppress(DataError):
+                    index = gold_index(answer, self._candidates(fields))
+                    known += index if isinstance(index, list) else [index]
+            return tuple(known), error if compares else None
 
 
 class GenerationKind(OutputKind):
@@ -279,23 +293,24 @@ class GenerationKind(OutputKind):
     request_type = GenerationRequest
 
     def answer_key(self, fields: DocFields) -> dict[str, Any]:
-        format = self.form.format
-        is_shown = format is not None and format.shows_choices and fields.shown_choices is not None
         return {
             "target": fields.target,
             "references": self._references(fields),
-            "texts": tuple(fields.shown_choices or ()) if is_shown else (),
+            "texts": tuple(self._shown(fields)),
             "labels": tuple(self._labels(fields)),
             "gen_prefix": fields.gen_prefix,
             "permutation": fields.permutation,
         }
 
+    def _shown(self, fields: DocFields) -> list[str]:
+        """The choices that the format shows in the prompt."""
+        shows = self.form.format is not None and self.form.format.shows_choices
+        return fields.shown_choices or [] if shows else []
+
     def _labels(self, fields: DocFields) -> list[str]:
         """The labels with which the format shows the choices."""
-        format = self.form.format
-        if format is None or not format.shows_choices or fields.shown_choices is None or not format.choice_labels:
-            return []
-        return label_list(len(fields.shown_choices), format.choice_labels)
+        shown, labels = self._shown(fields), self.form.format and self.form.format.choice_labels
+        return label_list(len(shown), labels) if labels else []
 
     def _references(self, fields: DocFields) -> tuple[str, ...]:
         """The completions that count as right; where nothing is compared with them, those that there are."""
@@ -310,16 +325,13 @@ class GenerationKind(OutputKind):
             raise self._no_answer()
         return tuple(str(target) for target in targets if target is not None)
 
-    def _no_answer(self) -> DataError:
-        return DataError("there is no answer", where=self.form.where("doc_to_target"), hint="check doc_to_target")
-
     def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
         kwargs = self.form.generation_kwargs
         labels = self._labels(fields) if self.form.stops_at_answer and fields.gen_prefix else []
         if labels:
             kwargs = {**kwargs, STOP_AT_LABEL: labels}
-        return [GenerationRequest.of(context, kwargs, n) for n in range(self.form.config.repeats)]
+        return generations([context] * self.form.config.repeats, kwargs)
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         completions = [output.text for output in outputs if isinstance(output, Completion)]
@@ -330,12 +342,10 @@ class GenerationKind(OutputKind):
 
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         sample, outputs, results = filtered.sample, filtered.outputs, filtered.results
-        if not sample.references and self.form.needs_references:
-            raise self._no_answer()
         request = sample.instances[0].request
         # Each repeat by itself; all together for a task's own metric, where no filter picked one.
         repeated = bool(results) and isinstance(results[0], list)
-        predictions = results if not repeated else [results[0]] if all_repeats else results[0]
+        predictions = results[0] if repeated and not all_repeats else results[:1] if repeated else results
         same = len(predictions) == len(outputs)
         outcomes: list[Outcome] = [
             TextOutcome(
@@ -350,6 +360,11 @@ class GenerationKind(OutputKind):
             for number, prediction in enumerate(predictions)
         ]
         return [outcomes]
+
+
+def generations(prompts: Sequence[Prompt], kwargs: Mapping[str, Any]) -> list[Request]:
+    """A generation request for each prompt, numbered as repeats are."""
+    return [GenerationRequest.of(prompt, kwargs, number) for number, prompt in enumerate(prompts)]
 
 
 def count_bytes(text: str) -> int:
@@ -367,12 +382,11 @@ class LoglikelihoodKind(OutputKind):
 
     def _target_text(self, fields: DocFields) -> str:
         """The text that is scored, the first of several."""
-        target = fields.target[0] if isinstance(fields.target, list) and fields.target else fields.target
         if not fields.has_target:
             raise self._missing("doc_to_target")
-        if target is None or target == "":
-            raise DataError("there is no answer to score", where=self.form.where("doc_to_target"), hint="check it")
-        return str(target)
+        if fields.first_target is None or fields.first_target == "":
+            raise self._no_answer()
+        return str(fields.first_target)
 
     def requests(self, fields: DocFields, context: Context, options: PromptOptions) -> list[Request]:
         assert isinstance(context, Prompt)
@@ -381,15 +395,12 @@ class LoglikelihoodKind(OutputKind):
         return [LoglikelihoodRequest(context, delimiter + self._target_text(fields))]
 
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
-        request = filtered.sample.instances[0].request
-        assert isinstance(request, LoglikelihoodRequest)
-        loglikelihood, is_greedy = filtered.results[0]
-        return [[self._outcome(request.continuation, loglikelihood, is_greedy)]]
-
-    def _outcome(self, text: str, loglikelihood: float, is_greedy: bool = False) -> LikelihoodOutcome:
-        hooks = self.form.hooks
-        words, bytes = hooks.get("count_words", count_words)(text), hooks.get("count_bytes", count_bytes)(text)
-        return LikelihoodOutcome(loglikelihood=loglikelihood, is_greedy=is_greedy, text=text, words=words, bytes=bytes)
+        request, result = filtered.sample.instances[0].request, filtered.results[0]
+        text = str(request.arguments[-1])  # the continuation, or the text itself
+        loglikelihood, greedy = result if isinstance(result, list | tuple) else (result, False)
+        words = self.form.hook("count_words", count_words)(text)
+        bytes = self.form.hook("count_bytes", count_bytes)(text)
+        return [[LikelihoodOutcome(loglikelihood=loglikelihood, is_greedy=greedy, text=text, words=words, bytes=bytes)]]
 
 
 class RollingKind(LoglikelihoodKind):
@@ -407,11 +418,6 @@ class RollingKind(LoglikelihoodKind):
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         likelihoods = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
         return likelihoods if len(likelihoods) == len(outputs) else super().filter_outputs(pipeline, doc, outputs)
-
-    def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
-        request = filtered.sample.instances[0].request
-        assert isinstance(request, RollingRequest)
-        return [[self._outcome(request.text, filtered.results[0])]]
 
 
 OUTPUT_KINDS: dict[OutputType, type[OutputKind]] = {

@@ -138,9 +138,9 @@ def known_layouts(manager: TaskManager) -> list[Layout]:
     """The layouts of all formats, and of every protocol with the `lm-eval` forms of the same tasks."""
     names = [name for name in formats if not getattr(formats.get(name), "is_control", False)]
     example = {"task": "example", "doc_to_text": "question", "doc_to_choice": "choices", "doc_to_target": "answer"}
-    layouts = [
-        layout for name in names for layout in _layouts(TaskConfig.from_dict({**example, "formats": name}), name, None)
-    ]
+    layouts: list[Layout] = []
+    for name in names:
+        layouts += _layouts(TaskConfig.from_dict({**example, "formats": name}), name, None)
     tasks = dict.fromkeys(task for protocol in manager.protocols.values() for task in protocol.tasks)
     for task in tasks:
         if task not in manager.index.entries:  # of a protocol for tasks that are elsewhere
@@ -149,17 +149,14 @@ def known_layouts(manager: TaskManager) -> list[Layout]:
         own = [label for label, entry in stated.items() if is_prompt(entry)]
         labels = [label for protocol in manager.protocols.values() for label in protocol.labels([task])]
         for label in [*own, *labels]:
-            config = manager.load(f"{task}@{label}")[0]
-            layouts += _layouts(config, label, task)
+            layouts += _layouts(manager.load(f"{task}@{label}")[0], label, task)
     return list(dict.fromkeys(layouts))
 
 
 def _layouts(config: TaskConfig, label: str, task: str | None) -> Iterator[Layout]:
     """The layouts of a form with several numbers of choices."""
-    subject = str(config.dataset_name or "").replace("_", " ")
-    described = str(config.description)
-    if subject and subject in described:
-        described = described.replace(subject, "\ue0ff")
+    subject, described = str(config.dataset_name or "").replace("_", " "), str(config.description)
+    described = described.replace(subject, "\ue0ff") if subject else described
     forms = []
     for rows in _rows(_NUMBERS_OF_CHOICES[0]):
         # A dataset in the place of the task's own, which is not needed to render a made-up document.
@@ -200,19 +197,13 @@ def _rows(number: int) -> list[list[dict[str, Any]]]:
         **dict(zip(("option1", "option2"), choices, strict=False)),
         **dict(zip(("answerA", "answerB", "answerC"), choices, strict=False)),
         **dict(zip(("correct", "wrong1", "wrong2", "wrong3"), choices, strict=False)),
-        "endings": choices,
+        **dict.fromkeys(("endings", "options"), choices),
+        **dict.fromkeys(("category", "subject", "Explanation", "source_id"), ""),
+        **dict.fromkeys(("answer_index", "ind", "idx"), 0),
         "solution": "$\\boxed{1}$",
-        "options": choices,
         "sentence": f"{_QUESTION}_\ue001",
         "answerKey": "A",
         "target": "1",
-        "answer_index": 0,
-        "category": "",
-        "subject": "",
-        "Explanation": "",
-        "source_id": "",
-        "ind": 0,
-        "idx": 0,
     }
     answers = ((0, 0), ("A", "1"), ("1", "1"), ("#### 1", 1))
     return [
@@ -246,9 +237,7 @@ def _logged_records(text: str) -> Iterator[Any]:
         yield from (json.loads(line) for line in text.splitlines() if line.strip())
         return
     content = json.loads(text)
-    if isinstance(content, dict):
-        content = content.get("request_states", [content])
-    yield from content
+    yield from content.get("request_states", [content]) if isinstance(content, dict) else content
 
 
 def _logged_prompt(record: Any) -> str | None:

@@ -29,7 +29,6 @@ from multiform.prompts.prompt import (
     Turn,
     is_messages,
     plain_chat,
-    prepend_instruction,
     query_turns,
     render_turns,
     shot_turns,
@@ -69,13 +68,11 @@ class HookPrompts:
             hint = "give a text, a list of messages, or one for each input"
             raise DataError(f"a prompt is {excerpt(contents)}, not text or messages", where=self._form.name, hint=hint)
         prompts = [self._prompt(content, fields.doc, options) for content in contents]
-        if fields.several_inputs:
-            return prompts
-        if len(prompts) > 1:
+        if len(prompts) > 1 and not fields.several_inputs:
             message = f"{len(prompts)} prompts for a document that has one input"
             hint = "set multiple_inputs: true if each is scored with the same ending"
             raise DataError(message, where=self._form.config.where("doc_to_text"), hint=hint)
-        return prompts[0]
+        return prompts if fields.several_inputs else prompts[0]
 
     def _content(self, prompt: Prompt) -> Content:
         if prompt.is_chat or self._media.kinds:
@@ -131,27 +128,19 @@ class Renderer:
         self._fields = FieldSet.of_docs(form)
         self._shot_fields = FieldSet.of_shots(form, self._fields)
         self.reader = FieldReader(form.config, lambda: form.eval_docs)
+        #: Reads the images and audio clips of documents.
+        self.media = MediaReader(form, self.reader)
+        #: The prompts as the form's hooks have them.
+        self.hook_prompts = HookPrompts(form, self.media)
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.problems: list[DataError] = []
         self._delimiters = form.delimiters
         self._options = form.settings.prompt_options(None)
-        if form.has_media:
-            _ = self.media  # which refuses output types without a prompt
-
-    @cached_property
-    def media(self) -> MediaReader:
-        """Reads the images and audio clips of documents."""
-        return MediaReader(self.form, self.reader)
 
     @cached_property
     def examples(self) -> FewshotExamples:
         """Draws and renders few-shot examples."""
         return FewshotExamples(self.form, render=self._shot, label_of=lambda doc: self._fields_of_shot(doc).answer)
-
-    @cached_property
-    def hook_prompts(self) -> HookPrompts:
-        """The prompts as the form's hooks have them."""
-        return HookPrompts(self.form, self.media)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered. Errors name the document."""
@@ -190,7 +179,7 @@ class Renderer:
 
     def _answer_key(self, fields: DocFields) -> dict[str, Any]:
         """What is right, as fields of a `Sample`."""
-        answer_key = {**self.output_kind.answer_key(fields)}
+        answer_key = self.output_kind.answer_key(fields)
         if not self.form.compares or fields.several_inputs:
             return answer_key
         right = fields.right_choices
@@ -253,36 +242,28 @@ class Renderer:
         doc, delimiters = fields.doc, self._delimiters
         description = self.reader.text(self.form.config.description, doc, "description")
         opening = system_turns(system_instruction, description, delimiters)
-        shots = self.examples.messages(doc, num_fewshot) if num_fewshot else []
+        shots = self.examples.messages(doc, num_fewshot)
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
-        opening += prepend_instruction(instruction, shots)
+        opening += [replace(shots[0], content=instruction + shots[0].content), *shots[1:]] if instruction else shots
         questions = [question.removeprefix(instruction) for question in self.output_kind.inputs(fields)]
-        turns = [opening + query_turns(self._with_media(text, doc), gen_prefix, delimiters) for text in questions]
-        for prompt_turns in turns if self.form.has_media else ():
+        prompts = [self.media.place(Prompt(question), doc) for question in questions]
+        turns = [opening + query_turns(prompt, gen_prefix, delimiters) for prompt in prompts]
+        for prompt_turns in turns if self.media.kinds else ():
             self.media.check_turns(prompt_turns)
         return turns
 
-    def _with_media(self, text: str, doc: Doc) -> Prompt:
-        """A question with the images and audio clips of its document."""
-        return self.media.place(Prompt(text), doc) if self.form.has_media else Prompt(text)
-
     def _shot(self, doc: Doc) -> list[Turn]:
         """A few-shot example: a document with its answer."""
-        config, fields = self.form.fewshot, self._fields_of_shot(doc)
+        config, format, fields = self.form.fewshot, self.form.config.format, self._fields_of_shot(doc)
         delimiters = Delimiters(config.target_delimiter or "", config.fewshot_delimiter or "")
         question, answer = self.output_kind.solved_example(fields)
-        answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
-        return shot_turns(self._with_media(question, doc), answer, fields.gen_prefix, delimiters)
-
-    def _shot_answer(self, fields: DocFields, answer: str) -> str:
-        """The answer of an example as its format asks for it, after its rationale if both have one."""
-        if self.form.config.format is None:
-            return answer
-        template, rationale = self.form.config.format.shot_answer(), self.form.fewshot.doc_to_rationale
-        text = None
-        if "{rationale}" in template and rationale is not None:
-            text = self.reader.value(rationale, fields.doc, "doc_to_rationale")
-        return written_answer(template, answer, "" if text is None else str(text))
+        if format is not None:  # the answer as the format asks for it, after its rationale if both have one
+            template, rationale = format.shot_answer(), None
+            if "{rationale}" in template and config.doc_to_rationale is not None:
+                rationale = self.reader.value(config.doc_to_rationale, doc, "doc_to_rationale")
+            answer = written_answer(template, answer, "" if rationale is None else str(rationale))
+        answer = after_prefix(answer, fields.gen_prefix)
+        return shot_turns(self.media.place(Prompt(question), doc), answer, fields.gen_prefix, delimiters)
 
     def _requests(
         self, doc_id: int, fields: DocFields, options: PromptOptions, conversation: Conversation | None

@@ -57,11 +57,10 @@ def _key(form: Form, docs: Sequence[tuple[int, Doc]], template_name: str) -> str
     if form.has_media:  # images and sounds are not for a file of text
         return None
     config, settings = form.config, form.settings
-    objects = ([] if form.task is None else [form.task]) + (
-        [form.renderer.examples.sampler] if form.num_fewshot else []
-    )
-    bases = [base for each in objects for base in type(each).__mro__ if base is not object]
-    foreign = [base.__name__ for base in bases if not base.__module__.startswith(("multiform.", "abc", "typing"))]
+    sampler = form.renderer.examples.sampler if form.num_fewshot else None
+    bases = [base for each in (form.task, sampler) for base in type(each).__mro__ if each is not None]
+    known = ("multiform.", "abc", "typing", "builtins")
+    foreign = [base.__name__ for base in bases if not base.__module__.startswith(known)]
     if code := [*foreign, *code_keys(config.to_dict(keep_callable=True))]:
         message = "the prompts are not cached, as they depend on code that may read anything"
         logger.warning("%s: %s (%s)", config.form_name, message, ", ".join(dict.fromkeys(code)))
@@ -110,9 +109,8 @@ def _header(key: str, body: str) -> str:
 
 def delete_requests() -> int:
     """Remove all cached requests; returns the number of files."""
-    files = list(requests_folder().glob("requests-*.jsonl"))
     removed = 0
-    for file in files:
+    for file in list(requests_folder().glob("requests-*.jsonl")):
         try:
             file.unlink(missing_ok=True)
             removed += 1

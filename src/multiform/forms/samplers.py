@@ -12,6 +12,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import islice
 from numbers import Integral
 from typing import Any
 
@@ -57,7 +58,10 @@ class Sampler(ABC):
         free = [i for i in range(len(self.pool)) if i not in drawn and differ(self.pool[i], leaked)]
         bad = [index for index in drawn if not differ(self.pool[index], leaked)]
         self._require(len(drawn), len(drawn) - len(bad) + len(free))
-        fresh = dict(zip(bad, random.Random(f"{seed} {_plain_values(leaked)}").sample(free, len(bad)), strict=True))
+        if isinstance(leaked, dict):  # with images named by their content, not by their address in memory
+            plain = (str, int, float, list, dict, type(None))
+            leaked = {key: item if isinstance(item, plain) else binary_summary(item) for key, item in leaked.items()}
+        fresh = dict(zip(bad, random.Random(f"{seed} {leaked}").sample(free, len(bad)), strict=True))
         return [fresh.get(index, index) for index in drawn]
 
     def _require(self, n: int, available: int) -> None:
@@ -91,12 +95,8 @@ class FirstNSampler(Sampler):
     """Takes the first documents of the pool, in order."""
 
     def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
-        selected: list[int] = []
-        for index, doc in enumerate(self.pool):
-            if len(selected) == n:
-                break
-            if exclude is None or differ(doc, exclude):
-                selected.append(index)
+        kept = (index for index, doc in enumerate(self.pool) if exclude is None or differ(doc, exclude))
+        selected = list(islice(kept, n))
         self._require(n, len(selected))
         return selected
 
@@ -144,14 +144,6 @@ def differ(doc: Any, other: Any) -> bool:
         return json.dumps(doc, default=binary_summary) != json.dumps(other, default=binary_summary)
 
 
-def _plain_values(doc: Any) -> Any:
-    """The document with images named by their content, not by their address in memory."""
-    if not isinstance(doc, dict):
-        return doc
-    plain = (str, int, float, list, dict, type(None))
-    return {key: value if isinstance(value, plain) else binary_summary(value) for key, value in doc.items()}
-
-
 class FewshotExamples:
     """Draws few-shot examples and renders them.
 
@@ -166,6 +158,9 @@ class FewshotExamples:
         self._has_noted_replacement = False
         is_requested = form.settings.num_fewshot is not None
         self._placing = placing(f"--num_fewshot: {form.name}" if is_requested else form.where("num_fewshot"))
+        name, place = form.fewshot.sampler, form.where("fewshot_config", "sampler")
+        hint = "see multiform docs fewshot for what it gets"
+        self._running_sampler = running(f"sampler '{name}'", raises=ConfigError, where=place, hint=hint)
 
     @cached_property
     def sampler(self) -> Sampler:
@@ -191,22 +186,13 @@ class FewshotExamples:
         with self._running_sampler:
             return samplers.get(name)(pool, seed=self.form.fewshot_seed, label_of=self._label_of)
 
-    @cached_property
-    def _running_sampler(self) -> running:
-        name, place = self.form.fewshot.sampler, self.form.config.where("fewshot_config", "sampler")
-        return running(
-            f"sampler '{name}'", raises=ConfigError, where=place, hint="see multiform docs fewshot for what it gets"
-        )
-
     def messages(self, doc: Doc, number: int) -> list[Turn]:
         """The turns of the form's few-shot examples, none of which is the document itself."""
-        if number == 0:
-            return []
         return [message for index in self.draw(doc, number) for message in self.shot(index)]
 
     def docs(self, doc: Doc, number: int) -> list[dict[str, Any]]:
         """The documents of the form's few-shot examples."""
-        return [dict(self.sampler.pool[index]) for index in self.draw(doc, number)] if number else []
+        return [dict(self.sampler.pool[index]) for index in self.draw(doc, number)]
 
     def skip(self, doc: Callable[[], Doc], number: int) -> None:
         """Draw the examples of a document that another process renders, so that those after it are the same."""
@@ -221,6 +207,8 @@ class FewshotExamples:
 
     def draw(self, doc: Doc, number: int) -> list[int]:
         """The indexes of examples for a document; each call goes on with the sampler's random numbers."""
+        if number == 0:
+            return []
         excluded = doc if self._excludes else None
         with self._placing, self._running_sampler:
             drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)
@@ -245,13 +233,11 @@ class FewshotExamples:
     def _place(self, index: int) -> str:
         """Where an example comes from: the row of a split, or its number among the samples that are given."""
         shots = self.form.fewshot
-        if shots.fewshot_rows is not None:
-            return f"row {shots.fewshot_rows[index]} of split '{self.form.fewshot_split}'"
-        if shots.fewshot_indices is not None:
-            index = shots.fewshot_indices[index]
-        if shots.split is None and shots.samples is not None:
-            return f"sample {index}"
-        return f"row {index} of split '{self.form.fewshot_split}'"
+        row: Any = index if shots.fewshot_indices is None else shots.fewshot_indices[index]
+        if shots.fewshot_rows is None and shots.split is None and shots.samples is not None:
+            return f"sample {row}"
+        row = row if shots.fewshot_rows is None else shots.fewshot_rows[index]
+        return f"row {row} of split '{self.form.fewshot_split}'"
 
 
 def check_fewshot(form: FormSpec) -> None:

@@ -45,19 +45,15 @@ class FormScorer:
         self._warned: set[str] = set()
         #: Says where filters, metrics and scorers were written, which they do not know themselves.
         self._placing = placing(form.where_stated("filter_list", "metric_list", "scorer"))
-        self._check_process_results()
+        if (process := form.config.process_results) is not None:
+            what = f"{name_of(process)} cannot be called with a document and its results"
+            hint, place = "write it as process_results(doc, results)", form.where("process_results")
+            check_call(process, {}, [], what=what, where=place, hint=hint)
 
     def check(self) -> list[ConfigError]:
         """Refuse reductions that need more responses than there will be; return warnings about others."""
         form = self.form
         return [] if form.scores_itself else check_reductions(form.config, self.scorers, generates=form.generates)
-
-    def _check_process_results(self) -> None:
-        config = self.form.config
-        if config.process_results is not None:
-            what = f"{name_of(config.process_results)} cannot be called with a document and its results"
-            hint, place = "write it as process_results(doc, results)", config.where("process_results")
-            check_call(config.process_results, {}, [], what=what, where=place, hint=hint)
 
     def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
         """Filter and score a sample, once for each scorer that does not wait for all samples."""
@@ -73,9 +69,7 @@ class FormScorer:
     def score_together(self, samples: Sequence[tuple[Sample, Sequence[Output]]]) -> list[ScoredSample]:
         """Score all samples at once with the scorers that need all of them."""
         results: list[ScoredSample] = []
-        for scorer in self.scorers:
-            if not scorer.deferred:
-                continue
+        for scorer in (each for each in self.scorers if each.deferred):
             filtered = []
             for sample, outputs in samples:
                 with locating(f"doc {sample.doc_id}"), self._placing:
@@ -150,13 +144,16 @@ class FormScorer:
 
     def _filter(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], steps: list[Step]) -> list[Any]:
         """What the filters leave of a sample's outputs; each of their steps is added to `steps`."""
+        needed = self._output_kind.needed_outputs(sample)
+        if len(outputs) < needed:
+            message = f"only {len(outputs)} of {needed} responses are there: later requests follow from earlier ones"
+            raise DataError(message, where=self.form.name, hint="run the task with multiform.evaluate")
         pipeline = scorer.pipeline
         if pipeline.steps:
             record = lambda name, value: steps.append(Step(name=f"filter {name}", value=value))  # noqa: E731
             pipeline = replace(pipeline, record=record)
         if "filtered" in self.hooks:
-            filtered: list[Any] = self.hooks["filtered"](pipeline, sample, outputs)
-            return filtered
+            return list(self.hooks["filtered"](pipeline, sample, outputs))
         return self._output_kind.filter_outputs(pipeline, sample.doc, outputs)
 
     def _turns(self, scorer: Scorer, filtered: FilteredSample) -> list[list[Outcome]]:
@@ -201,16 +198,19 @@ class FormScorer:
         return self._fallback[scorer.name]
 
     @property
+    def _all_scorers(self) -> list[Scorer]:
+        return [*self.scorers, *self._fallback.values()]
+
+    @property
     def value_names(self) -> list[dict[str, str]]:
         """For each scorer, the values that metrics have named themselves while they scored, by their metric's name."""
-        scorers = [*self.scorers, *self._fallback.values()]
-        return [{name: metric.name for name, metric in scorer.value_metrics.items()} for scorer in scorers]
+        return [{name: metric.name for name, metric in each.value_metrics.items()} for each in self._all_scorers]
 
     def add_value_names(self, value_names: Sequence[Mapping[str, str]]) -> None:
         """Take the names of values that another process has scored."""
         if len(value_names) > len(self.scorers):
             self._computing_scorer(self.scorers[0])
-        for scorer, names in zip([*self.scorers, *self._fallback.values()], value_names, strict=False):
+        for scorer, names in zip(self._all_scorers, value_names, strict=False):
             metrics = {metric.name: metric for metric in scorer.metrics}
             scorer.value_metrics |= {name: metrics[metric] for name, metric in names.items() if metric in metrics}
 
@@ -236,8 +236,7 @@ class FormScorer:
     @property
     def metrics(self) -> list[Metric]:
         """All metrics that the form has scores of."""
-        scorers = [*self.scorers, *self._fallback.values()]
-        return list({metric.name: metric for scorer in scorers for metric in scorer.metrics}.values())
+        return list({metric.name: metric for scorer in self._all_scorers for metric in scorer.metrics}.values())
 
     @property
     def directions(self) -> dict[str, bool]:
@@ -279,19 +278,18 @@ class FormScorer:
     def estimates(self, samples: Iterable[ScoredSample], bootstrap_iters: int) -> dict[str, Estimate]:
         """All scores with their uncertainty, keyed ``metric,scorer``."""
         estimates: dict[str, Estimate] = {}
-        for scorer, docs in self._by_scorer(samples):
-            items_by_key = _items_by_key(docs)
+        for scorer, number, items_by_key in self._items(samples):
             for key, items in items_by_key.items():
                 if self._is_note(scorer, key, items):
                     continue
-                if len(items) < len(docs) and key not in self._warned:
+                if len(items) < number and key not in self._warned:
                     self._warned.add(key)
                     message = "%s: '%s' is over %d of %d documents, as the others have no value of that name"
-                    logger.warning(message, self.form.name, key, len(items), len(docs))
+                    logger.warning(message, self.form.name, key, len(items), number)
                 with self._placing:
                     aggregation = self.aggregation(scorer, key)
                     estimates[f"{key},{scorer.name}"] = aggregate_values(aggregation, items, bootstrap_iters, key)
-            if docs and self.form.scores_itself:
+            if number and self.form.scores_itself:
                 self._warn_missing(scorer, set(items_by_key))
         return estimates
 
@@ -300,8 +298,8 @@ class FormScorer:
 
         Nothing is bootstrapped, so that scores which need that have no interval.
         """
-        for scorer, docs in self._by_scorer(samples):
-            for key, items in _items_by_key(docs).items():
+        for scorer, _, items_by_key in self._items(samples):
+            for key, items in items_by_key.items():
                 if key == "bypass" or self._is_note(scorer, key, items):
                     continue
                 try:
@@ -335,18 +333,21 @@ class FormScorer:
 
     def _unit_means(self, scored: Iterable[ScoredSample]) -> Iterator[tuple[Scorer, str, list[Any]]]:
         """The scorer, key and values of each score that is a mean of values from 0 to 1."""
-        for scorer, docs in self._by_scorer(scored):
-            for key, values in _items_by_key(docs).items():
+        for scorer, _, items_by_key in self._items(scored):
+            for key, values in items_by_key.items():
                 rated = all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)
                 if rated and self.aggregation(scorer, key) is mean:
                     yield scorer, key, values
 
-    def _by_scorer(self, samples: Iterable[ScoredSample]) -> list[tuple[Scorer, list[Values]]]:
-        """The values of the samples of each scorer."""
+    def _items(self, samples: Iterable[ScoredSample]) -> Iterator[tuple[Scorer, int, dict[str, list[Any]]]]:
+        """For each scorer the number of its samples, and the values of each key, of those that have one."""
         values: dict[str, list[Values]] = {scorer.name: [] for scorer in self.scorers}
         for sample in samples:
             values[sample.scorer].append(sample.values)
-        return [(scorer, values[scorer.name]) for scorer in self.scorers]
+        for scorer in self.scorers:
+            docs = values[scorer.name]
+            keys = dict.fromkeys(key for doc in docs for key in doc)
+            yield scorer, len(docs), {key: [doc[key] for doc in docs if key in doc] for key in keys}
 
     def _is_note(self, scorer: Scorer, key: str, items: Sequence[Any]) -> bool:
         """Whether values are text beside the scores, such as what a judge wrote: for the samples alone."""
@@ -362,12 +363,6 @@ class FormScorer:
             self._warned.add(name)
             message = "%s: metric '%s' has no score, as process_results gave no document a value of that name"
             logger.warning(message, self.form.config.where("metric_list"), name)
-
-
-def _items_by_key(docs: Sequence[Values]) -> dict[str, list[Any]]:
-    """The values of each key, of the documents that have one."""
-    keys = dict.fromkeys(key for values in docs for key in values)
-    return {key: [values[key] for values in docs if key in values] for key in keys}
 
 
 def _in_order(results: Sequence[Any], permutation: Sequence[int] | None) -> Sequence[Any]:

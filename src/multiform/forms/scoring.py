@@ -51,11 +51,8 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
             builder.check_fit(each, "metric_list", index)
     # No choice is picked if only the gold one is scored.
     alone = config.format is not None and config.format.scored == "gold" and config.mapping.choices is not None
-    fitting = [
-        metric
-        for metric in task_metrics
-        if own_results or (config.output_type in metric.output_types and not (alone and metric.name == "acc"))
-    ]
+    fitting = [each for each in task_metrics if own_results or config.output_type in each.output_types]
+    fitting = [each for each in fitting if own_results or not (alone and each.name == "acc")]
     overridden = tuple(f"metric {metric.name}" for metric in task_metrics if metric not in fitting)
     scorer_class = _scorer_class(config)
     chosen = fitting if own_results and not task_metrics else builder.choose_metrics(scorer_class, fitting)

@@ -7,12 +7,11 @@ that overrides it would otherwise be ignored.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from multiform.arguments import accepted_arguments, overridden_methods
 from multiform.errors import ConfigError, DataError, UsageError, nearest, placing, running
@@ -26,6 +25,9 @@ from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.documents import Docs, DocSource, select_docs, select_ids
 from multiform.tasks.datasets.files import Dataset
 from multiform.tasks.keys import FewshotConfig, plain
+
+if TYPE_CHECKING:
+    from multiform.forms.task import Task
 
 #: The seed of few-shot examples.
 DEFAULT_SEED = 1234
@@ -126,17 +128,6 @@ class RunSettings:
         )
 
 
-class TaskObject(Protocol):
-    """The object of a task class, whose methods are the hooks of its form."""
-
-    @property
-    def form(self) -> FormSpec:
-        """The form of this object."""
-
-    def copy_with(self, config: TaskConfig, settings: RunSettings) -> TaskObject:
-        """A copy of the object with another form."""
-
-
 @dataclass(frozen=True, eq=False)
 class FormSpec:
     """A task's configuration under its format, with the settings of a run, the hooks of its class, and its documents.
@@ -154,7 +145,7 @@ class FormSpec:
     #: Folder in which datasets are looked up before the hub.
     mirror: Path | None = None
     #: The object whose methods are the hooks; None for a task without a class of its own.
-    task: TaskObject | None = None
+    task: Task | None = None
     #: Documents that are loaded already, which are used again if they are the same.
     loaded: DocSource | None = None
 
@@ -338,21 +329,16 @@ class FormSpec:
         with placing(self.name):
             return select_ids(len(self.eval_docs), limit=self.settings.limit, samples=self._selected_samples)
 
-    @property
+    @cached_property
     def _selected_samples(self) -> Sequence[int] | None:
         """The indexes that the run names or draws; None where it takes the first documents, or all."""
-        named = self.settings.samples
-        samples = None if named is None else named.get(self.name, named.get(self.task_name))
-        return self._drawn_samples if samples is None else samples
-
-    @cached_property
-    def _drawn_samples(self) -> list[int] | None:
-        """The indexes of a random sample of documents; None if the run takes the first ones, or all."""
+        named = self.settings.samples or {}
+        samples = named.get(self.name, named.get(self.task_name))
         limit, (method, _, column) = self.settings.limit, self.settings.sample.partition(":")
-        if limit is None or method == "first":
-            return None
+        if samples is not None or limit is None or method == "first":
+            return samples
         docs = self.eval_docs
-        number = min(len(docs), math.ceil(len(docs) * limit) if limit < 1 else int(limit))
+        number = len(select_ids(len(docs), limit=limit))
         strata = self._strata(column, docs) if method == "stratified" else None
         return draw_documents(range(len(docs)), number, strata=strata, seed=self.settings.sample_seed)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from multiform.errors import MultiformError, UsageError
 from multiform.formats.base import FormatConfig
-from multiform.formats.variation import RUN_AXES
+from multiform.formats.variation import RUN_AXES, SCORING_FIELDS
 from multiform.forms.form import Form
 from multiform.forms.task import Task
 from multiform.tasks.config import TaskConfig
@@ -25,8 +25,6 @@ _LAYOUT = ("doc_to_text", "doc_to_context", "target_delimiter", "fewshot_delimit
 _EXTRACTION = ("filter_list", "scorer", "process_results")
 _SCORING = ("output_type", "doc_to_choice", "doc_to_target", "generation_kwargs", "metric_list", *_EXTRACTION,
             "repeats", "multiple_inputs", "unsafe_code")  # fmt: skip
-#: Fields of a format that say what is scored and how.
-_SCORED_FIELDS = ("scored", "answer_as", "scorer", "metric_list", "generation_kwargs", "fewshot_answer", "variations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +64,10 @@ class _Parts:
         """The configuration that the parts make, under this name."""
         axes = ",".join(f"{axis}={value}" for axis, value in self.axes.items())
         keys = {key: value for key, value in self.keys.items() if value is not None or key != "output_type"}
-        keys |= {"task": task, "_qualified_name": name, "_formats_selection": f"[{axes}]" if axes else None}
-        if self.format is not None:
-            keys |= {"formats": {"step": self.format}, "_formats_selection": f"step[{axes}]" if axes else "step"}
+        label = "" if self.format is None else "step"
+        keys |= {} if self.format is None else {"formats": {label: self.format}}
+        selection = f"{label}[{axes}]" if axes else label or None
+        keys |= {"task": task, "_qualified_name": name, "_formats_selection": selection}
         return TaskConfig.from_stated(replace(self.stated, data=keys))
 
 
@@ -85,11 +84,9 @@ class _Change:
     def apply(self, now: _Parts) -> _Parts:
         """The parts with the change."""
         rest = {key: value for key, value in now.keys.items() if key not in self.keys}
-        format = now.format
-        if self.fields:
-            assert format is not None
-            format = replace(format, **{name: getattr(self.source.format, name) for name in self.fields})
         taken = {key: self.source.keys[key] for key in self.keys if key in self.source.keys}
+        layout = {name: getattr(self.source.format, name) for name in self.fields}
+        format = now.format if now.format is None else replace(now.format, **layout)
         whole = {name: getattr(self.source, name) for name in self.parts}
         return replace(now, **{"keys": {**rest, **taken}, "format": format, **whole})
 
@@ -179,8 +176,8 @@ def _format_changes(start: FormatConfig, end: FormatConfig, parts: _Parts) -> It
     labels_to_texts = (start.scored, end.scored) == ("labels", "texts")
     if labels_to_texts:  # while there still are labels
         yield _Change("what is scored", parts, fields=("scored",))
-    shared = {f.name for f in fields(start)} & {f.name for f in fields(end)}
-    for name in (f.name for f in fields(end) if f.name in shared and f.name not in _SCORED_FIELDS):
+    layout = {f.name for f in fields(start)} - {*SCORING_FIELDS, "fewshot_answer"}
+    for name in (f.name for f in fields(end) if f.name in layout):
         yield _Change(name.replace("_", " "), parts, fields=(name,))
     if start.scored == end.scored and type(start) is type(end):
         yield _Change("generation", parts, ("generation_kwargs", "repeats"), ("generation_kwargs",))

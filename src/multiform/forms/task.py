@@ -10,6 +10,7 @@ import copy
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -80,11 +81,10 @@ class Task:
     @classmethod
     def _with_output_type(cls, config: dict[str, Any]) -> dict[str, Any]:
         """The configuration with the output type of the class, if it names none and no format decides it."""
-        output_type = cls.OUTPUT_TYPE
         decided = [config.get(key) for key in ("output_type", "formats", "template", "_formats_selection")]
-        if output_type is None or any(decided) or "@" in str(config.get("task", "")):
+        if cls.OUTPUT_TYPE is None or any(decided) or "@" in str(config.get("task", "")):
             return config
-        return {**config, "output_type": output_type}
+        return {**config, "output_type": cls.OUTPUT_TYPE}
 
     def _check_output_type(self, config: TaskConfig) -> None:
         """Refuse a configuration of another output type than that of the class."""
@@ -121,12 +121,12 @@ class Task:
     def _hooks(self, config: TaskConfig) -> dict[str, Callable[..., Any]]:
         """The methods that a subclass overrides; for few-shot examples, they get the field of `fewshot_config`."""
         hooks = collect_hooks(self, self._base(), where=config.where("class"))
-        for name in FIELD_HOOKS:
-            if name in hooks:
-                hooks[f"fewshot_{name}"] = lambda doc, name=name: getattr(self, name)(
-                    doc, getattr(self.form.fewshot, name)
-                )
-        return hooks
+
+        def of_shot(doc: Doc, *, name: str) -> Any:
+            return getattr(self, name)(doc, getattr(self.form.fewshot, name))
+
+        shots = {f"fewshot_{name}": partial(of_shot, name=name) for name in FIELD_HOOKS if name in hooks}
+        return {**hooks, **shots}
 
     def copy_with(self, config: TaskConfig, settings: RunSettings) -> Self:
         """A copy of this task, whose form has another configuration or other settings."""
@@ -418,13 +418,11 @@ class Task:
         by_doc: dict[int, list[Instance]] = {}
         for instance in self._instances:
             by_doc.setdefault(instance.doc_id, []).append(instance)
-        return [
-            (
-                self.form.renderer.with_requests(doc_id, self.eval_docs[doc_id], instances),
-                [read_response(instance, self.name) for instance in instances],
-            )
-            for doc_id, instances in by_doc.items()
-        ]
+        answered = []
+        for doc_id, instances in by_doc.items():
+            sample = self.form.renderer.with_requests(doc_id, self.eval_docs[doc_id], instances)
+            answered.append((sample, [read_response(instance, self.name) for instance in instances]))
+        return answered
 
     def apply_filters(self) -> None:
         """Filter the responses in `instances`, into their `filtered_resps` and the scorers' `filtered_docs`."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from multiform.errors import DataError, MultiformError, UsageError
+from multiform.errors import MultiformError, UsageError
 from multiform.fields import Doc
 from multiform.formats.builtin import ThinkFormat
 from multiform.forms.doc_fields import DocFields
-from multiform.forms.output_kinds import ChoiceKind, GenerationKind
+from multiform.forms.output_kinds import ChoiceKind, GenerationKind, generations
 from multiform.forms.sample import Context, FilteredSample, Sample
 from multiform.forms.spec import FormSpec
 from multiform.models.arguments import CONTEXT
@@ -41,7 +41,7 @@ _MARKER = re.compile(r"<[^<>\s]+>|\[[^][]+\]")
 
 @dataclass(frozen=True, slots=True)
 class ThoughtMarkers:
-    r"""What stands before a thought, and between it and the answer.
+    r"""What stands before a thought, and between it and the answer; both are empty for a thought in plain text.
 
     >>> markers = ThoughtMarkers("<think>\n", "\n</think>\n\n")
     >>> markers.end, markers.begin("<|assistant|>"), markers.begin("<|assistant|><think>")
@@ -72,6 +72,14 @@ class ThoughtMarkers:
         """The prompt and its thought, up to where the answer begins."""
         return prompt + thought + (self.closing.lstrip() if thought[-1:].isspace() else self.closing)
 
+    def lead(self, prompt: str, thought: str, lead: str) -> str:
+        r"""The prompt and its thought with the beginning of the answer, such as "The answer is".
+
+        >>> ThoughtMarkers("", "").lead("2 + 2?\n", "Two and two are four.", "The answer is")
+        '2 + 2?\nTwo and two are four.\nThe answer is'
+        """
+        return join_delimited(self.close(prompt, thought), lead, "" if self.closing else "\n")
+
 
 def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
     """The markers of the model's thoughts, by what its template writes; None where it has none, or is on a server.
@@ -84,9 +92,8 @@ def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
         if not isinstance(prompt, str):
             return None
         thought = dict.fromkeys(_THOUGHT_KEYS, _THOUGHT)
-        chat = chat_template(
-            [_QUESTION, {"role": "assistant", **thought, "content": _ANSWER}], add_generation_prompt=False
-        )
+        answer = {"role": "assistant", **thought, "content": _ANSWER}
+        chat = chat_template([_QUESTION, answer], add_generation_prompt=False)
     except MultiformError:  # where it matters, rendering the prompts says so
         return None
     assert isinstance(chat, str)
@@ -98,41 +105,6 @@ def find_markers(chat_template: ChatTemplate) -> ThoughtMarkers | None:
     if closing := re.search(rf"</think>\s*(?={re.escape(_ANSWER)})", chat):  # after a thought that was dropped
         return ThoughtMarkers("<think>", closing[0])
     return next((ThoughtMarkers(*markers) for shown, *markers in _FAMILIES if shown in rendered), None)
-
-
-@dataclass(frozen=True, slots=True)
-class ThoughtPlan:
-    """How a model thinks before its choices are scored: within `markers`, or in plain text up to the `lead` where None.
-
-    `lead` is the beginning of the answer after the thought, such as "The best answer is".
-    """
-
-    markers: ThoughtMarkers | None
-    lead: str
-
-    @classmethod
-    def of(cls, prompt: str, lead: str, markers: ThoughtMarkers | None) -> ThoughtPlan:
-        """The plan for a prompt; where its template has switched thinking off, the model reasons in plain text."""
-        return cls(None if markers is None or markers.is_closed(prompt) else markers, lead)
-
-    @property
-    def stop(self) -> str:
-        """The string at which the thought ends."""
-        return self.lead.strip() if self.markers is None else self.markers.end
-
-    def begin(self, prompt: str) -> str:
-        """The prompt after which the model thinks."""
-        return prompt if self.markers is None else self.markers.begin(prompt)
-
-    def answer(self, prompt: str, thought: str) -> str:
-        r"""The prompt that a choice completes, from that of the thought and the thought.
-
-        >>> ThoughtPlan(None, "The answer is").answer("2 + 2?\n", "Two and two are four.")
-        '2 + 2?\nTwo and two are four.\nThe answer is'
-        """
-        if self.markers is None:
-            return join_delimited(prompt + thought, self.lead, "\n")
-        return self.markers.close(prompt, thought) + self.lead
 
 
 def _without_budget(kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,19 +135,19 @@ class ThoughtKind(ChoiceKind):
         assert isinstance(context, Prompt)
         if context.is_chat:
             raise no_continuation(self.form.name)
-        plan = self._plan(context.text, options.chat_template if options.apply_chat_template else None)
+        markers = self._markers(context.text, options.chat_template if options.apply_chat_template else None)
         if not self._thoughts:  # the same after each of as many empty thoughts as there are repeats
-            prompt = replace(context, text=plan.answer(plan.begin(context.text), ""))
+            prompt = replace(context, text=markers.lead(markers.begin(context.text), "", self._lead))
             return self._scoring_requests([prompt] * self.form.config.repeats, fields.choices or ())
         kwargs = _without_budget(self.form.generation_kwargs)
         stops = [stop for stop in kwargs["until"] if stop != self._lead.strip()]
         limit = kwargs["max_gen_toks"] if self._budget is None else self._budget
         if limit == CONTEXT:  # no token has less than a byte
-            ends = [plan.answer("", "") + self._continuation_of(choice) for choice in fields.choices or ()]
+            ends = [markers.lead("", "", self._lead) + self._continuation_of(choice) for choice in fields.choices or ()]
             limit = f"{CONTEXT}-{max(len(end.encode()) for end in ends)}"
-        kwargs = {**kwargs, "max_gen_toks": limit, "until": [plan.stop, *stops]}
-        prompt = replace(context, text=plan.begin(context.text))
-        return [GenerationRequest.of(prompt, kwargs, n) for n in range(self.form.config.repeats)]
+        kwargs = {**kwargs, "max_gen_toks": limit, "until": [markers.end or self._lead.strip(), *stops]}
+        prompt = replace(context, text=markers.begin(context.text))
+        return generations([prompt] * self._thoughts, kwargs)
 
     def next_requests(
         self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
@@ -185,10 +157,9 @@ class ThoughtKind(ChoiceKind):
         prompts: list[Prompt] = []
         for instance, output in zip(sample.instances, outputs, strict=True):
             assert isinstance(instance.request, GenerationRequest)
-            assert isinstance(output, Completion)
             prompt = instance.request.prompt
-            plan = self._plan(prompt.text, chat_template if self.form.settings.apply_chat_template else None)
-            prompts.append(replace(prompt, text=plan.answer(prompt.text, _thought(output))))
+            markers = self._markers(prompt.text, chat_template if self.form.settings.apply_chat_template else None)
+            prompts.append(replace(prompt, text=markers.lead(prompt.text, _thought(output), self._lead)))
         return self._scoring_requests(prompts, sample.choices)
 
     def _scoring_requests(self, prompts: Sequence[Prompt], choices: Sequence[str]) -> list[Request]:
@@ -199,22 +170,22 @@ class ThoughtKind(ChoiceKind):
             pairs += [(self._unconditional, continuation) for continuation in continuations]
         return [LoglikelihoodRequest(prompt, continuation) for prompt, continuation in pairs]
 
+    def needed_outputs(self, sample: Sample) -> int:
+        return self._thoughts + len(sample.choices) * self.form.config.repeats
+
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """The log-likelihoods; no filter is made for thoughts."""
         return super().filter_outputs(pipeline, doc, [output for output in outputs if isinstance(output, LLOutput)])
 
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         number, repeats, results = len(filtered.sample.choices), self.form.config.repeats, filtered.results
-        if len(results) < number * repeats:
-            message = f"there are {len(results)} log-likelihoods for {number} choices after {repeats} thoughts"
-            hint = "run the task with multiform.evaluate, which scores the choices once the thoughts are known"
-            raise DataError(message, where=self.form.name, hint=hint)
-        outcomes: list[Outcome] = []
-        for first in range(0, number * repeats, number):
-            asked = slice(self._thoughts + first, self._thoughts + first + number)
-            scored = results[first : first + number]
-            outcomes.append(self._outcome(filtered, asked, scored, results[number * repeats :]))
-        return [outcomes]
+        unconditional = results[number * repeats :]
+        return [
+            [
+                self._outcome(filtered, self._thoughts + first, results[first : first + number], unconditional)
+                for first in range(0, number * repeats, number)
+            ]
+        ]
 
     def _continuation_of(self, choice: str) -> str:
         return choice if self._lead[-1].isspace() else f" {choice}"
@@ -224,11 +195,10 @@ class ThoughtKind(ChoiceKind):
         assert isinstance(self.form.config.format, ThinkFormat)
         return self.form.config.format.after_thought
 
-    def _plan(self, prompt: str, chat_template: ChatTemplate | None) -> ThoughtPlan:
-        """How the model thinks after this prompt; the markers of a chat template are looked up once."""
-        if chat_template is None:
-            return ThoughtPlan(None, self._lead)
-        return ThoughtPlan.of(prompt, self._lead, self._find_markers(chat_template))
+    def _markers(self, prompt: str, chat_template: ChatTemplate | None) -> ThoughtMarkers:
+        """The markers of the thought after this prompt, empty where its template has switched thinking off."""
+        markers = None if chat_template is None else self._find_markers(chat_template)
+        return ThoughtMarkers("", "") if markers is None or markers.is_closed(prompt) else markers
 
 
 class BudgetKind(GenerationKind):
@@ -262,9 +232,9 @@ class BudgetKind(GenerationKind):
         prompt = context if is_off else replace(context, text=markers.begin(context.text))
         if self._budget:
             kwargs = {**self._kwargs, "max_gen_toks": self._budget, "until": [markers.end]}
-            return _generations([prompt] * repeats, kwargs)
+            return generations([prompt] * repeats, kwargs)
         prompt = prompt if is_off else replace(prompt, text=markers.close(prompt.text, ""))
-        return _generations([prompt] * repeats, self._kwargs)
+        return generations([prompt] * repeats, self._kwargs)
 
     def next_requests(
         self, sample: Sample, outputs: Sequence[Output], chat_template: ChatTemplate | None
@@ -276,7 +246,12 @@ class BudgetKind(GenerationKind):
         markers = None if chat_template is None else self._find_markers(chat_template)
         assert markers is not None
         texts = [markers.close(first.context, _thought(output)) for output in outputs]
-        return _generations([replace(first.prompt, text=text) for text in texts], self._kwargs)
+        return generations([replace(first.prompt, text=text) for text in texts], self._kwargs)
+
+    def needed_outputs(self, sample: Sample) -> int:
+        first = sample.instances[0].request if sample.instances else None
+        in_stages = self._budget and isinstance(first, GenerationRequest) and not first.prompt.is_chat
+        return 2 * self.form.config.repeats if in_stages else 0
 
     def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
         """What the filters leave of the answers; thoughts are no part of them."""
@@ -285,7 +260,3 @@ class BudgetKind(GenerationKind):
     def outcomes(self, filtered: FilteredSample, *, all_repeats: bool) -> list[list[Outcome]]:
         answers = filtered.outputs[-self.form.config.repeats :]
         return super().outcomes(replace(filtered, outputs=answers), all_repeats=all_repeats)
-
-
-def _generations(prompts: Sequence[Prompt], kwargs: Mapping[str, Any]) -> list[Request]:
-    return [GenerationRequest.of(prompt, kwargs, number) for number, prompt in enumerate(prompts)]

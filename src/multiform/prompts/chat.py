@@ -44,11 +44,7 @@ class ChatTemplate:
 
     def check(self) -> None:
         """Refuse a name or an argument that the tokenizer's template does not read; warn of one without effect."""
-        if (
-            self.template is not None
-            and self.text is not None
-            and not isinstance(self.tokenizer.chat_template, Mapping)
-        ):
+        if self.template is not None and self.text and not isinstance(self.tokenizer.chat_template, Mapping):
             logger.warning("%s: there is one chat template alone; it is used for '%s'", self.model, self.template)
         for name in ("reasoning_effort", "thinking_budget"):
             if name in self.variables and name not in (self.text or ""):

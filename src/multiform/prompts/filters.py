@@ -22,7 +22,6 @@ from multiform.labels import (
     index_among,
     join_words,
     label_list,
-    parse_literal_list,
 )
 from multiform.limits import spend
 
@@ -72,25 +71,17 @@ def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> in
     return answer_key_to_index(str(key)) if labels is None else list(map(str, labels)).index(str(key).strip())
 
 
-def _literal(text: Any) -> Any:
-    """The list or mapping that a column spells out as text; other values as they are."""
-    if not isinstance(text, str):
-        return text
-    try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        hint = "use the filter on columns with lists as text only"
-        raise DataError(f"not a list or mapping as text: {excerpt(text)}", hint=hint) from error
+def _reading(parse: Callable[[str], Any], expected: str, columns: str) -> Callable[[Any], Any]:
+    """A filter that parses the text of a column, and leaves other values as they are."""
 
+    def read(text: Any) -> Any:
+        try:
+            return parse(text.strip()) if isinstance(text, str) else text
+        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+            hint = f"use the filter on columns with {columns} only"
+            raise DataError(f"not {expected}: {excerpt(text)}", hint=hint) from error
 
-def _from_json(text: Any) -> Any:
-    """The value that a column holds as JSON; other values as they are."""
-    if not isinstance(text, str):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON: {excerpt(text)}", hint="use the filter on columns with JSON only") from error
+    return read
 
 
 def _indexes(values: Sequence[Any], value: Any) -> list[int]:
@@ -117,11 +108,6 @@ def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda answer, choices, *labels, **base: function(answer, choice_list(choices), *labels, **base)
 
 
-def _index_among(answer: Any, choices: Any, digits: bool | None = False, base: int | None = None) -> int | list[int]:
-    listed = parse_literal_list(answer) if isinstance(answer, str) else None
-    return index_among(answer if listed is None else listed, choice_list(choices), digits=digits, base=base)
-
-
 def _lead(text: str, separator: str) -> str:
     """A text with the separator after it, unless it is empty or ends in white space."""
     return text if not text or text[-1].isspace() or text.endswith(separator) else text + separator
@@ -131,19 +117,19 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "regex_replace": _regex_replace,
     "answer_key_to_index": _answer_key_to_index,
     "choice_list": choice_list,
-    "literal": _literal,
+    "literal": _reading(ast.literal_eval, "a list or mapping as text", "lists as text"),
     "shuffle": _shuffle,
     "findall": _findall,
     "boxed": _boxed_answer,
     "indexes": _indexes,
     "mend_encoding": _mend_encoding,
     "unescape": html.unescape,
-    "from_json": _from_json,
+    "from_json": _reading(json.loads, "JSON", "JSON"),
     "values": lambda mapping: list(mapping.values()),
     "gold_index": _over_choices(gold_index),
     "gold_label": _over_choices(gold_label),
     "gold_text": _over_choices(gold_text),
-    "index_among": _index_among,
+    "index_among": index_among,
     "labels": label_list,
     "join_words": join_words,
     "lead": _lead,

@@ -157,7 +157,14 @@ class Media:
         """The media type and content of a file that holds it."""
         if self.kind == "audio":
             return "audio/wav", encode_wav(self.payload) if isinstance(self.payload, Waveform) else self._bytes()
-        return encode_image(self.payload) if _is_image(self.payload) else _image_file(self._bytes())
+        from PIL import Image
+
+        if not is_image(self.payload):
+            with Image.open(io.BytesIO(self._bytes())) as image:
+                return Image.MIME.get(image.format or "", "image/png"), self._bytes()
+        file, modes = io.BytesIO(), ("1", "L", "LA", "P", "RGB", "RGBA")
+        (self.payload if self.payload.mode in modes else self.payload.convert("RGB")).save(file, "PNG")
+        return "image/png", file.getvalue()
 
     def data_url(self) -> str:
         """The file's content as a data URL."""
@@ -186,14 +193,10 @@ def parts(messages: Sequence[Mapping[str, Any]], media: Sequence[Media]) -> list
     return [{**message, "content": _parts(message["content"], marks)} for message in messages]
 
 
-def _parts(content: str, marks: Mapping[str, Kind]) -> list[dict[str, str]]:
-    segments = re.split(f"({'|'.join(map(re.escape, marks))})", content)
-    split: list[dict[str, str]] = [
-        {"type": marks[segment]} if segment in marks else {"type": "text", "text": segment}
-        for segment in segments
-        if segment
-    ]
-    return split or [{"type": "text", "text": ""}]
+def _parts(content: str, marks: Mapping[str, Kind]) -> list[dict[str, Any]]:
+    segments = filter(None, re.split(f"({'|'.join(map(re.escape, marks))})", content))
+    split = [{"type": marks[each]} if each in marks else {"type": "text", "text": each} for each in segments]
+    return [*split] or [{"type": "text", "text": ""}]
 
 
 def binary_summary(value: Any) -> Any:
@@ -209,7 +212,7 @@ def binary_summary(value: Any) -> Any:
         return {"kind": kind, "size": f"{len(value)} characters", "sha256": sha256(value)}
     if isinstance(value, bytes | bytearray | memoryview):
         return {"kind": "bytes", "size": str(len(value)), "sha256": sha256(bytes(value))}
-    if _is_image(value):
+    if is_image(value):
         return {"kind": "image", "size": f"{value.width}x{value.height}", "sha256": pixel_hash(value)}
     if hasattr(value, "tobytes") and hasattr(value, "shape"):
         shape = "x".join(map(str, value.shape))
@@ -224,29 +227,16 @@ def pixel_hash(image: Image) -> str:
     return sha256(f"{image.mode} {image.size} ", image.tobytes())
 
 
-def encode_image(image: Image) -> tuple[str, bytes]:
-    """An image of Pillow as a PNG file."""
-    file = io.BytesIO()
-    (image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA") else image.convert("RGB")).save(file, "PNG")
-    return "image/png", file.getvalue()
-
-
-def _is_image(value: Any) -> bool:
+def is_image(value: Any) -> bool:
+    """Whether a value is an image of Pillow."""
     return hasattr(value, "tobytes") and hasattr(value, "mode") and hasattr(value, "convert")
-
-
-def _image_file(data: bytes) -> tuple[str, bytes]:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(data)) as image:
-        return Image.MIME.get(image.format or "", "image/png"), data
 
 
 @lru_cache(maxsize=_CACHED_IMAGES)
 def _decode_image(media: Media) -> Image:
     from PIL import Image, ImageOps
 
-    if _is_image(media.payload):
+    if is_image(media.payload):
         return media.payload  # type: ignore[no-any-return]
     try:
         image: Image.Image = Image.open(io.BytesIO(media._bytes()))

@@ -108,10 +108,8 @@ def shot_turns(question: Prompt | str, answer: str, prefix: str, delimiters: Del
         return query_turns(question, prefix, delimiters)
     question = Prompt.of(question)
     between = delimiters.target if not prefix or needs_delimiter(question.text, prefix) else ""
-    return [
-        Turn("user", question.text, between, question.media),
-        Turn("assistant", join_delimited(prefix, answer, " "), delimiters.fewshot),
-    ]
+    solution = Turn("assistant", join_delimited(prefix, answer, " "), delimiters.fewshot)
+    return [Turn("user", question.text, between, question.media), solution]
 
 
 def query_turns(question: Prompt | str, prefix: str, delimiters: Delimiters) -> list[Turn]:
@@ -125,13 +123,6 @@ def query_turns(question: Prompt | str, prefix: str, delimiters: Delimiters) -> 
         return [Turn("user", question.text, media=question.media)]
     between = delimiters.target if needs_delimiter(question.text, prefix) else ""
     return [Turn("user", question.text, between, question.media), Turn("assistant", prefix)]
-
-
-def prepend_instruction(instruction: str, shots: Sequence[Turn]) -> list[Turn]:
-    """The turns of few-shot examples, with an instruction before the first."""
-    if not instruction:
-        return list(shots)
-    return [replace(shots[0], content=instruction + shots[0].content), *shots[1:]]
 
 
 def plain_text(turns: Iterable[Turn]) -> str:
@@ -163,15 +154,14 @@ def chat_messages(turns: Sequence[Turn], *, multiturn: bool) -> list[dict[str, s
     >>> [m["role"] for m in chat_messages(turns, multiturn=True)]
     ['user', 'assistant', 'user']
     """
-    if multiturn:
-        return [{"role": turn.role, "content": turn.content} for turn in turns]
-    system = [turn for turn in turns if turn.role == "system"]
-    prefix = [turns[-1]] if turns and turns[-1].role == "assistant" else []
-    middle = turns[len(system) : len(turns) - len(prefix)]
-    # The delimiter before an answer that the assistant begins is not part of what the user says.
-    body = plain_text(middle[:-1]) + (middle[-1].content if prefix else plain_text(middle[-1:])) if middle else ""
-    joined = [*system, Turn("user", body), *prefix]
-    return [{"role": turn.role, "content": turn.content} for turn in joined]
+    if not multiturn:
+        system = [turn for turn in turns if turn.role == "system"]
+        prefix = [turns[-1]] if turns and turns[-1].role == "assistant" else []
+        middle = turns[len(system) : len(turns) - len(prefix)]
+        # The delimiter before an answer that the assistant begins is not part of what the user says.
+        body = plain_text(middle[:-1]) + (middle[-1].content if prefix else plain_text(middle[-1:])) if middle else ""
+        turns = [*system, Turn("user", body), *prefix]
+    return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
 def plain_chat(messages: Messages, delimiters: Delimiters) -> str:
@@ -204,9 +194,7 @@ def join_delimited(before: str, after: str, delimiter: str) -> str:
     >>> join_delimited("It is", "so", " "), join_delimited("It is ", "so", " "), join_delimited("", "so", " ")
     ('It is so', 'It is so', 'so')
     """
-    if before and after and needs_delimiter(before, after):
-        return before + delimiter + after
-    return before + after
+    return before + delimiter + after if after and needs_delimiter(before, after) else before + after
 
 
 def shared_length(text: str, other: str) -> int:

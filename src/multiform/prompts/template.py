@@ -63,7 +63,10 @@ _PLAIN: tuple[type, ...] = (Markup, str, bytes, bool, int, float, complex, list,
 _EXACTLY_PLAIN = frozenset(_PLAIN)  # what nearly all values are, and quickly found
 #: What Jinja itself gives to a template.
 _RUNTIME = (Undefined, LoopContext, Namespace, Macro, BlockReference)
+_PLAIN_OR_RUNTIME = (*_PLAIN, *_RUNTIME)
 _METHODS = (types.BuiltinMethodType, types.MethodType)
+#: What templates may write, beside arrays.
+_WRITABLE = (*_PLAIN_OR_RUNTIME, Mapping, Sequence, types.GeneratorType, types.FunctionType, *_METHODS)
 _BUILDERS = (dict, str, bytes, int, float)  # classes whose class methods make plain data
 
 
@@ -71,7 +74,15 @@ class Metered(ImmutableSandboxedEnvironment):
     """An environment in which every operation of a template is charged to the rendering that is going on."""
 
     intercepted_binops = frozenset(("+", "-", "*", "/", "//", "**", "%"))
-    concat = staticmethod(lambda chunks: bounded_text(chunks))
+
+    @staticmethod
+    def concat(chunks: Iterable[str]) -> str:
+        """The parts as one text, each charged before it is put into it."""
+        texts: list[str] = []
+        for part in chunks:
+            spend(len(part))
+            texts.append(part)
+        return "".join(texts)
 
     def meter_filters(self) -> None:
         """Have all filters charged, and those that the guards need."""
@@ -125,7 +136,7 @@ class Sandbox(Metered):
     def getitem(self, obj: Any, argument: Any) -> Any:
         if type(obj) in _EXACTLY_PLAIN or (isinstance(argument, str) and _has_plain(obj, argument)):
             return super().getitem(obj, argument)
-        if isinstance(obj, (*_PLAIN, Mapping, Sequence, *_RUNTIME)) or _is_array(obj):
+        if isinstance(obj, (*_PLAIN_OR_RUNTIME, Mapping, Sequence)) or _is_array(obj):
             return self._item(obj, argument)
         return self.unsafe_undefined(obj, str(argument))
 
@@ -140,11 +151,7 @@ class Sandbox(Metered):
         if not isinstance(method, _METHODS):
             return isinstance(obj, _RUNTIME) or obj in self._functions
         owner = method.__self__
-        return (
-            type(owner) in _EXACTLY_PLAIN
-            or isinstance(owner, (*_PLAIN, *_RUNTIME))
-            or (isinstance(owner, type) and owner in _BUILDERS)
-        )
+        return isinstance(owner, _PLAIN_OR_RUNTIME) or (isinstance(owner, type) and owner in _BUILDERS)
 
 
 def meter(template: Template, source: str) -> None:
@@ -220,13 +227,7 @@ def _charge_text(value: Any) -> Any:
 
 def _check_output(value: Any) -> Any:
     """A value that becomes text; anything but plain data, numbers and arrays of other libraries is refused."""
-    if (
-        type(value) in _EXACTLY_PLAIN
-        or isinstance(
-            value, (*_PLAIN, *_RUNTIME, Mapping, Sequence, types.GeneratorType, types.FunctionType, *_METHODS)
-        )
-        or _is_array(value)
-    ):
+    if type(value) in _EXACTLY_PLAIN or isinstance(value, _WRITABLE) or _is_array(value):
         return _charge_text(value)
     hint = "name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"
     raise DataError(f"a template cannot write a {type(value).__name__}, which is not a text, number or list", hint=hint)
@@ -275,11 +276,7 @@ def compile_template(source: str) -> Compiled:
     with _compiling(source):
         tree = _ENV.parse(source)
         expression = _single_expression(source, tree)
-        if expression is None:
-            template = _ENV.from_string(source)
-            render: Callable[[Doc], Any] = template.render
-        else:
-            render = _value_of(expression)
+        render = _ENV.from_string(source).render if expression is None else _value_of(expression)
         names = frozenset(meta.find_undeclared_variables(tree))
     return Compiled(source, expression, names, render)
 
@@ -325,39 +322,26 @@ def _check_length(result: T) -> T:
     return result
 
 
-def bounded_text(chunks: Iterable[str]) -> str:
-    """The parts as one text, each charged before it is put into it."""
-    texts: list[str] = []
-    for part in chunks:
-        spend(len(part))
-        texts.append(part)
-    return "".join(texts)
-
-
 def literal_text(source: str) -> list[str]:
     """The pieces of plain text of a template, in order, with an empty piece where a value stands.
 
     >>> literal_text("Question: {{q}}\\nAnswer:")
     ['Question: ', '', '\\nAnswer:']
     """
-    literals: list[str] = []
     with _compiling(source):
-        tree = _ENV.parse(source)
-    for output in tree.find_all(nodes.Output):
-        for node in output.nodes:
-            literals.append(node.data if isinstance(node, nodes.TemplateData) else "")
-    return literals
+        outputs = _ENV.parse(source).find_all(nodes.Output)
+    texts = [node for output in outputs for node in output.nodes]
+    return [node.data if isinstance(node, nodes.TemplateData) else "" for node in texts]
 
 
-def lex(source: str) -> Iterator[tuple[str, str]]:
+def lex(source: str) -> list[tuple[str, str]]:
     """The tokens of a template, each with its type; what white-space control removes is removed.
 
-    >>> list(lex("a{{ b }}"))[:2]
+    >>> lex("a{{ b }}")[:2]
     [('data', 'a'), ('variable_begin', '{{')]
     """
     with _compiling(source):
-        tokens = [(token, value) for _, token, value in _ENV.lex(source)]
-    yield from tokens
+        return [(token, value) for _, token, value in _ENV.lex(source)]
 
 
 @contextmanager
@@ -375,16 +359,14 @@ def _compiling(source: str) -> Iterator[None]:
 
 
 def _single_expression(source: str, tree: nodes.Template) -> str | None:
-    if len(tree.body) != 1 or not isinstance(tree.body[0], nodes.Output):
-        return None
-    if len(tree.body[0].nodes) != 1 or isinstance(tree.body[0].nodes[0], nodes.TemplateData):
-        return None
-    stripped = source.strip()
-    if stripped != source or not (stripped.startswith("{{") and stripped.endswith("}}")):
+    output = tree.body[0] if len(tree.body) == 1 else None
+    values = output.nodes if isinstance(output, nodes.Output) else []
+    is_one_value = len(values) == 1 and not isinstance(values[0], nodes.TemplateData)
+    if not (is_one_value and source.startswith("{{") and source.endswith("}}")):
         return None
     # Only what touches the braces is white-space control: "{{ -x }}" is a negative value.
-    inner = stripped[2:-2].removeprefix("-").removeprefix("+").removesuffix("-").strip()
-    return f"({inner})" if isinstance(tree.body[0].nodes[0], nodes.Tuple) else inner
+    inner = source[2:-2].removeprefix("-").removeprefix("+").removesuffix("-").strip()
+    return f"({inner})" if isinstance(values[0], nodes.Tuple) else inner
 
 
 def _value_of(expression: str) -> Callable[[Doc], Any]:

@@ -164,7 +164,7 @@ def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
         "fewshot_draw": selected.draw,
         "recovered": recovered,
         "mapping": mapping,
-        **{name: getattr(templates, name) for name in _FIELDS},
+        **templates,
         **_replaced_by_format(selected.format, values, foreign=recovered is not None),
     }
 
@@ -325,7 +325,7 @@ def _fewshot(values: Values, stated: StatedKeys, where: Where) -> Values:
         if format is not None and (mapping is not None or format.of_shots() != format):
             base = _answer_base(values, values["recovered"])
             templates = compile_format(format.of_shots(), mapping or values["mapping"], base)
-            config |= {name: getattr(templates, name) for name in _FIELDS}
+            config |= templates
         inherited = {
             name: values[name]
             for name in ("fewshot_delimiter", "target_delimiter", "gen_prefix", "doc_to_rationale", *_FIELDS)

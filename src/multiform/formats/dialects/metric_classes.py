@@ -15,24 +15,22 @@ if TYPE_CHECKING:
 Response = TypeVar("Response")
 
 
-class _Names:
-    """The names of a metric's values: its NAME, or one for each of its KEYS."""
-
-    def __get__(self, metric: object, cls: type[BaseMetric[Any]]) -> list[str]:
-        return [cls.NAME] if cls.KEYS is None else [f"{cls.NAME}/{key}" for key in cls.KEYS]
-
-
 class BaseMetric(ABC, Generic[Response]):
     """Base class of metrics; a subclass overrides `calculate`, or lists registered metrics as `specs`."""
 
     NAME: ClassVar[str] = ""
     #: If a metric has several values: their names, which follow NAME and a slash.
     KEYS: ClassVar[list[str] | None] = None
-    NAMES = _Names()
+    #: The names of its values, which follow from these.
+    NAMES: ClassVar[list[str]] = []
     #: How the values of several completions for one document are aggregated; by default the mean.
     AGGREGATORS: ClassVar[Sequence[Any]] = ()
     specs: ClassVar[Sequence[Mapping[str, Any]]] = ()
     fail_on_error: bool = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.NAMES = [cls.NAME] if cls.KEYS is None else [f"{cls.NAME}/{key}" for key in cls.KEYS]
 
     def calculate(self, response: Response) -> list[MetricResult]:
         """The values of one response."""

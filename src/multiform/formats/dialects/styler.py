@@ -14,7 +14,7 @@ from typing_extensions import Self
 from multiform.arguments import overridden_methods
 from multiform.errors import UsageError
 from multiform.formats.base import FormatConfig, dialect_names, written_answer
-from multiform.formats.compile import FieldMapping, bind_field, compile_format
+from multiform.formats.compile import FieldMapping, answers_with_label, bind_field, compile_format
 from multiform.formats.dialects import FormatDialect, translators
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
@@ -155,13 +155,13 @@ class FormatStyler(TaskStyler, FormatDialect):
         if format.answer_prompt:
             format = replace(format, answer_prompt=_CUE)
         doc = {"question": self.get_question_text(raw_question), "choices": list(choices)}
-        text = str(bind_field(compile_format(format, FieldMapping("question", "choices", 0)).doc_to_text)(doc))
+        text = str(bind_field(compile_format(format, FieldMapping("question", "choices", 0))["doc_to_text"])(doc))
         return text.removesuffix(_CUE)
 
     def get_ground_truth(self, choices: list[str], correct_index: int) -> str:
         format = self.as_format()
-        bare = self._answers(format, choices)[correct_index]
-        return bare if format.scored == "generation" else format.target_delimiter + bare
+        delimiter = "" if format.scored == "generation" else format.target_delimiter
+        return delimiter + self._answers(format, choices)[correct_index]
 
     def get_possible_completions(self, choices: list[str], correct_index: int | None = None) -> list[str] | None:
         format = self.as_format()
@@ -182,10 +182,8 @@ class FormatStyler(TaskStyler, FormatDialect):
 
     def _answers(self, format: FormatConfig, choices: Sequence[str]) -> list[str]:
         """The answer for each choice: its label or its text."""
-        by_label = format.scored == "labels" or (
-            format.scored == "generation" and format.shows_choices and format.answer_as != "text"
-        )
-        return label_list(len(choices), format.choice_labels) if by_label and format.choice_labels else list(choices)
+        by_label = format.scored == "labels" or answers_with_label(format)
+        return label_list(len(choices), format.choice_labels or "letters") if by_label else list(choices)
 
 
 def literal(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
@@ -179,7 +180,7 @@ class FormatTemplate(TemplateConfig, FormatDialect, _Labelled):
     def _prompt(self, question: FieldSpec, choices: FieldSpec) -> Callable[[Doc], str]:
         format = self._shown(choices is not None and self._should_show_choices())
         mapping = FieldMapping("" if question is None else question, [] if choices is None else choices, 0)
-        return bind_field(compile_format(format, mapping).doc_to_text)
+        return bind_field(compile_format(format, mapping)["doc_to_text"])
 
     def to_dict(self) -> dict[str, Any]:
         values = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
@@ -302,9 +303,7 @@ class ClozeTemplateConfig(FormatTemplate):
     def to_mcq(self, suffix: str = "Answer:") -> MCQTemplateConfig:
         """The same template as multiple choice, without a blank; choices without labels get letters."""
         arguments = _shared_arguments(self)
-        return MCQTemplateConfig(
-            **{**arguments, "choice_labels": arguments["choice_labels"] or "letters"}, suffix=suffix
-        )
+        return MCQTemplateConfig(**{**arguments, "choice_labels": self.choice_labels or "letters"}, suffix=suffix)
 
 
 def _shared_arguments(template: FormatTemplate) -> dict[str, Any]:
@@ -317,12 +316,8 @@ def _shared_arguments(template: FormatTemplate) -> dict[str, Any]:
 def _blank(format: FormatConfig) -> dict[str, Any]:
     """The blank of a format: the text beside the question, if it has no letters or digits."""
     before, after = format.question_prefix, format.question_suffix
-    if not before and after.startswith(" ") and _is_blank(after[1:]):
+    if not before and re.fullmatch(r"(?s) (?:\W|_)+", after):
         return {"blank_position": "end", "blank_marker": after[1:]}
-    if not after and before.endswith(" ") and _is_blank(before[:-1]):
+    if not after and re.fullmatch(r"(?s)(?:\W|_)+ ", before):
         return {"blank_position": "start", "blank_marker": before[:-1]}
     return {"blank_position": "none"}
-
-
-def _is_blank(text: str) -> bool:
-    return bool(text) and not any(character.isalnum() for character in text)

@@ -165,11 +165,11 @@ def wrap_mapping(
         mapping, question="question" if question is None else question, answer="answer" if answer is None else answer
     )
     written = compile_format(format, complete, answer_base)
-    jinja = bind_field(written.doc_to_choice)
+    jinja = bind_field(written["doc_to_choice"])
     return {
         **keys,
         "output_type": format.output_type,
-        "doc_to_text": None if question is None else bind_field(written.doc_to_text),
+        "doc_to_text": None if question is None else bind_field(written["doc_to_text"]),
         "doc_to_choice": scored and ScoredChoices(jinja.source, jinja.fields, wrapped=scored),
-        "doc_to_target": None if answer is None else written.doc_to_target,
+        "doc_to_target": None if answer is None else written["doc_to_target"],
     }

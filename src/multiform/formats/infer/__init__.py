@@ -150,13 +150,12 @@ def _from_documents(prompt: TaskFields) -> Recovered:
 
 def _from_template(text: str, prompt: TaskFields) -> Recovered:
     labels = names_labels(prompt.choices)
-    layout = read_layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
-    if layout.options is None and labels is not None:
+    number = len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ())
+    question, options, left_out = read_layout(text, number)
+    if options is None and labels is not None:
         return _from_documents(prompt)  # a column may hold the choices beside the question
-    choices = _choices(prompt, layout.options, labels)
-    answer = _answer(prompt, layout.options, labels)
-    mapping = FieldMapping(layout.question, choices, answer)
-    return Recovered(mapping=mapping, how="template" if layout.left_out else "raw", left_out=layout.left_out)
+    mapping = FieldMapping(question, _choices(prompt, options, labels), _answer(prompt, options, labels))
+    return Recovered(mapping=mapping, how="template" if left_out else "raw", left_out=left_out)
 
 
 def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec:
@@ -164,20 +163,16 @@ def _choices(prompt: TaskFields, options: Options | None, labels: list[str] | No
     scored = prompt.choices
     if options is None:
         return scored
-    shown: FieldSpec = options.whole and f"{{{{ {options.whole} }}}}"
-    if shown is None:
-        shown = list(options.items)
-    number = None if options.whole else len(options.items)
+    shown = f"{{{{ {options.whole} }}}}" if options.whole else list(options.items)
     if scored is None:
         return shown
     if labels is not None:
-        if number is not None and len(labels) not in (0, number):
-            message = f"the prompt shows {number} choices, and doc_to_choice holds {len(labels)} labels"
+        if isinstance(shown, list) and len(labels) not in (0, len(shown)):
+            message = f"the prompt shows {len(shown)} choices, and doc_to_choice holds {len(labels)} labels"
             raise UnclearPromptError(message, reason="choices and labels differ", key="doc_to_choice", hint=ADD_CHOICES)
-        if labels and isinstance(shown, list) and labels != label_list(len(labels)):
-            order = label_list(len(labels))
-            if sorted(labels) == order:  # the labels are scored in an order of their own
-                return [shown[order.index(label)] for label in labels]
+        order = label_list(len(labels))
+        if labels and isinstance(shown, list) and sorted(labels) == order:  # they may have an order of their own
+            return [shown[order.index(label)] for label in labels]
         return shown
     if _same(scored, shown) or _same(scored, f"{{{{ {indexed_list(options.items) or 'none'} }}}}"):
         return scored
@@ -194,12 +189,11 @@ def _same(scored: FieldSpec, shown: FieldSpec) -> bool:
 
 
 def _answer(prompt: TaskFields, options: Options | None, labels: list[str] | None) -> FieldSpec:
-    target = prompt.target
-    names: FieldSpec = prompt.choices
+    target, names = prompt.target, prompt.choices
     if names is None and options is not None and options.labels:
         names = list(options.labels)
-    if labels and isinstance(prompt.choices, list):
-        names = [str(choice) for choice in prompt.choices]
+    if labels and isinstance(names, list):
+        names = [str(choice) for choice in names]
     if isinstance(target, int | float) or target is None or names is None:
         return target
     if not prompt.ranks:

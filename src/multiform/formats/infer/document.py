@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from multiform.errors import DataError, excerpt
 from multiform.fields import ComputedField, Doc, FieldSpec, shown
@@ -28,16 +27,17 @@ _LINE = re.compile(r"[ \t]*[\[(]?(?P<label>[A-Za-z])(?:[\])][.:]?|[.:)])[ \t]+(?
 _MOST = 26
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPrompt:
+class ReadPrompt(NamedTuple):
     """The question and the choices that the prompt of a document shows."""
 
     question: str
     choices: tuple[str, ...]
 
 
-def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
+def read_prompt(text: str, choices: Sequence[str] | None, doc: Doc) -> ReadPrompt:
     r"""The question and the choices in a prompt; `choices`, which the task scores, where the prompt shows none.
+
+    Without them, the choices are the longest list of values of the document that the prompt shows.
 
     >>> doc = {"q": "Two and two?", "options": ["3", "4"]}
     >>> read_prompt("Pick one.\n\nQuestion: Two and two?\nA. 3\nB. 4\nAnswer:", ["A", "B"], doc)
@@ -45,38 +45,28 @@ def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
     >>> read_prompt("Two and two?", ["3", "4"], doc)
     ReadPrompt(question='Two and two?', choices=('3', '4'))
     """
-    scored = [str(choice) for choice in choices]
-    if scored == label_list(len(scored), "numbers") and (enumeration := _enumeration(text, len(scored), _known(doc))):
-        return ReadPrompt(_bare(enumeration[0], doc), enumeration[1])
-    if not are_labels(scored):
-        enumeration = _enumeration(text, len(scored), {choice.strip() for choice in scored})
-        before = _without_cue(text) if enumeration is None else enumeration[0]
-        return ReadPrompt(_bare(before, doc), tuple(scored))
-    enumeration = _enumeration(text, len(scored), _known(doc)) or _last_lines(text, len(scored))
-    if enumeration is None:
-        raise DataError(
-            "the task scores labels, and its prompt does not show for certain what they stand for",
-            hint=_column_hint(scored, doc) or ADD_CHOICES,
-        )
-    return ReadPrompt(_bare(enumeration[0], doc), enumeration[1])
-
-
-def _column_hint(labels: Sequence[str], doc: Doc) -> str | None:
-    """How to name the columns that are called like the labels, as in most CSV files."""
-    if not all(label in doc for label in labels):
-        return None
-    columns = ", ".join(f'"{{{{{label}}}}}"' for label in labels)
-    return f"for choices in the columns {labels[0]} to {labels[-1]}, write formats: mcqa and doc_to_choice: [{columns}]"
-
-
-def read_shown(text: str, doc: Doc) -> ReadPrompt:
-    """The question and the choices in a prompt of a task without `doc_to_choice`, from the values of the document."""
-    known = _known(doc)
-    for number in range(_MOST, 1, -1):
-        enumeration = _enumeration(text, number, known)
-        if enumeration is not None:
-            return ReadPrompt(_bare(enumeration[0], doc), enumeration[1])
-    raise DataError("the task has no doc_to_choice, and its prompt shows no choices for certain", hint=ADD_CHOICES)
+    known = {value.strip() for value in _values(doc)}
+    if choices is None:
+        found = next(filter(None, (_enumeration(text, number, known) for number in range(_MOST, 1, -1))), None)
+        if found is None:
+            message = "the task has no doc_to_choice, and its prompt shows no choices for certain"
+            raise DataError(message, hint=ADD_CHOICES)
+        return ReadPrompt(_bare(found.question, doc), found.choices)
+    scored, number = [str(choice) for choice in choices], len(choices)
+    labels, numbers = are_labels(scored), scored == label_list(number, "numbers")
+    found = _enumeration(text, number, known) if labels or numbers else None
+    if found is None and not labels:
+        shown = _enumeration(text, number, {choice.strip() for choice in scored})
+        found = ReadPrompt(_without_cue(text) if shown is None else shown.question, tuple(scored))
+    found = found or _last_lines(text, number)
+    if found is None:
+        hint = ADD_CHOICES
+        if all(label in doc for label in scored):  # as in most CSV files
+            columns, named = f"columns {scored[0]} to {scored[-1]}", ", ".join(f'"{{{{{label}}}}}"' for label in scored)
+            hint = f"for choices in the {columns}, write formats: mcqa and doc_to_choice: [{named}]"
+        message = "the task scores labels, and its prompt does not show for certain what they stand for"
+        raise DataError(message, hint=hint)
+    return ReadPrompt(_bare(found.question, doc), found.choices)
 
 
 def problem(question: str, choices: Sequence[str] = ()) -> str | None:
@@ -102,7 +92,7 @@ def are_labels(choices: Sequence[str]) -> bool:
     return bare_labels(choices) == label_list(len(choices)) and not texts
 
 
-def _enumeration(text: str, number: int, known: set[str]) -> tuple[str, tuple[str, ...]] | None:
+def _enumeration(text: str, number: int, known: set[str]) -> ReadPrompt | None:
     """The text before the only list of `number` labelled texts that are all in `known`, and these texts.
 
     A list whose labels are at the beginnings of lines takes precedence.
@@ -114,13 +104,13 @@ def _enumeration(text: str, number: int, known: set[str]) -> tuple[str, tuple[st
             run = _sequence(marks, start, number) if words.follows(mark["label"], ()) else None
             texts = run and _texts(text, run, known)
             if run and texts:
-                candidates.append((text[: run[0].start()].rstrip(), texts))
+                candidates.append(ReadPrompt(text[: run[0].start()].rstrip(), texts))
         if candidates:
             return candidates[0] if len(candidates) == 1 else None
     return None
 
 
-def _last_lines(text: str, number: int) -> tuple[str, tuple[str, ...]] | None:
+def _last_lines(text: str, number: int) -> ReadPrompt | None:
     """The text before the labelled lines at its end, and these lines: `number` of them, or after a header line."""
     lines = _without_cue(text).rstrip().split("\n")
     start = len(lines)
@@ -131,7 +121,8 @@ def _last_lines(text: str, number: int) -> tuple[str, tuple[str, ...]] | None:
     announced = start > 0 and words.CHOICES_HEADER.search(lines[start - 1]) is not None
     if len(labels) < 2 or labels != label_list(len(labels)) or not (len(labels) == number or announced):
         return None
-    return "\n".join(lines[:start]).rstrip(), tuple(match["text"].strip() for match in matches if match)
+    texts = tuple(match["text"].strip() for match in matches if match)
+    return ReadPrompt("\n".join(lines[:start]).rstrip(), texts)
 
 
 def _sequence(marks: Sequence[re.Match[str]], start: int, number: int) -> list[re.Match[str]] | None:
@@ -179,22 +170,13 @@ def _bare(text: str, doc: Doc) -> str:
     return text.strip()
 
 
-def _known(doc: Doc) -> set[str]:
-    return {value.strip() for value in _values(doc)}
-
-
 def _values(value: Any) -> Iterator[str]:
     """All texts in a document, also those in lists that are written as text."""
     if isinstance(value, str):
         yield value
-        listed = parse_literal_list(value)
-        if listed is not None:
-            yield from _values(listed)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _values(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
+        yield from _values(parse_literal_list(value) or [])
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _values(item)
     elif isinstance(value, int | float):
         yield str(value)
@@ -202,10 +184,10 @@ def _values(value: Any) -> Iterator[str]:
 
 def prompt_fields(text: FieldSpec, choices: FieldSpec) -> tuple[ComputedField, ComputedField]:
     """The question and the choices in the prompts of a task that scores these choices."""
-    or_scored = f", or {shown(choices)}" if choices else ""
+    fields, or_scored = (text, choices), f", or {shown(choices)}" if choices else ""
     return (
-        ComputedField(_read_question, (text, choices), f"the question in {shown(text)}"),
-        ComputedField(_read_choices, (text, choices), f"the choices in {shown(text)}{or_scored}"),
+        ComputedField(partial(_read_fields, part="question"), fields, f"the question in {shown(text)}"),
+        ComputedField(partial(_read_fields, part="choices"), fields, f"the choices in {shown(text)}{or_scored}"),
     )
 
 
@@ -216,22 +198,13 @@ def answer_field(target: FieldSpec, choices: FieldSpec, digits: bool | None, bas
     return ComputedField(compute, (target, choices), f"the index of {shown(target)}{among}")
 
 
-def _read_question(doc: Doc, text: Any, choices: Any) -> str:
-    return _read_fields(doc, text, choices).question
-
-
-def _read_choices(doc: Doc, text: Any, choices: Any) -> list[str]:
-    return list(_read_fields(doc, text, choices).choices)
-
-
-def _read_fields(doc: Doc, text: Any, choices: Any) -> ReadPrompt:
+def _read_fields(doc: Doc, text: Any, choices: Any, *, part: Literal["question", "choices"]) -> Any:
     if not isinstance(text, str):
         message = f"doc_to_text gives {excerpt(text, 40)}, not a question"
         raise DataError(message, hint=f"run the task without a format, or {ADD_CHOICES}")
-    return read_shown(text, doc) if choices is None else read_prompt(text, choice_list(choices), doc)
+    found = read_prompt(text, None if choices is None else choice_list(choices), doc)
+    return found.question if part == "question" else list(found.choices)
 
 
 def _answer_index(doc: Doc, value: Any, choices: Any, *, digits: bool | None, base: int | None) -> int | list[int]:
-    listed = parse_literal_list(value) if isinstance(value, str) else None
-    names = label_list(_MOST) if choices is None else choice_list(choices)
-    return index_among(value if listed is None else listed, names, digits=digits, base=base)
+    return index_among(value, label_list(_MOST) if choices is None else choices, digits, base)

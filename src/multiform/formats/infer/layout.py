@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from multiform.errors import ConfigError
 from multiform.formats.infer import words
-from multiform.formats.infer.skeleton import MARK, Condition, Loop, Part, Skeleton, Value, plain_source, read_skeleton
+from multiform.formats.infer.skeleton import MARK, Loop, Part, Skeleton, Statement, Value, plain_source, read_skeleton
 from multiform.formats.infer.words import BULLET, follows, option_mark
 from multiform.formats.localization import recognised_words
 
@@ -106,7 +106,7 @@ def _run(skeleton: Skeleton, marks: Sequence[re.Match[str]], at: int) -> tuple[O
 
 def _optional_label(part: Part) -> str:
     """The label of a choice that only a condition shows; empty for anything else."""
-    if not isinstance(part, Condition) or [type(value) for value in part.body.parts] != [Value]:
+    if not isinstance(part, Statement) or part.body is None or [*map(type, part.body.parts)] != [Value]:
         return ""
     label = option_mark(part.body.text[:-1]) if MARK.match(part.body.text[-1]) else None
     return label[0] if label and not label[1].strip() else ""
@@ -137,8 +137,7 @@ def _loop_items(loop: Loop) -> str | None:
 
 def _last_name(expression: str) -> str:
     """The last name of an expression, such as ``label`` of ``choices['label']``."""
-    names = re.findall(r"\w+", expression)
-    return names[-1] if names else ""
+    return next(reversed(re.findall(r"\w+", expression)), "")
 
 
 def _is_label(expression: str) -> bool:
@@ -148,32 +147,23 @@ def _is_label(expression: str) -> bool:
 _LINE = re.compile(r"[ \t]*[\[(]?(?P<label>\w{1,4})[\])]?[.:)：][ \t]*(?P<text>\S[^\n]*)")
 
 
-def written_options(text: str, number: int) -> tuple[str, list[str], str] | None:
-    r"""The choices that are written out in a text, with the texts before and after them.
+def written_options(text: str, number: int) -> Options | None:
+    r"""The choices that are written out in the last text of a prompt.
 
-    >>> written_options("\nIs it?\nA. Yes\nB. No\nAnswer:", 2)
-    ('\nIs it?\n', ['Yes', 'No'], 'Answer:')
+    >>> options = written_options("\nIs it?\nA. Yes\nB. No\nAnswer:", 2)
+    >>> options.before, options.items, options.after
+    ('\nIs it?\n', ('Yes', 'No'), 'Answer:')
     """
-    lines = text.splitlines(keepends=True)
+    last = MARK.split(text)[-1]
+    lines = last.splitlines(keepends=True)
     for start in range(len(lines) - number + 1):
         matches = [_LINE.fullmatch(line.rstrip("\n")) for line in lines[start : start + number]]
         labels = [match["label"] for match in matches if match]
         if len(labels) == number and all(follows(label, labels[:index]) for index, label in enumerate(labels)):
-            texts = [match["text"].strip() for match in matches if match]
-            return "".join(lines[:start]), texts, "".join(lines[start + number :])
+            before = text.removesuffix(last) + "".join(lines[:start])
+            items = tuple(plain_source(match["text"].strip()) for match in matches if match)
+            return Options(before, "".join(lines[start + number :]), tuple(words.ALPHABETS[0][:number]), items)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class PromptLayout:
-    """The parts of a prompt template."""
-
-    #: The template of the bare question.
-    question: str
-    #: The choices that the prompt shows, if any.
-    options: Options | None
-    #: All texts that a format replaces, in order.
-    left_out: tuple[str, ...]
 
 
 #: The number of words from which a text counts as a sentence.
@@ -184,40 +174,30 @@ _UNCLEAR_END = "a text at its end is neither clearly question nor answer cue"
 
 
 @lru_cache(maxsize=4096)
-def read_layout(template: str, number: int = 0) -> PromptLayout:
-    r"""The layout of a prompt; `number` is how many choices the task scores, where it says so.
+def read_layout(template: str, number: int = 0) -> tuple[str, Options | None, tuple[str, ...]]:
+    r"""The bare question of a prompt, the choices that it shows, and all texts that a format replaces, in order.
 
-    >>> layout = read_layout("Question: {{q.strip()}}\nA. {{a}}\nB. {{b}}\nAnswer:")
-    >>> layout.question, layout.options.items, layout.left_out
+    `number` is how many choices the task scores, where it says so.
+
+    >>> question, options, left_out = read_layout("Question: {{q.strip()}}\nA. {{a}}\nB. {{b}}\nAnswer:")
+    >>> question, options.items, left_out
     ('{{q.strip()}}', ('{{a}}', '{{b}}'), ('Question:', 'A. B.', 'Answer:'))
-    >>> read_layout("{{passage}}\nQuestion: {{question}}?\nAnswer:").question
+    >>> read_layout("{{passage}}\nQuestion: {{question}}?\nAnswer:")[0]
     '{{passage}}\n{{question}}?'
     """
     skeleton = read_skeleton(template)
-    options = find_options(skeleton) or (_last_text_options(skeleton.text, number) if number > 1 else None)
+    options = find_options(skeleton) or (written_options(skeleton.text, number) if number > 1 else None)
     if options is None:
         text, cue = _split_cue(skeleton.text)
-        header = ""
+        header = marks = ""
     else:
         text, header = _split_end(options.before, words.CHOICES_HEADER)
-        cue = _request_after(options)
+        cue, marks = _request_after(options), options.marks
     text, labels = _take_labels(text, cue, shows_choices=options is not None)
     question = text.strip()
     _check(skeleton.parts_in(question))
-    marks = "" if options is None else options.marks
     left_out = [*(label.strip() for label in labels), header.strip(), marks, cue]
-    return PromptLayout(skeleton.source(question), options, tuple(filter(None, left_out)))
-
-
-def _last_text_options(text: str, number: int) -> Options | None:
-    """The choices that are written out in the last text of a prompt."""
-    last = MARK.split(text)[-1]
-    options = written_options(last, number)
-    if options is None:
-        return None
-    before, texts, after = options
-    labels = tuple(words.ALPHABETS[0][:number])
-    return Options(text.removesuffix(last) + before, after, labels, tuple(map(plain_source, texts)))
+    return skeleton.source(question), options, tuple(filter(None, left_out))
 
 
 def _split_end(text: str, pattern: re.Pattern[str]) -> tuple[str, str]:

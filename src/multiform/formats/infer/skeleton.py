@@ -39,21 +39,14 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """``{% if … %}`` without an else."""
-
-    body: Skeleton
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Opaque:
-    """Any other statement, with its body."""
+class Statement:
+    """Any other statement; `body` is that of an ``{% if … %}`` without an else."""
 
     source: str
+    body: Skeleton | None = None
 
 
-Part = Value | Loop | Condition | Opaque
+Part = Value | Loop | Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +124,7 @@ def _build(tokens: Sequence[_Token]) -> Skeleton:
     while at < len(tokens):
         (token_type, inner), end = tokens[at], at + 1
         if token_type == "data":
-            text += MARK.sub(lambda character: mark(Opaque(character[0])), inner)
+            text += MARK.sub(lambda character: mark(Statement(character[0])), inner)
         elif token_type == "variable":
             for operand in _operands(inner):
                 string = constants.get(operand, _string(operand))
@@ -150,16 +143,16 @@ def _statement(tokens: Sequence[_Token], at: int) -> tuple[Part, int]:
     inner = tokens[at][1]
     word = inner.split()[0]
     if word not in _OPENERS or (word == "set" and _SET.fullmatch(inner)):
-        return Opaque(f"{{% {inner} %}}"), at + 1
+        return Statement(f"{{% {inner} %}}"), at + 1
     end = _end(tokens, at, word)
-    source = "".join(map(_source, tokens[at:end]))
+    written = {"data": "{}", "variable": "{{{{ {} }}}}", "block": "{{% {} %}}"}
+    source = "".join(written[token].format(text) for token, text in tokens[at:end])
     if any(token == "block" and text.split()[0] in ("else", "elif") for token, text in tokens[at:end]):
-        return Opaque(source), end
+        return Statement(source), end
     body = _build(tokens[at + 1 : end - 1])
-    loop = _FOR.fullmatch(inner)
-    if loop is not None:
+    if loop := _FOR.fullmatch(inner):
         return Loop(loop[1], loop[2].strip(), body, source), end
-    return Condition(body, source) if word == "if" else Opaque(source), end
+    return Statement(source, body if word == "if" else None), end
 
 
 def _end(tokens: Sequence[_Token], at: int, word: str) -> int:
@@ -171,11 +164,6 @@ def _end(tokens: Sequence[_Token], at: int, word: str) -> int:
             if depth == 0:
                 return index + 1
     return len(tokens)
-
-
-def _source(token: _Token) -> str:
-    token_type, inner = token
-    return {"data": inner, "variable": f"{{{{ {inner} }}}}"}.get(token_type, f"{{% {inner} %}}")
 
 
 def _operands(expression: str) -> list[str]:
@@ -201,7 +189,6 @@ def _string(expression: str) -> str | None:
     if not re.fullmatch(r"""\s*("(\\.|[^"\\])*"|'(\\.|[^'\\])*')\s*""", expression, re.DOTALL):
         return None
     try:
-        value = ast.literal_eval(expression.strip().replace("\n", "\\n"))
+        return str(ast.literal_eval(expression.strip().replace("\n", "\\n")))
     except (SyntaxError, ValueError):
         return None
-    return value if isinstance(value, str) else None
