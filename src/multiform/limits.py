@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 import random
 import re
@@ -290,16 +291,8 @@ def size_of(value: Any) -> int:
 
 def charge(name: str, values: Sequence[Any]) -> None:
     """Charge an operation on values: the product of the two largest sizes, or the sum if that is known to do."""
-    largest = second = 1
-    total = 0
-    for value in values:
-        size = size_of(value)
-        total += size
-        if size > largest:
-            largest, second = size, largest
-        elif size > second:
-            second = size
-    spend(STEP + (total if name in _LINEAR else largest * second))
+    sizes = sorted(map(size_of, values), reverse=True)
+    spend(STEP + (sum(sizes) if name in _LINEAR else math.prod(sizes[:2])))
 
 
 def charge_call(

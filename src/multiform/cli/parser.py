@@ -118,21 +118,6 @@ class Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, add_help=False, **kwargs)
         self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="all", help="show this help and exit")
 
-    def format_common_help(self) -> str:
-        """The help without the rare flags, and how many ``--help all`` adds; if there are few of them, all of it."""
-        others = [action for action in self._actions if getattr(action, "is_rare", False)]
-        if len(others) < _FEW:
-            return self.format_help()
-        texts, epilog = [action.help for action in others], self.epilog
-        self.epilog = f"{self.prog} --help all lists {len(others)} more flags.\n\n{epilog or ''}"
-        for action in others:
-            action.help = argparse.SUPPRESS
-        text = self.format_help()
-        self.epilog = epilog
-        for action, own_text in zip(others, texts, strict=True):
-            action.help = own_text
-        return text
-
     def error(self, message: str) -> NoReturn:
         about = re.match(r"argument (?P<names>[^:]+): (?P<what>.*)", message, re.DOTALL)
         if missing := message.removeprefix("the following arguments are required: ").removeprefix(message):
@@ -154,11 +139,15 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.Action):
-    """``--help`` prints the common flags, ``--help all`` every flag."""
+    """``--help`` prints the common flags and how many others there are, ``--help all`` every flag."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        is_short = values != "all" and isinstance(parser, Parser)
-        print(parser.format_common_help() if is_short else parser.format_help(), end="")
+        rare = [action for action in parser._actions if getattr(action, "is_rare", False)]
+        if values != "all" and len(rare) >= _FEW:
+            for action in rare:
+                action.help = argparse.SUPPRESS
+            parser.epilog = f"{parser.prog} --help all lists {len(rare)} more flags.\n\n{parser.epilog or ''}"
+        parser.print_help()
         parser.exit()
 
 

@@ -287,7 +287,7 @@ where it stopped: stored responses are not requested again.
 def sweep(options: argparse.Namespace) -> None:
     """Run what is missing, and print the leaderboard."""
     from multiform.report.leaderboard import Leaderboard
-    from multiform.run.sweep import read_sweep
+    from multiform.run.sweep import read_sweep, write_scripts
 
     stated = read_sweep(Path(options.file))
     if options.only is not None and options.only >= len(stated.models):
@@ -295,8 +295,6 @@ def sweep(options: argparse.Namespace) -> None:
         raise UsageError(message, where="--only", hint=f"give 0 to {last}" if last else "its only model is number 0")
     stated.check(options.only)
     if options.slurm:
-        from multiform.run.sweep import write_scripts
-
         files = write_scripts(stated, Path(options.slurm), options.imports or ())
         print(f"wrote {', '.join(map(str, files))}; submit them with {files[-1]}")
         return

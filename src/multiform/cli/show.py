@@ -77,17 +77,12 @@ def show(options: argparse.Namespace) -> None:
 
 
 def _selected_range(options: argparse.Namespace, total: int) -> range:
-    """The documents that `--doc` or `--limit` names."""
-    if options.limit is None:
-        return _range(options.doc or "0", total)
-    if options.doc is not None:
-        raise UsageError("--doc names the documents already", where="--limit", hint="leave one of them out")
-    number = math.ceil(total * options.limit) if options.limit < 1 else int(options.limit)
-    return range(min(number, total))
-
-
-def _range(text: str, total: int) -> range:
-    """The documents that ``N``, ``A:B`` or ``all`` names."""
+    """The documents that `--doc` names by ``N``, ``A:B`` or ``all``, or the first ones that `--limit` asks for."""
+    text = options.doc or "0"
+    if options.limit is not None:
+        if options.doc is not None:
+            raise UsageError("--doc names the documents already", where="--limit", hint="leave one of them out")
+        text = f"0:{math.ceil(total * options.limit) if options.limit < 1 else int(options.limit)}"
     hint = f"write N, A:B or all; there are documents 0 to {total - 1}"
     first, colon, last = text.partition(":")
     try:

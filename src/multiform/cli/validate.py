@@ -204,7 +204,7 @@ def validate(options: argparse.Namespace) -> int:
         else f"ok: {row['form']}: {row['docs']} document{'' if row['docs'] == 1 else 's'} rendered"
         for row in checked
     )
-    print_result(options, checked, lines)
+    print_result(options, checked, dict.fromkeys(lines))  # all forms of a task may have one error
     return 2 if any(row["error"] for row in checked) else 0
 
 
@@ -267,18 +267,13 @@ def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Findi
             notes += [*form.notes, *form.renderer.problems]
             findings += drop_silenced(form, reference_findings(form, samples))
         findings += lint_tasks((form, form.docs()) for form in forms)
-        _log(findings, logged)
+        for finding in findings:  # of several formats of a task, each once
+            if finding not in logged:
+                logger.log(logging.WARNING if finding.level == "warning" else logging.INFO, "%s", finding)
+        logged.update(findings)
     except MultiformError as error:
         return _row(config.form_name, docs=count, error=error)
     return _row(config.form_name, docs=count, notes=[*notes, *findings])
-
-
-def _log(findings: Sequence[Finding], logged: set[Finding]) -> None:
-    """Log each finding once, however many formats of a task have it."""
-    for finding in findings:
-        if finding not in logged:
-            logger.log(logging.WARNING if finding.level == "warning" else logging.INFO, "%s", finding)
-    logged.update(findings)
 
 
 def _row(
