@@ -204,7 +204,7 @@ def _stats(options: argparse.Namespace) -> tuple[str, Any]:
     size, responses = path.stat().st_size, sum(model.responses for model in models)
     oldest = min((model.oldest for model in models if model.oldest), default=None)
     newest = max((model.newest for model in models if model.newest), default=None)
-    text = f"{path}: {responses:,} responses of {len(models)} models, {_shown_size(size)}"
+    text = f"{path}: {responses:,} responses of {len(models)} model{'s' * (len(models) != 1)}, {_shown_size(size)}"
     value = {"path": str(path), "size": size, "models": len(models), "responses": responses}
     return f"{text}, from {_day(oldest)} to {_day(newest)}", {**value, "oldest": oldest, "newest": newest}
 

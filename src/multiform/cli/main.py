@@ -103,10 +103,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         logger.debug("the traceback", exc_info=True)
         message = f"multiform: {reason(error)}"
         return _fail(f"{message}; this is a bug: please report it with the output of --verbosity DEBUG", 1)
+    finally:
+        if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while Python exits is no error of a library
 
 
 def _command(arguments: list[str]) -> int:
     """Parse the arguments and run the sub-command that they name."""
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:2], "--help"]
     first = arguments[0] if arguments else "--help"
     # As with lm-eval, flags without a command mean `run`.
     if first.startswith("-") and first not in ("-h", "--help", "--version"):

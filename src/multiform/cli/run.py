@@ -24,6 +24,13 @@ logger = logging.getLogger("multiform")
 
 #: How many files of samples are listed one by one.
 _LISTED_FILES = 6
+_TABLE = flag(
+    "--table",
+    "long: a row for each metric of each form; pivot: a row for each task and a column for each form; "
+    "markdown: lm-eval's table; csv; latex (default: pivot if a task has several forms, else long)",
+    one_of(("long", "pivot", "markdown", "csv", "latex")),
+    metavar="STYLE",
+)
 
 
 @command(
@@ -35,13 +42,7 @@ _LISTED_FILES = 6
         several=True,
         output=(
             flag("--report", "also write a page of the scores and samples, e.g. report.html", metavar="FILE"),
-            flag(
-                "--table",
-                "long: a row for each metric of each form; pivot: a row for each task and a column for each form; "
-                "markdown: lm-eval's table; csv; latex (default: pivot if a task has several forms, else long)",
-                one_of(("long", "pivot", "markdown", "csv", "latex")),
-                metavar="STYLE",
-            ),
+            _TABLE,
             flag("--show_config", "print the whole results file before the table"),
             JSON,
             flag("--config -C", "YAML file of these flags; the command line wins", metavar="FILE"),
@@ -188,6 +189,7 @@ def _more_lines(results: Results, *, languages: bool) -> Iterator[str]:
     flags.option("bootstrap_iters"),
     flags.option_groups("programs and judges"),
     flag("--output_path -o", "write results and samples there; or a .json file", metavar="DIR"),
+    _TABLE,
     JSON,
     flags.no_code,
     examples="""\
@@ -228,7 +230,8 @@ def score(options: argparse.Namespace) -> None:
     if options.output_path:
         for path in write_results(results, Path(options.output_path), samples=True):
             print(f"wrote {path}", file=sys.stderr)
-    _print_results(results, as_json=options.json)
+    # Metrics that were asked for are to be seen, and the other table has one for each form.
+    _print_results(results, as_json=options.json, style=options.table or ("long" if options.metrics else None))
 
 
 def _metrics(text: str | None) -> list[Any] | None:
