@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,21 @@ def test_two_runs_are_compared_over_their_wordings(tmp_path: Path, capsys: pytes
     second.save(tmp_path / "b")
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     assert "quiz@mcqa: over 6 wordings B − A is" in capsys.readouterr().out
+
+
+def test_a_few_documents_that_got_better_under_all_wordings_may_be_luck() -> None:
+    first = run(0, "quiz@mcqa~3", limit=40)
+    second = run(0, "quiz@mcqa~3", limit=40)
+    wrong = set.intersection(*({s.doc_id for s in form.samples if not s.values["acc"]} for form in second.forms))
+    for form in second.forms:
+        for sample in form.samples:
+            sample.values["acc"] += sample.doc_id in sorted(wrong)[:2]
+        form.estimates["acc,none"] = replace(form.estimates["acc,none"], value=form.estimates["acc,none"].value + 0.05)
+    (change,) = compare_wordings(first, second)
+    low, high = change.population.mean.interval
+    assert (change.population.mean.value, low < 0, high > 0.05) == (pytest.approx(0.05), True, True)
+    (same,) = compare_wordings(first, first)
+    assert same.population.mean.interval == (0, 0)
 
 
 def test_a_score_that_should_fall_fails_where_it_rises(tmp_path: Path) -> None:

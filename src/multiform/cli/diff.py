@@ -36,8 +36,8 @@ _LISTED = 20
     flag("--doc", "the document (default: 0)", count(), default=0),
     flag(
         "--run",
-        "turn A into B one change at a time, and show what each change does to the score of a model: a name of "
-        "multiform ls models, a folder, or a name on the hub (default: what --model and --model_args say)",
+        "turn A into B one change at a time, and show what each change does to the score of a model: a name from "
+        "'multiform ls models', a folder, or a name on the hub (default: what --model and --model_args say)",
         nargs="?",
         const="",
         metavar="MODEL",

@@ -289,7 +289,7 @@ def _amount(text: str, units: dict[str, int], flag: str, example: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)", text.lower())
     if match is None or match[2] not in units:
         raise UsageError(f"expected a number with a unit, got {excerpt(text)}", where=flag, hint=f"give e.g. {example}")
-    return float(match[1]) * units[match[2]]
+    return min(float(match[1]) * units[match[2]], 2.0**62)  # what SQLite can compare with
 
 
 def _shown_size(size: int) -> str:

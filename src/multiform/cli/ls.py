@@ -194,9 +194,9 @@ def _about(entry: Any) -> str:
 
 
 SHELLS = {
-    "bash": 'eval "$(multiform completion bash)" in ~/.bashrc',
-    "zsh": 'eval "$(multiform completion zsh)" in ~/.zshrc, below compinit',
-    "fish": "multiform completion fish | source in ~/.config/fish/config.fish",
+    "bash": 'eval "$(multiform completion bash)"    in ~/.bashrc',
+    "zsh": 'eval "$(multiform completion zsh)"     in ~/.zshrc, below compinit',
+    "fish": "multiform completion fish | source    in ~/.config/fish/config.fish",
 }
 
 

@@ -182,8 +182,10 @@ def _more_lines(results: Results, *, languages: bool) -> Iterator[str]:
     flag("run", "a results file, or a folder, whose newest results file is used", metavar="RUN"),
     flag("--tasks -t", "tasks of the run (default: all)", nargs="+", action=Gather, metavar="T[@F]"),
     flags.option_groups(SOURCES),
-    flag("--cache_path", "the store, for a run without samples (default: the user's)", metavar="FILE"),
-    flag("--metrics", "metrics by comma, or a JSON list as in metric_list", metavar="NAMES"),
+    flag(
+        "--cache_path", "where the responses of a run without samples are stored (default: as in run)", metavar="FILE"
+    ),
+    flag("--metrics", "names of metrics, separated by commas; or a JSON list as in metric_list", metavar="NAMES"),
     flag("--filter_list", "filters as in a task's filter_list, as JSON", metavar="JSON"),
     flag("--scorer", "a scorer by name, or as JSON", metavar="NAME"),
     flags.option("bootstrap_iters"),
@@ -255,7 +257,7 @@ def _json(text: str, flag: str) -> Any:
 @command(
     "run models × tasks × formats × shots from one YAML file, with one leaderboard",
     flag("file", "the YAML file of the sweep", metavar="FILE"),
-    flag("--only", "the runs of the N-th model, from 0", count()),
+    flag("--only", "only the runs of model number N, counted from 0", count()),
     flags.CACHE_PATH,
     flag("--cached", "run no model, and print the leaderboard of what is stored; runs that lack responses are named"),
     flag(

@@ -49,7 +49,7 @@ _OPEN = {
     flag("dataset", "a dataset of the hub or a mirror, or a data file", metavar="ORG/DATASET|FILE"),
     flag("--dataset_name", "the configuration of a dataset that has several", metavar="NAME"),
     flag("--revision", "the revision of a dataset of the hub (default: main)", metavar="COMMIT"),
-    flag("--output -o", "write it there instead of to standard output", metavar="FILE"),
+    flag("--output -o", "the file to write (default: standard output)", metavar="FILE"),
     flags.option_groups(SOURCES),
     description="Look at the columns of a dataset and write a task file. A comment marks each guess.",
     examples="""\
@@ -289,7 +289,7 @@ def _row(
     flag("--tokenizer", "check tokens as well: a folder, a name on the hub, or bundled", metavar="PATH"),
     flag("--max_length", "how many tokens the model reads (default: what the tokenizer says)", count(1)),
     flags.option("limit", help="documents to look at (default: all)"),
-    flag("--explain", "what a code means and what to do about it; all for all", metavar="CODE"),
+    flag("--explain", "what a code means and what to do about it; 'all' explains every code", metavar="CODE"),
     JSON,
     flags.option_groups("prompts", SOURCES),
     flags.no_code,
