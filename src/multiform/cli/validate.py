@@ -120,6 +120,8 @@ def task_text(
         hint = f"write the task file yourself (multiform docs tasks); the columns are {columns}"
         raise UsageError(f"no column looks like the {part}", where=dataset, hint=hint)
     shots = next((split for split in _SHOTS if split in list(splits) and split != evaluated), None)
+    if is_local:  # its rows are those of every split
+        evaluated, shots = "test", None
     task = re.sub(r"\W+", "_", f"{Path(dataset).stem if is_local else dataset.rpartition('/')[2]}_{name or ''}")
     formats: Any = dict.fromkeys(("mcqa", "cloze")) if "doc_to_choice" in guess.keys else _OPEN
     keys: dict[str, Any] = {"task": task.strip("_").lower(), "dataset_path": path, "dataset_name": name, **pinned}
