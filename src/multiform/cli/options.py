@@ -16,21 +16,7 @@ from multiform.run.values import SOURCE_OPTIONS, SOURCES, Option, count, one_of
 if TYPE_CHECKING:
     from multiform.run.options import RunOptions
 
-_SERVED = "start its server and use --model local-completions --model_args base_url=http://localhost:8000/v1,model=NAME"
-_CHAT = "use --model openai-chat --model_args base_url=URL,model=NAME, with the provider's OpenAI-compatible URL"
-_LOCAL = "use --model hf --model_args pretrained=NAME"
-#: lm-eval's models that Multiform does not have, and what to use instead.
-INSTEAD = {
-    **dict.fromkeys(("sglang", "sglang-generate", "trtllm", "gguf", "ggml"), _SERVED),
-    "vllm-vlm": f"use --model hf-multimodal --model_args pretrained=NAME, or {_SERVED}",
-    "anthropic-completions": "use --model anthropic --model_args model=NAME: Anthropic's older interface is closed",
-    **dict.fromkeys(("textsynth", "watsonx_llm"), _CHAT),
-    **dict.fromkeys(("hf-audiolm-qwen", "hf-mistral3"), "use --model hf-multimodal --model_args pretrained=NAME"),
-    **dict.fromkeys(("mamba_ssm", "steered", "megatron_lm", "nemo_lm"), f"{_LOCAL}, where transformers loads it"),
-    **dict.fromkeys(("ipex", "neuronx", "openvino", "habana", "onnxruntime", "onnxruntime-genai", "winml"), _LOCAL),
-}
 _LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
-
 
 CACHE_PATH = flag(
     "--cache_path",
@@ -187,7 +173,7 @@ def model_name(flags: argparse.Namespace) -> str:
         message = "the name of the model is empty"
         raise UsageError(message, where="--model", hint="see multiform ls models, or leave the flag out")
     name = flags.model or ("hf" if "pretrained" in _model_arguments(flags) else "bundled")
-    from multiform.models import models
+    from multiform.models.registry import INSTEAD, models
 
     if name not in models and name in INSTEAD:
         raise UsageError(f"the model '{name}' of lm-eval is not here", where="--model", hint=INSTEAD[name])
