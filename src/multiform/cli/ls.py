@@ -220,7 +220,7 @@ def complete(parser: Callable[[str | None], argparse.ArgumentParser]) -> None:
     commands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
     for action in (action for subparser in commands.choices.values() for action in subparser._actions):
         completer = completers.get("T[@F]" if action.metavar == "T[@F]" else action.dest)
-        action.completer = completer  # type: ignore[attr-defined]
+        action.completer = completer
     argcomplete.autocomplete(top, always_complete_options=False)
 
 

@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -75,7 +76,8 @@ def new(options: argparse.Namespace) -> None:
     with replace_output(output) as partial:
         partial.write_text(text, encoding="utf-8")
     mirror = "" if is_file(Path(options.dataset)) or not options.dataset_mirror else " with the same --dataset_mirror"
-    print(f"{options.output}: look at its comments, then run 'multiform validate {options.output}@all'{mirror}")
+    command = f"multiform validate {shlex.quote(f'{options.output}@all')}"
+    print(f"{options.output}: look at its comments, then run {command}{mirror}")
 
 
 def task_text(
