@@ -127,7 +127,8 @@ def task_text(
     task = re.sub(r"\W+", "_", f"{Path(dataset).stem if is_local else dataset.rpartition('/')[2]}_{name or ''}")
     formats: Any = dict.fromkeys(("mcqa", "cloze")) if "doc_to_choice" in guess.keys else _OPEN
     keys: dict[str, Any] = {"task": task.strip("_").lower(), "dataset_path": path, "dataset_name": name, **pinned}
-    keys |= {"test_split": evaluated, "fewshot_split": shots, **guess.keys, "formats": formats}
+    question = {"doc_to_text": guess.keys["doc_to_text"]}  # which comes first
+    keys |= {"test_split": evaluated, "fewshot_split": shots, **question, **guess.keys, "formats": formats}
     return _yaml_with_comments(
         {key: value for key, value in keys.items() if value is not None}, guess.comments, revision
     )
