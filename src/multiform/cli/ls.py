@@ -68,6 +68,8 @@ def ls(options: argparse.Namespace) -> None:
     columns = ["name", *ABOUT] if options.kind == "tasks" and any("title" in row for row in rows) else ["name", "about"]
     cells = [[str(row.get(column) or row["about"] if column == "title" else row.get(column, "")) for column in columns]
              for row in rows]  # fmt: skip
+    if len(columns) > 2 and sys.stdout.isatty():
+        cells.insert(0, columns)
     unchecked = [
         f"{task}@{protocol['name']} may differ from what was published in {'; in '.join(texts)}"
         for protocol in (rows if options.kind == "protocols" else ())
