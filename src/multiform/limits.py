@@ -292,7 +292,7 @@ def size_of(value: Any) -> int:
 def charge(name: str, values: Sequence[Any]) -> None:
     """Charge an operation on values: the product of the two largest sizes, or the sum if that is known to do."""
     sizes = sorted(map(size_of, values), reverse=True)
-    spend(STEP + (sum(sizes) if name in _LINEAR else math.prod(sizes[:2])))
+    spend(STEP + (sum(sizes) if name in _LINEAR else math.prod(max(1, size) for size in sizes[:2])))
 
 
 def charge_call(

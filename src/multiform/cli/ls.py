@@ -212,7 +212,7 @@ def complete(parser: Callable[[str | None], argparse.ArgumentParser]) -> None:
         return
     words = re.findall(r"\S+", os.environ.get("COMP_LINE", ""))[1:]
     top = parser(words[0] if words else "")
-    completers: dict[str, Callable[..., Iterable[str]]] = {  # of all other values, which are files
+    completers: dict[str, Callable[..., Iterable[str]]] = {  # other values are completed as files
         "T[@F]": complete_tasks,
         "model": lambda **_: import_module("multiform.models").models,
         "topic": lambda **_: find_pages(),

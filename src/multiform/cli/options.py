@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.cli.parser import AddFlags, Arguments, Folders, Gather, flag, mark_rare
+from multiform.cli.parser import AddFlags, Arguments, Gather, flag, mark_rare
 from multiform.errors import ConfigError, UsageError, excerpt, nearest
 from multiform.run.values import SOURCE_OPTIONS, SOURCES, Option, count, one_of
 
@@ -72,26 +72,14 @@ def option(name: str, *, several: bool = False, **changes: Any) -> AddFlags:
             from multiform.run.options import OPTION_DEFAULTS, OPTIONS
 
             described, default = OPTIONS[name], OPTION_DEFAULTS.get(name)
-        kind, flag_name = described.type, f"--{described.flag or name}"
         default = os.environ.get(described.env) if described.env else default
         settings: dict[str, Any] = {"dest": name, "help": described.help, "default": default}
-        if kind.arity == "switch":
-            settings["action"] = "store_true"
-        else:
-            settings["metavar"] = described.metavar or kind.metavar
-        match kind.arity:
-            case "value":
-                settings["type"] = kind.reader(flag_name)
-            case "optional":
-                settings |= {"type": kind.reader(flag_name), "nargs": "?", "const": kind.const}
-            case "words":
-                settings |= {"action": Gather, "nargs": "+"}
-            case "folders":
-                settings["action"] = Folders
-            case "arguments":
-                settings |= {"action": Arguments, "nargs": "+" if several and described.several else None}
-        names = (flag_name, *([described.short] if described.short else []))
-        mark_rare(container.add_argument(*names, **settings | changes))
+        if described.metavar:
+            settings["metavar"] = described.metavar
+        if several and described.several:
+            settings["nargs"] = "+"
+        names = f"--{described.flag or name} {described.short or ''}"
+        mark_rare(flag(names, type=described.type, **settings | changes)(container))
 
     return add
 

@@ -49,12 +49,25 @@ def flag(names: str, help: str, type: ValueType | Callable[[str], Any] | None = 
     """A flag by its names (``"--output -o"``) or an argument by its one; without type and metavar, it is a switch."""
     *_, name = sorted(names.split(), key=len)
     if isinstance(type, ValueType):
-        settings = {"type": type.reader(name), "metavar": type.metavar} | settings
+        settings = _value_settings(type, name) | settings
     elif type is not None:
         settings["type"] = type
     elif name.startswith("-") and "metavar" not in settings:
         settings["action"] = "store_true"
     return lambda parser: parser.add_argument(*names.split(), help=help, **settings)
+
+
+def _value_settings(kind: ValueType, name: str) -> dict[str, Any]:
+    """What argparse has to know of a flag's values."""
+    reader = {"type": kind.reader(name)}
+    settings: dict[str, dict[str, Any]] = {
+        "value": reader,
+        "optional": {**reader, "nargs": "?", "const": kind.const},
+        "words": {"action": Gather, "nargs": "+"},
+        "folders": {"action": Folders},
+        "arguments": {"action": Arguments},
+    }
+    return {"action": "store_true"} if kind.arity == "switch" else {**settings[kind.arity], "metavar": kind.metavar}
 
 
 #: Flags of runs that every `--help` lists; the others are rare, which `--help all` lists.

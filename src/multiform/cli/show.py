@@ -59,7 +59,7 @@ def show(options: argparse.Namespace) -> None:
     template = model.apply_chat_template if model is not None and run.apply_chat_template else None
     written: dict[str, Sequence[Mapping[str, Any]]] = {}
     if template is not None and encoder is not None:
-        template = recorded(template, written)
+        template = record_messages(template, written)
     for form in forms:
         if options.jinja:
             _print_templates(form, as_json=options.json)
@@ -191,8 +191,8 @@ def _print_templates(form: Form, *, as_json: bool) -> None:
     print()
 
 
-def recorded(template: ChatTemplate, written: dict[str, Sequence[Mapping[str, Any]]]) -> ChatTemplate:
-    """The chat template; `written` gets the messages of each prompt that it writes."""
+def record_messages(template: ChatTemplate, written: dict[str, Sequence[Mapping[str, Any]]]) -> ChatTemplate:
+    """The chat template, which then enters the messages of each prompt that it writes in `written`."""
 
     def write(messages: Sequence[Mapping[str, Any]], **options: Any) -> Content:
         content = template(messages, **options)
