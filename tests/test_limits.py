@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from multiform.limits import TimeLimitError, survives, within
+from multiform.limits import TimeLimitError, charge, metering, survives, within
 
 
 def endless() -> None:
@@ -90,3 +90,10 @@ def test_a_child_process_can_be_started_in_any_thread():
     thread.start()
     thread.join()
     assert verdicts == ["it takes more than 1 s"]
+
+
+def test_an_operation_on_a_long_text_and_an_empty_one_costs_as_much_as_the_text():
+    with metering() as meter:
+        before = meter.left
+        charge("replace", ["x" * 1000, "", ""])
+        assert before - meter.left >= 1000

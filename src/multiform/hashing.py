@@ -34,10 +34,7 @@ def sha256(*parts: str | bytes) -> str:
 @lru_cache(maxsize=4)
 def source_hash(folder: Path) -> str:
     """A hash of the Python files below a folder of this package: what other code has computed may be different."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return sha256(*(path.read_bytes() for path in sorted(folder.rglob("*.py"))))
 
 
 def stable_name(value: Any) -> str:

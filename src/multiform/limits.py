@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 import random
 import re
@@ -20,10 +21,10 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from decimal import Decimal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from jinja2.exceptions import SecurityError
@@ -43,7 +44,8 @@ class TimeLimitError(BaseException):
     """What ran was stopped, as it took longer than it may. No ``except Exception`` on the way takes it for its own."""
 
 
-class within:  # noqa: N801  (it reads as a verb: with within(seconds))
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
     """A block that is stopped with a TimeLimitError once it has used about `seconds` of CPU time.
 
     Time that the process waits does not count. It works in the main thread of systems that have interval timers, where
@@ -53,20 +55,14 @@ class within:  # noqa: N801  (it reads as a verb: with within(seconds))
     ...     sum(range(10))
     45
     """
-
-    __slots__ = ("seconds", "started")
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.started: float | None = None
-
-    def __enter__(self) -> None:
-        if _watch.limit is None and threading.get_ident() == threading.main_thread().ident:
-            _watch.start(self)
-
-    def __exit__(self, _: object, __: BaseException | None, ___: TracebackType | None) -> None:
-        if _watch.limit is self:
-            _watch.limit = None
+    if _watch.seconds is not None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _watch.start(seconds)
+    try:
+        yield
+    finally:
+        _watch.seconds = None
 
 
 def survives(work: Callable[[], object]) -> str | None:
@@ -147,12 +143,14 @@ class _Watch:
     """
 
     def __init__(self) -> None:
-        self.limit: within | None = None
+        #: The limit in force, and when the first tick came upon it.
+        self.seconds: float | None = None
+        self._started: float | None = None
         self._ticking = False
         self._used = False
 
-    def start(self, limit: within) -> None:
-        self.limit, self._used = limit, True
+    def start(self, seconds: float) -> None:
+        self.seconds, self._started, self._used = seconds, None, True
         if not self._ticking and self._listens():
             self._ticking = True
             signal.setitimer(signal.ITIMER_VIRTUAL, _TICK, _TICK)
@@ -172,15 +170,14 @@ class _Watch:
         return signal.getsignal(signal.SIGVTALRM) == self._tick
 
     def _tick(self, _: int, __: FrameType | None) -> None:
-        limit = self.limit
-        if limit is None:
+        if self.seconds is None:
             if not self._used:
                 self.stop()
             self._used = False
-        elif limit.started is None:
-            limit.started = time.thread_time()
-        elif time.thread_time() - limit.started + _TICK > limit.seconds:
-            raise TimeLimitError(f"it took more than {limit.seconds:g} s")
+        elif self._started is None:
+            self._started = time.thread_time()
+        elif time.thread_time() - self._started + _TICK > self.seconds:
+            raise TimeLimitError(f"it took more than {self.seconds:g} s")
 
 
 _watch = _Watch()
@@ -232,21 +229,16 @@ class _Meter:
 _meter: ContextVar[_Meter | None] = ContextVar("meter", default=None)
 
 
-class metering:  # noqa: N801  (it reads as a verb: with metering())
+@contextlib.contextmanager
+def metering() -> Iterator[_Meter]:
     """A block whose operations are charged, with a limit of time."""
-
-    __slots__ = ("_before", "_limit")
-
-    def __enter__(self) -> _Meter:
-        meter = _Meter()
-        self._before = _meter.set(meter)
-        self._limit = within(MAX_SECONDS)
-        self._limit.__enter__()
-        return meter
-
-    def __exit__(self, error_class: object, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._limit.__exit__(error_class, error, traceback)
-        _meter.reset(self._before)
+    meter = _Meter()
+    before = _meter.set(meter)
+    try:
+        with within(MAX_SECONDS):
+            yield meter
+    finally:
+        _meter.reset(before)
 
 
 def spend(units: int) -> None:
@@ -299,16 +291,8 @@ def size_of(value: Any) -> int:
 
 def charge(name: str, values: Sequence[Any]) -> None:
     """Charge an operation on values: the product of the two largest sizes, or the sum if that is known to do."""
-    largest = second = 1
-    total = 0
-    for value in values:
-        size = size_of(value)
-        total += size
-        if size > largest:
-            largest, second = size, largest
-        elif size > second:
-            second = size
-    spend(STEP + (total if name in _LINEAR else largest * second))
+    sizes = sorted(map(size_of, values), reverse=True)
+    spend(STEP + (sum(sizes) if name in _LINEAR else math.prod(max(1, size) for size in sizes[:2])))
 
 
 def charge_call(

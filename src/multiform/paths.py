@@ -80,7 +80,7 @@ def replace_output(path: Path) -> Iterator[Path]:
         with replace_file(path) as partial:
             yield partial
     except OSError as error:
-        hint = "free some space, or choose a folder that can be written"
+        hint = "name a file in it" if path.is_dir() else "free some space, or choose a folder that can be written"
         raise MultiformError(f"could not be written: {error.strerror or error}", where=str(path), hint=hint) from error
 
 

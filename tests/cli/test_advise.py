@@ -30,6 +30,11 @@ def test_the_advice_gives_the_wanted_interval_with_fewer_evaluations_than_any_ot
     assert 1.96 * width**0.5 <= 0.06 + 1e-4
 
 
+def test_one_wording_is_one(pilot, capsys):
+    assert main(["advise", str(pilot), "--half_width", "5"]) == 0
+    assert "× 1 wording, " in capsys.readouterr().out
+
+
 def test_what_cannot_be_reached_is_said(pilot, capsys):
     assert main(["advise", str(pilot), "--half_width", "0.0001"]) == 0
     assert "± 0.0001 cannot be reached with this dataset: 144 documents × 128 wordings" in capsys.readouterr().out

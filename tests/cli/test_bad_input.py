@@ -462,6 +462,13 @@ FILES = [
         "dataset_not_found", "dataset_path: org/nope # here\n", "dataset_path: dataset 'org/nope'", "--dataset_mirror"
     ),
     task("data_file_kind", "dataset_path: a.xyz\n", "a.xyz: unknown kind of data file", ".jsonl", a_DOT_xyz="x"),
+    task(
+        "data_file_of_excel",
+        "dataset_path: a.xlsx\n",
+        "a.xlsx: unknown kind of data file",
+        "'CSV UTF-8'",
+        a_DOT_xlsx="x",
+    ),
     task("folder_without_data", "dataset_path: d # here\n", "dataset_path: no data files in d", "jsonl", d__a="x"),
     task("json_object", "dataset_path: a.json\n", "a.json: expected a list of objects", ".jsonl", a_DOT_json="{}"),
     task("json_item", "dataset_path: a.json\n", "a.json: item 1: expected an object", a_DOT_json="[{}, 5]"),

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from multiform.cli.main import parser
-from multiform.cli.options import INSTEAD
-from multiform.models import models
+from multiform.models.registry import INSTEAD, models
 
 RUN = ("--model", "dummy", "--tasks", "task.yaml")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -104,6 +105,12 @@ def test_tasks_are_listed_with_what_is_known_of_them_and_filtered(folder):
     rows = folder.run("ls", "tasks", "--kind", "math", "--language", "de", "--json").json()
     row = next(row for row in rows if row["title"] == "MGSM")
     assert (row["rows"], row["licence"], "mgsm_de" in row["tasks"]) == (2750, "CC BY 4.0", True)
+
+
+def test_the_columns_of_tasks_have_names_on_a_terminal(folder, monkeypatch):
+    assert folder.run("ls", "tasks").out.startswith("a")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert folder.run("ls", "tasks").out.split()[:6] == ["name", "title", "kind", "rows", "language", "licence"]
 
 
 def test_rows_that_nobody_has_counted_are_unknown_and_not_none(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -42,8 +43,22 @@ def test_no_command_prints_the_help(folder):
     assert ran.out.startswith("usage: multiform")
 
 
+def test_help_is_a_command_as_well(folder):
+    assert folder.run("help").out == folder.run("--help").out
+    assert folder.run("help", "ls").out == folder.run("ls", "--help").out
+
+
 def test_version_is_printed(folder):
     assert folder.run("--version").out.strip() == version("multiform")
+
+
+@pytest.mark.process
+def test_ctrl_c_while_python_exits_prints_no_traceback():
+    code = "import atexit, os, signal, sys; from multiform.cli.main import main; sys.argv[1:] = ['--version']\n"
+    code += "atexit.register(os.kill, os.getpid(), signal.SIGINT); sys.exit(main())"
+    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{code}"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (-signal.SIGINT, b"")
 
 
 @pytest.mark.process

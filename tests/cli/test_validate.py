@@ -49,6 +49,16 @@ def test_a_broken_format_does_not_hide_the_others(folder):
     ]
 
 
+def test_an_error_of_the_data_is_said_once_and_not_for_every_form(folder):
+    folder.write({"rows.csv": "question,A,B,answer\nWho?,a,b\n"})
+    folder.task('dataset_path: rows.csv\ndoc_to_choice: ["{{A}}", "{{B}}"]\n')
+    ran = folder.run("validate", "task.yaml@mcqa+cloze")
+    assert (
+        ran.out == "error: rows.csv:2: 3 values for 4 columns; quote a value that holds the delimiter or a line break\n"
+    )
+    assert [row["docs"] for row in folder.run("validate", "task.yaml@mcqa+cloze", "--json").json()] == [0, 0]
+
+
 def test_json_has_a_row_for_each_form(three):
     ran = three.run("validate", "tasks/two.yaml@mcqa", "tasks/one.yaml", "--json")
     assert ran.code == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from multiform.cli.main import main
-from multiform.forms.recognition import Layout, known_layouts, logged_prompts, recognise
+from multiform.forms.recognition import Layout, known_layouts, read_prompts, recognise
 from multiform.tasks.manager import TaskManager
 
 Q, Q2 = "Which gas do plants take in?", "What is the boiling point of water?"
@@ -160,7 +160,7 @@ def test_samples_of_other_harnesses_are_read(record: dict[str, object], tmp_path
     (tmp_path / "list.json").write_text(f"[{','.join(lines)}]")
     (tmp_path / "one.json").write_text(f'{{"request_states": [{",".join(lines)}]}}')
     for name in ("samples.jsonl", "list.json", "one.json"):
-        assert logged_prompts(tmp_path / name) == prompts
+        assert read_prompts(tmp_path / name) == prompts
 
 
 def test_the_prompts_of_a_file_are_taken_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,6 +102,10 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
         read_results(tmp_path)
     with pytest.raises(UsageError, match="there is no such file or folder"):
         read_results(tmp_path / "nothing")
+    (tmp_path / "base").mkdir()
+    (tmp_path / "questions.csv").touch()
+    with pytest.raises(UsageError, match=r"there are: base$"):
+        read_results(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"results": 1}', "\x00", '{"results": {"a": 1}}'])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,6 +154,24 @@ def test_two_runs_are_compared_over_their_wordings(tmp_path: Path, capsys: pytes
     second.save(tmp_path / "b")
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     assert "quiz@mcqa: over 6 wordings B − A is" in capsys.readouterr().out
+
+
+def test_a_few_documents_that_got_better_under_all_wordings_may_be_luck() -> None:
+    first = run(0, "quiz@mcqa~3", limit=40)
+    second = run(0, "quiz@mcqa~3", limit=40)
+    wrong = set.intersection(*({s.doc_id for s in form.samples if not s.values["acc"]} for form in second.forms))
+    better: Any = second
+    for form in better.forms:
+        for sample in form.samples:
+            sample.values["acc"] += sample.doc_id in sorted(wrong)[:2]
+        form.estimates["acc,none"] = replace(form.estimates["acc,none"], value=form.estimates["acc,none"].value + 0.05)
+    (change,) = compare_wordings(first, second)
+    low, high = change.population.mean.interval
+    assert change.population.mean.value == pytest.approx(0.05)
+    assert low < 0
+    assert high > 0.05
+    (same,) = compare_wordings(first, first)
+    assert same.population.mean.interval == (0, 0)
 
 
 def test_a_score_that_should_fall_fails_where_it_rises(tmp_path: Path) -> None:

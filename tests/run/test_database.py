@@ -66,6 +66,8 @@ def test_each_model_is_listed_with_what_is_stored_of_it(store: Path, capsys: pyt
 def test_the_whole_file_is_counted(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stats = printed(capsys, "stats")
     assert (stats["models"], stats["responses"], stats["size"]) == (2, 30, store.stat().st_size)
+    assert main(["store", "gc", "--model", "old"]) == main(["store", "stats"]) == 0
+    assert "20 responses of 1 model, " in capsys.readouterr().out
     assert stats["newest"] - stats["oldest"] == pytest.approx(100 * DAY, abs=60)
 
 
@@ -88,6 +90,13 @@ def test_the_newest_responses_that_fit_are_kept(store: Path, capsys: pytest.Capt
     assert (known(store, "old model"), known(store, "new model")) == (0, 20)
     assert printed(capsys, "gc", "--max_size", f"{size // 2}B")["responses"] == 10
     assert known(store, "new model") == 10
+
+
+def test_an_age_or_size_beyond_all_numbers_of_the_database_removes_nothing(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for amount in (("--max_age", f"{'9' * 30}w"), ("--max_size", f"{'9' * 30}TB")):
+        assert printed(capsys, "gc", *amount)["responses"] == 0
 
 
 def test_one_model_is_removed(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ def test_the_keywords_of_evaluate_are_the_fields():
 
 
 def test_a_keyword_that_is_no_field_is_a_type_error_as_of_any_function():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'limt'"):
+    with pytest.raises(TypeError, match=r"^evaluate\(\): .* 'limt'; did you mean 'limit'\?$"):
         evaluate(tasks="quiz", limt=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="missing a required argument: 'tasks'"):
         evaluate()  # type: ignore[call-arg]

@@ -91,6 +91,17 @@ def test_other_metrics_are_computed(folder: Path, capsys: pytest.CaptureFixture[
     assert "acc_norm,none" not in scores
 
 
+def test_metrics_that_are_asked_for_are_seen_of_every_form(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("ranked.yaml@mcqa+cloze+cot")
+    capsys.readouterr()
+    assert main(["score", "out", "--metrics", "acc,brier_score"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("brier_score ↓") == 2
+    assert "ranked@cot: the format overrides metric acc, metric brier_score" in printed
+    assert main(["score", "out", "--metrics", "acc,brier_score", "--table", "pivot"]) == 0
+    assert "brier_score ↓" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("changed", ["doc_to_text: 'Q: {{question}}'", "target_delimiter: ': '", "num_fewshot: 1"])
 def test_a_task_that_asks_something_else_is_refused(changed: str, folder: Path) -> None:
     run("ranked.yaml")

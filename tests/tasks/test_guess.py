@@ -143,3 +143,17 @@ def test_a_choice_of_zero_stays_where_rows_have_fewer_choices(folder: Folder):
     )
     assert folder.run("new", "rows.jsonl", "--output", "t.yaml").code == 0
     assert "A. none of these\nB. 0\nAnswer:" in folder.run("show", "t.yaml@mcqa").out
+
+
+def test_the_one_file_of_a_dataset_is_called_the_test_split(folder: Folder) -> None:
+    folder.rows(*({"question": f"{i}?", "choices": ["a", "b"], "answer": i % 2} for i in range(4)), name="train.jsonl")
+    written = folder.run("new", "train.jsonl").out
+    assert "\ntest_split: test  # guess\n" in written
+    assert "fewshot_split" not in written
+
+
+def test_the_next_command_can_be_pasted(folder: Folder) -> None:
+    folder.rows({"question": "Who?", "choices": ["a", "b"], "answer": 0}, name="my rows.jsonl")
+    ran = folder.run("new", "my rows.jsonl", "--output", "my task.yaml")
+    assert ran.out.endswith("then run multiform validate 'my task.yaml@all'\n")
+    assert folder.run("validate", "my task.yaml@all").code == 0

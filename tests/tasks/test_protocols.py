@@ -271,6 +271,8 @@ def test_what_a_protocol_only_approximates_is_said_of_its_forms(tmp_path: Path) 
     file.write_text(f"protocol: mine\nversion: 1\nunchecked: [the order]\n{entries}")
     form = Task.from_config(TaskManager(tmp_path).load("quiz@mine")[0]).form
     assert "quiz@mine may differ from what was published in the order" in str(form.notes[0])
+    file.write_text(f"protocol: mine\nversion: 1\n{entries}")
+    assert read_protocols([tmp_path])["mine"].unchecked == {}  # nothing is known to differ
     file.write_text(f"protocol: mine\nversion: 1\nunchecked: {{quizz: [the order]}}\n{entries}")
     with pytest.raises(ConfigError, match=r"mine\.yaml:3.*no task 'quizz'; did you mean 'quiz'"):
         TaskManager(tmp_path).load("quiz@mine")

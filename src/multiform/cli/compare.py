@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError, list_first
 from multiform.run.values import number_type
-from multiform.terminal import fit, screen_width, visible
+from multiform.terminal import fit, markdown_text, screen_width, visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
@@ -257,11 +257,13 @@ policy.yaml:
 )
 def gate(options: argparse.Namespace) -> int:
     """Print the verdict of each condition; the exit code is that of the whole."""
-    from multiform.results.gate import EXIT_CODES, check_policy, read_policy
+    from multiform.results.gate import EXIT_CODES, check_policy, is_accuracy_file, read_accuracy_file, read_policy
     from multiform.results.read import read_results
 
     policy = read_policy(Path(options.policy))
-    report = check_policy(policy, _baseline(options.base), read_results(options.candidate))
+    is_published = is_accuracy_file(Path(options.base))
+    base: ResultsData = read_accuracy_file(Path(options.base)) if is_published else read_results(options.base)
+    report = check_policy(policy, base, read_results(options.candidate))
     lines = [markdown(report).rstrip("\n")] if options.markdown == "-" else map(visible, _verdict_lines(report))
     print_result(options, asdict(report) | {"verdict": report.verdict}, lines)
     if options.markdown not in (None, "-"):
@@ -271,13 +273,6 @@ def gate(options: argparse.Namespace) -> int:
     for caution in report.cautions:
         print(visible(caution), file=sys.stderr)
     return EXIT_CODES[report.verdict]
-
-
-def _baseline(path: str) -> ResultsData:
-    from multiform.results.gate import is_accuracy_file, read_accuracy_file
-    from multiform.results.read import read_results
-
-    return read_accuracy_file(Path(path)) if is_accuracy_file(Path(path)) else read_results(path)
 
 
 def _write(path: str, text: str) -> None:
@@ -338,8 +333,7 @@ def markdown(report: GateReport) -> str:
 
 
 def _cell(text: str) -> str:
-    escaped = visible(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
-    return escaped.replace("@", "@\u200b").replace("\n", " ")  # a form's name must not mention a user
+    return markdown_text(text).replace("@", "@\u200b")  # a form's name must not mention a user
 
 
 def junit(report: GateReport) -> str:

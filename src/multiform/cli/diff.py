@@ -16,14 +16,14 @@ from multiform.cli import options as flags
 from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError, excerpt, list_first
 from multiform.run.values import SOURCES, count
-from multiform.terminal import visible
+from multiform.terminal import align, visible
 
 if TYPE_CHECKING:
     from multiform.forms import Form
     from multiform.forms.difference import FormDifference, TokenDifference
     from multiform.forms.steps import ChangeStep
     from multiform.models import Model
-    from multiform.results.run_comparison import StepEffect, StepTable
+    from multiform.results.run_comparison import FormChange, StepTable
 
 #: How many different edits of tokens are listed.
 _LISTED = 20
@@ -36,8 +36,8 @@ _LISTED = 20
     flag("--doc", "the document (default: 0)", count(), default=0),
     flag(
         "--run",
-        "turn A into B one change at a time, and show what each change does to the score of a model: a name of "
-        "multiform ls models, a folder, or a name on the hub (default: what --model and --model_args say)",
+        "turn A into B one change at a time, and show what each change does to the score of a model: a name from "
+        "'multiform ls models', a folder, or a name on the hub (default: what --model and --model_args say)",
         nargs="?",
         const="",
         metavar="MODEL",
@@ -176,14 +176,13 @@ def _token_list(tokens: Sequence[str]) -> str:
 
 def _step_lines(table: StepTable) -> Iterator[str]:
     """The score at the start, after every step, and the change by all of them."""
-    effects = {f"{number}. {effect.what}": effect for number, effect in enumerate(table.effects, start=1)}
-    width = max(map(len, [table.first.name, table.total.what, *effects])) + 2
     start = table.to_dict()["start"]
-    yield f"{'':<{width}} score   change  95 % interval       p         up  down  metric"
-    yield f"{table.first.name:<{width}}{start['score']:6.4f}{'':51}{start['metric']}"
-    for what, effect in effects.items():
-        yield _effect_line(what, effect, width)
-    yield _effect_line(table.total.what, table.total, width)
+    rows = [["", "score", "change", "95 % interval", "p", "up", "down", "metric"]]
+    rows.append([table.first.name, f"{start['score']:.4f}", "", "", "", "", "", start["metric"]])
+    for number, effect in enumerate((*table.effects, table.total), start=1):
+        what = effect.what if effect is table.total else f"{number}. {effect.what}"
+        rows.append([what, f"{effect.score.value:.4f}", *_change_cells(effect.change), effect.metric])
+    yield from align(rows)
     if len(table.effects) > 1:
         yield f"the intervals and p values of the {len(table.effects)} steps hold for all of them at once (Bonferroni)"
     if any(effect.change and not effect.change.paired for effect in (*table.effects, table.total)):
@@ -192,12 +191,10 @@ def _step_lines(table: StepTable) -> Iterator[str]:
         yield f"without effect on these {table.first.n} documents: {', '.join(table.idle)}"
 
 
-def _effect_line(what: str, effect: StepEffect, width: int) -> str:
-    change, metric = effect.change, effect.metric
+def _change_cells(change: FormChange | None) -> list[str]:
     if change is None:
-        return f"{what:<{width}}{effect.score.value:6.4f}  {'a score of another kind':<49}{metric}"
+        return ["", "a score of another kind", "", "", ""]
     low, high = change.simultaneous
     interval = "not known" if math.isnan(low) else f"{low:+.4f} to {high:+.4f}"
     p = "unpaired" if change.p_simultaneous is None else f"{change.p_simultaneous:.4f}"
-    line = f"{what:<{width}}{effect.score.value:6.4f}  {change.difference.value:+.4f}  {interval:<18}  {p:<8}"
-    return f"{line} {len(change.raised):>3} {len(change.lowered):>5}  {metric}"
+    return [f"{change.difference.value:+.4f}", interval, p, f"{len(change.raised):>2}", f"{len(change.lowered):>4}"]

@@ -130,10 +130,10 @@ def _explanation_lines(explanation: dict[str, Any]) -> Iterator[str]:
 
 def _recognise(options: argparse.Namespace) -> None:
     """Print the format or protocol of a prompt, or the nearest one and what it has that the prompt lacks."""
-    from multiform.forms.recognition import known_layouts, recognise_all
+    from multiform.forms.recognition import known_layouts, read_prompts, recognise_all
     from multiform.tasks.manager import TaskManager
 
-    prompts = _prompts(options.prompt)
+    prompts = [sys.stdin.read().rstrip("\n")] if options.prompt == "-" else read_prompts(Path(options.prompt))
     result = recognise_all(prompts, known_layouts(TaskManager(options.include_path)))
     described = result.to_dict() | {"prompts": len(prompts)}
     if result.fits:
@@ -145,21 +145,6 @@ def _recognise(options: argparse.Namespace) -> None:
         missing = [f"* {json.dumps(piece, ensure_ascii=False)}" for piece in result.missing]
         lines = [f"nearest: {described['nearest']}, of which the prompt lacks:", *missing]
     print_result(options, described, lines)
-
-
-def _prompts(name: str) -> list[str]:
-    """The prompt in a file or in standard input, or those of the first documents of a samples file."""
-    from multiform.forms.recognition import logged_prompts
-
-    if name == "-":
-        return [sys.stdin.read().rstrip("\n")]
-    if name.endswith((".jsonl", ".json")):
-        return logged_prompts(Path(name))
-    try:
-        return [Path(name).read_text(encoding="utf-8").rstrip("\n")]
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text in UTF-8'}"
-        raise UsageError(message, where=name, hint="give a text file, or - for stdin") from error
 
 
 def _infer(options: argparse.Namespace) -> None:

@@ -204,7 +204,7 @@ def _stats(options: argparse.Namespace) -> tuple[str, Any]:
     size, responses = path.stat().st_size, sum(model.responses for model in models)
     oldest = min((model.oldest for model in models if model.oldest), default=None)
     newest = max((model.newest for model in models if model.newest), default=None)
-    text = f"{path}: {responses:,} responses of {len(models)} models, {_shown_size(size)}"
+    text = f"{path}: {responses:,} responses of {len(models)} model{'s' * (len(models) != 1)}, {_shown_size(size)}"
     value = {"path": str(path), "size": size, "models": len(models), "responses": responses}
     return f"{text}, from {_day(oldest)} to {_day(newest)}", {**value, "oldest": oldest, "newest": newest}
 
@@ -289,7 +289,7 @@ def _amount(text: str, units: dict[str, int], flag: str, example: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)", text.lower())
     if match is None or match[2] not in units:
         raise UsageError(f"expected a number with a unit, got {excerpt(text)}", where=flag, hint=f"give e.g. {example}")
-    return float(match[1]) * units[match[2]]
+    return min(float(match[1]) * units[match[2]], 2.0**62)  # what SQLite can compare with
 
 
 def _shown_size(size: int) -> str:

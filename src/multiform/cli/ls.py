@@ -61,22 +61,21 @@ def ls(options: argparse.Namespace) -> None:
     if options.kind is None:
         options.parser.print_help()
         return
-    rows = _rows(options)
+    if options.kind in ("tasks", "subtasks", "groups", "tags"):  # lm-eval calls single tasks subtasks
+        rows = _index_rows(options)
+    else:
+        rows = _protocol_rows(options) if options.kind == "protocols" else _registry_rows(options.kind)
     columns = ["name", *ABOUT] if options.kind == "tasks" and any("title" in row for row in rows) else ["name", "about"]
     cells = [[str(row.get(column) or row["about"] if column == "title" else row.get(column, "")) for column in columns]
              for row in rows]  # fmt: skip
+    if len(columns) > 2 and sys.stdout.isatty():
+        cells.insert(0, columns)
     unchecked = [
         f"{task}@{protocol['name']} may differ from what was published in {'; in '.join(texts)}"
         for protocol in (rows if options.kind == "protocols" else ())
         for task, texts in protocol["unchecked"].items()
     ]
     print_result(options, rows, [*align(cells), *unchecked])
-
-
-def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    if options.kind in ("tasks", "subtasks", "groups", "tags"):  # lm-eval calls single tasks subtasks
-        return _index_rows(options)
-    return _protocol_rows(options) if options.kind == "protocols" else _registry_rows(options.kind)
 
 
 def _protocol_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -157,12 +156,11 @@ def _no_such_tasks(rows: Sequence[Mapping[str, Any]], options: argparse.Namespac
     """The error for a kind or language that no task has, with the nearest ones that some have."""
     kinds = sorted({str(row["kind"]) for row in rows if "kind" in row})
     languages = sorted({name for row in rows for name in row.get("languages", [str(row.get("language", ""))]) if name})
-    unknown_kind = options.task_kind and not any(options.task_kind.lower() in kind.lower() for kind in kinds)
-    flag, name, known = (
-        ("--kind", options.task_kind, kinds) if unknown_kind else ("--language", options.language, languages)
-    )
-    message = f"no task of kind '{options.task_kind}'" if unknown_kind else f"no such task in language '{name}'"
-    return UsageError(message, where=flag, hint=nearest(str(name), known, listed="there are"))
+    if options.task_kind and not any(options.task_kind.lower() in kind.lower() for kind in kinds):
+        hint = nearest(options.task_kind, kinds, listed="there are")
+        return UsageError(f"no task of kind '{options.task_kind}'", where="--kind", hint=hint)
+    hint = nearest(str(options.language), languages, listed="there are")
+    return UsageError(f"no such task in language '{options.language}'", where="--language", hint=hint)
 
 
 def _registry_rows(kind: str) -> list[dict[str, Any]]:
@@ -198,9 +196,9 @@ def _about(entry: Any) -> str:
 
 
 SHELLS = {
-    "bash": 'eval "$(multiform completion bash)" in ~/.bashrc',
-    "zsh": 'eval "$(multiform completion zsh)" in ~/.zshrc, below compinit',
-    "fish": "multiform completion fish | source in ~/.config/fish/config.fish",
+    "bash": 'eval "$(multiform completion bash)"    in ~/.bashrc',
+    "zsh": 'eval "$(multiform completion zsh)"     in ~/.zshrc, below compinit',
+    "fish": "multiform completion fish | source    in ~/.config/fish/config.fish",
 }
 
 
@@ -214,29 +212,18 @@ def complete(parser: Callable[[str | None], argparse.ArgumentParser]) -> None:
         return
     words = re.findall(r"\S+", os.environ.get("COMP_LINE", ""))[1:]
     top = parser(words[0] if words else "")
-    for subparser in _subparsers(top):
-        for action in subparser._actions:
-            completer = _completer(action)
-            if completer is not None:
-                action.completer = completer  # type: ignore[attr-defined]
-    argcomplete.autocomplete(top, always_complete_options=False)
-
-
-def _subparsers(top: argparse.ArgumentParser) -> Iterable[argparse.ArgumentParser]:
-    for action in top._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.values()
-
-
-def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
-    """What completes the values of a flag; None leaves it to files."""
-    completers: dict[str, Callable[..., Iterable[str]]] = {
+    completers: dict[str, Callable[..., Iterable[str]]] = {  # other values are completed as files
+        "T[@F]": complete_tasks,
         "model": lambda **_: import_module("multiform.models").models,
         "topic": lambda **_: find_pages(),
-        "kind": lambda **_: str(action.help).split(", "),
+        "kind": lambda **_: KINDS,
         "shell": lambda **_: SHELLS,
     }
-    return complete_tasks if action.metavar == "T[@F]" else completers.get(action.dest)
+    commands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
+    for action in (action for subparser in commands.choices.values() for action in subparser._actions):
+        completer = completers.get("T[@F]" if action.metavar == "T[@F]" else action.dest)
+        action.completer = completer
+    argcomplete.autocomplete(top, always_complete_options=False)
 
 
 def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, **others: object) -> list[str]:

@@ -88,10 +88,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(done.code or 0)
     except MultiformError as error:
         return _fail(str(error), error.exit_code)
-    except RunInterrupted as error:
-        return _say_interrupted(str(error), error.signal)
-    except KeyboardInterrupt as error:
-        return _say_interrupted(str(error), signal.SIGINT)
+    except KeyboardInterrupt as error:  # says how to go on, where there is something to go on with
+        number = error.signal if isinstance(error, RunInterrupted) else signal.SIGINT
+        words = ["terminated" if number == signal.SIGTERM else "interrupted", *filter(None, [visible(str(error))])]
+        print(": ".join(words), file=sys.stderr)
+        return 128 + number  # the exit code of a signal in a shell
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         _abandon_stdout()
         return 0
@@ -103,10 +104,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         logger.debug("the traceback", exc_info=True)
         message = f"multiform: {reason(error)}"
         return _fail(f"{message}; this is a bug: please report it with the output of --verbosity DEBUG", 1)
+    finally:
+        if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while Python exits is no error of a library
 
 
 def _command(arguments: list[str]) -> int:
     """Parse the arguments and run the sub-command that they name."""
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:2], "--help"]
     first = arguments[0] if arguments else "--help"
     # As with lm-eval, flags without a command mean `run`.
     if first.startswith("-") and first not in ("-h", "--help", "--version"):
@@ -142,13 +148,6 @@ def _fail(message: str, code: int) -> int:
     line = " ".join(message.splitlines())
     print(f"error: {visible(line)}", file=sys.stderr)
     return code
-
-
-def _say_interrupted(message: str, number: int) -> int:
-    """Print how to go on, where there is something to go on with; the exit code is that of a signal in a shell."""
-    word = "terminated" if number == signal.SIGTERM else "interrupted"
-    print(f"{word}: {visible(message)}" if message else word, file=sys.stderr)
-    return 128 + number
 
 
 def _leave_working_folder() -> None:

@@ -9,28 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.cli.parser import AddFlags, Arguments, Folders, Gather, flag, mark_rare
+from multiform.cli.parser import AddFlags, Arguments, Gather, flag, mark_rare
 from multiform.errors import ConfigError, UsageError, excerpt, nearest
 from multiform.run.values import SOURCE_OPTIONS, SOURCES, Option, count, one_of
 
 if TYPE_CHECKING:
     from multiform.run.options import RunOptions
 
-_SERVED = "start its server and use --model local-completions --model_args base_url=http://localhost:8000/v1,model=NAME"
-_CHAT = "use --model openai-chat --model_args base_url=URL,model=NAME, with the provider's OpenAI-compatible URL"
-_LOCAL = "use --model hf --model_args pretrained=NAME"
-#: lm-eval's models that Multiform does not have, and what to use instead.
-INSTEAD = {
-    **dict.fromkeys(("sglang", "sglang-generate", "trtllm", "gguf", "ggml"), _SERVED),
-    "vllm-vlm": f"use --model hf-multimodal --model_args pretrained=NAME, or {_SERVED}",
-    "anthropic-completions": "use --model anthropic --model_args model=NAME: Anthropic's older interface is closed",
-    **dict.fromkeys(("textsynth", "watsonx_llm"), _CHAT),
-    **dict.fromkeys(("hf-audiolm-qwen", "hf-mistral3"), "use --model hf-multimodal --model_args pretrained=NAME"),
-    **dict.fromkeys(("mamba_ssm", "steered", "megatron_lm", "nemo_lm"), f"{_LOCAL}, where transformers loads it"),
-    **dict.fromkeys(("ipex", "neuronx", "openvino", "habana", "onnxruntime", "onnxruntime-genai", "winml"), _LOCAL),
-}
 _LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
-
 
 CACHE_PATH = flag(
     "--cache_path",
@@ -86,26 +72,14 @@ def option(name: str, *, several: bool = False, **changes: Any) -> AddFlags:
             from multiform.run.options import OPTION_DEFAULTS, OPTIONS
 
             described, default = OPTIONS[name], OPTION_DEFAULTS.get(name)
-        kind, flag_name = described.type, f"--{described.flag or name}"
         default = os.environ.get(described.env) if described.env else default
         settings: dict[str, Any] = {"dest": name, "help": described.help, "default": default}
-        if kind.arity == "switch":
-            settings["action"] = "store_true"
-        else:
-            settings["metavar"] = described.metavar or kind.metavar
-        match kind.arity:
-            case "value":
-                settings["type"] = kind.reader(flag_name)
-            case "optional":
-                settings |= {"type": kind.reader(flag_name), "nargs": "?", "const": kind.const}
-            case "words":
-                settings |= {"action": Gather, "nargs": "+"}
-            case "folders":
-                settings["action"] = Folders
-            case "arguments":
-                settings |= {"action": Arguments, "nargs": "+" if several and described.several else None}
-        names = (flag_name, *([described.short] if described.short else []))
-        mark_rare(container.add_argument(*names, **settings | changes))
+        if described.metavar:
+            settings["metavar"] = described.metavar
+        if several and described.several:
+            settings["nargs"] = "+"
+        names = f"--{described.flag or name} {described.short or ''}"
+        mark_rare(flag(names, type=described.type, **settings | changes)(container))
 
     return add
 
@@ -187,7 +161,7 @@ def model_name(flags: argparse.Namespace) -> str:
         message = "the name of the model is empty"
         raise UsageError(message, where="--model", hint="see multiform ls models, or leave the flag out")
     name = flags.model or ("hf" if "pretrained" in _model_arguments(flags) else "bundled")
-    from multiform.models import models
+    from multiform.models.registry import INSTEAD, models
 
     if name not in models and name in INSTEAD:
         raise UsageError(f"the model '{name}' of lm-eval is not here", where="--model", hint=INSTEAD[name])

@@ -49,12 +49,25 @@ def flag(names: str, help: str, type: ValueType | Callable[[str], Any] | None = 
     """A flag by its names (``"--output -o"``) or an argument by its one; without type and metavar, it is a switch."""
     *_, name = sorted(names.split(), key=len)
     if isinstance(type, ValueType):
-        settings = {"type": type.reader(name), "metavar": type.metavar} | settings
+        settings = _value_settings(type, name) | settings
     elif type is not None:
         settings["type"] = type
     elif name.startswith("-") and "metavar" not in settings:
         settings["action"] = "store_true"
     return lambda parser: parser.add_argument(*names.split(), help=help, **settings)
+
+
+def _value_settings(kind: ValueType, name: str) -> dict[str, Any]:
+    """What argparse has to know of a flag's values."""
+    reader = {"type": kind.reader(name)}
+    settings: dict[str, dict[str, Any]] = {
+        "value": reader,
+        "optional": {**reader, "nargs": "?", "const": kind.const},
+        "words": {"action": Gather, "nargs": "+"},
+        "folders": {"action": Folders},
+        "arguments": {"action": Arguments},
+    }
+    return {"action": "store_true"} if kind.arity == "switch" else {**settings[kind.arity], "metavar": kind.metavar}
 
 
 #: Flags of runs that every `--help` lists; the others are rare, which `--help all` lists.
@@ -118,21 +131,6 @@ class Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, add_help=False, **kwargs)
         self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="all", help="show this help and exit")
 
-    def format_common_help(self) -> str:
-        """The help without the rare flags, and how many ``--help all`` adds; if there are few of them, all of it."""
-        others = [action for action in self._actions if getattr(action, "is_rare", False)]
-        if len(others) < _FEW:
-            return self.format_help()
-        texts, epilog = [action.help for action in others], self.epilog
-        self.epilog = f"{self.prog} --help all lists {len(others)} more flags.\n\n{epilog or ''}"
-        for action in others:
-            action.help = argparse.SUPPRESS
-        text = self.format_help()
-        self.epilog = epilog
-        for action, own_text in zip(others, texts, strict=True):
-            action.help = own_text
-        return text
-
     def error(self, message: str) -> NoReturn:
         about = re.match(r"argument (?P<names>[^:]+): (?P<what>.*)", message, re.DOTALL)
         if missing := message.removeprefix("the following arguments are required: ").removeprefix(message):
@@ -154,11 +152,15 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.Action):
-    """``--help`` prints the common flags, ``--help all`` every flag."""
+    """``--help`` prints the common flags and how many others there are, ``--help all`` every flag."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        is_short = values != "all" and isinstance(parser, Parser)
-        print(parser.format_common_help() if is_short else parser.format_help(), end="")
+        rare = [action for action in parser._actions if getattr(action, "is_rare", False)]
+        if values != "all" and len(rare) >= _FEW:
+            for action in rare:
+                action.help = argparse.SUPPRESS
+            parser.epilog = f"{parser.prog} --help all lists {len(rare)} more flags.\n\n{parser.epilog or ''}"
+        parser.print_help()
         parser.exit()
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @command(
     "write results as a page: scores, differences between forms, every sample",
     flag("runs", "an --output_path, or a results_<date>.json in it", nargs="+", metavar="RUN"),
-    flag("--output -o", "default: report.html", metavar="FILE", default="report.html"),
+    flag("--output -o", "the file to write (default: report.html)", metavar="FILE", default="report.html"),
     flag("--all", "every run in the folders, not only the newest of each"),
     flag("--title", "the heading (default: the tasks)", metavar="TEXT"),
     description="Write the results of runs, of Multiform or of lm-eval, as one HTML file that needs no network.",
@@ -51,7 +51,7 @@ def report(options: argparse.Namespace) -> None:
 @command(
     "look at all runs of a folder in the browser, even while they run",
     flag("folder", "the --output_path of runs (default: .)", nargs="?", default=".", metavar="DIR"),
-    flag("--port", "default: any that is free", count(), default=0),
+    flag("--port", "the port to listen on (default: any that is free)", count(), default=0),
     description="Serve the runs of a folder, of Multiform and of lm-eval, to your browser on this machine. The printed "
     "address has a token, without which nothing is shown. Nothing is written, and no other machine is contacted. "
     "Ctrl-C ends it.",
@@ -77,7 +77,12 @@ def view(options: argparse.Namespace) -> None:
     "draw a chart of a run as SVG, PNG or HTML",
     RUN,
     flag("--chart", "which chart (default: scores)", default="scores", metavar="NAME"),
-    flag("--output -o", "an .svg, .png or .html file", metavar="FILE", default="scores.svg"),
+    flag(
+        "--output -o",
+        "the .svg, .png or .html file to write (default: scores.svg)",
+        metavar="FILE",
+        default="scores.svg",
+    ),
     description="Draw a chart of a run, of Multiform or of lm-eval, into a file. It needs multiform[charts].",
     examples="""\
 examples:
@@ -104,7 +109,7 @@ EXPORTS = ("eee", "inspect", "lm-eval", "eval-results", "parquet", "otel")
     "write a run for other tools: Inspect, Every Eval Ever, Parquet, OpenTelemetry, the hub",
     flag("run", "an --output_path, a results file, or a log that can be read", metavar="RUN"),
     flag("--to", f"{', '.join(EXPORTS)}, or what 'multiform ls exporters' lists", required=True, metavar="FORMAT"),
-    flag("--output -o", "default: exported", metavar="DIR", default="exported"),
+    flag("--output -o", "the folder to write to (default: exported)", metavar="DIR", default="exported"),
     description="Write the results of a run in the format of another tool. 'multiform docs exchange' lists what each "
     "one holds.",
     examples="""\
@@ -229,4 +234,4 @@ def _lines(entry: dict[str, Any], half_width: float) -> Iterator[str]:
 
 def _times(design: dict[str, Any]) -> str:
     repeats = f" × {design['repeats']} repeats" if design["repeats"] > 1 else ""
-    return f"{design['wordings']} wordings{repeats}"
+    return f"{design['wordings']} wording{'s' * (design['wordings'] != 1)}{repeats}"

@@ -24,6 +24,13 @@ logger = logging.getLogger("multiform")
 
 #: How many files of samples are listed one by one.
 _LISTED_FILES = 6
+_TABLE = flag(
+    "--table",
+    "long: a row for each metric of each form; pivot: a row for each task and a column for each form; "
+    "markdown: lm-eval's table; csv; latex (default: pivot if a task has several forms, else long)",
+    one_of(("long", "pivot", "markdown", "csv", "latex")),
+    metavar="STYLE",
+)
 
 
 @command(
@@ -35,13 +42,7 @@ _LISTED_FILES = 6
         several=True,
         output=(
             flag("--report", "also write a page of the scores and samples, e.g. report.html", metavar="FILE"),
-            flag(
-                "--table",
-                "long: a row for each metric of each form; pivot: a row for each task and a column for each form; "
-                "markdown: lm-eval's table; csv; latex (default: pivot if a task has several forms, else long)",
-                one_of(("long", "pivot", "markdown", "csv", "latex")),
-                metavar="STYLE",
-            ),
+            _TABLE,
             flag("--show_config", "print the whole results file before the table"),
             JSON,
             flag("--config -C", "YAML file of these flags; the command line wins", metavar="FILE"),
@@ -181,13 +182,16 @@ def _more_lines(results: Results, *, languages: bool) -> Iterator[str]:
     flag("run", "a results file, or a folder, whose newest results file is used", metavar="RUN"),
     flag("--tasks -t", "tasks of the run (default: all)", nargs="+", action=Gather, metavar="T[@F]"),
     flags.option_groups(SOURCES),
-    flag("--cache_path", "the store, for a run without samples (default: the user's)", metavar="FILE"),
-    flag("--metrics", "metrics by comma, or a JSON list as in metric_list", metavar="NAMES"),
+    flag(
+        "--cache_path", "where the responses of a run without samples are stored (default: as in run)", metavar="FILE"
+    ),
+    flag("--metrics", "names of metrics, separated by commas; or a JSON list as in metric_list", metavar="NAMES"),
     flag("--filter_list", "filters as in a task's filter_list, as JSON", metavar="JSON"),
     flag("--scorer", "a scorer by name, or as JSON", metavar="NAME"),
     flags.option("bootstrap_iters"),
     flags.option_groups("programs and judges"),
     flag("--output_path -o", "write results and samples there; or a .json file", metavar="DIR"),
+    _TABLE,
     JSON,
     flags.no_code,
     examples="""\
@@ -228,7 +232,8 @@ def score(options: argparse.Namespace) -> None:
     if options.output_path:
         for path in write_results(results, Path(options.output_path), samples=True):
             print(f"wrote {path}", file=sys.stderr)
-    _print_results(results, as_json=options.json)
+    # Metrics that were asked for are to be seen, and the other table has one for each form.
+    _print_results(results, as_json=options.json, style=options.table or ("long" if options.metrics else None))
 
 
 def _metrics(text: str | None) -> list[Any] | None:
@@ -252,7 +257,7 @@ def _json(text: str, flag: str) -> Any:
 @command(
     "run models × tasks × formats × shots from one YAML file, with one leaderboard",
     flag("file", "the YAML file of the sweep", metavar="FILE"),
-    flag("--only", "the runs of the N-th model, from 0", count()),
+    flag("--only", "only the runs of model number N, counted from 0", count()),
     flags.CACHE_PATH,
     flag("--cached", "run no model, and print the leaderboard of what is stored; runs that lack responses are named"),
     flag(
@@ -287,7 +292,7 @@ where it stopped: stored responses are not requested again.
 def sweep(options: argparse.Namespace) -> None:
     """Run what is missing, and print the leaderboard."""
     from multiform.report.leaderboard import Leaderboard
-    from multiform.run.sweep import read_sweep
+    from multiform.run.sweep import read_sweep, write_scripts
 
     stated = read_sweep(Path(options.file))
     if options.only is not None and options.only >= len(stated.models):
@@ -295,8 +300,6 @@ def sweep(options: argparse.Namespace) -> None:
         raise UsageError(message, where="--only", hint=f"give 0 to {last}" if last else "its only model is number 0")
     stated.check(options.only)
     if options.slurm:
-        from multiform.run.sweep import write_scripts
-
         files = write_scripts(stated, Path(options.slurm), options.imports or ())
         print(f"wrote {', '.join(map(str, files))}; submit them with {files[-1]}")
         return

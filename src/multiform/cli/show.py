@@ -56,7 +56,10 @@ def show(options: argparse.Namespace) -> None:
     needs_model = run.apply_chat_template or options.tokens
     model = LocalExecutor().load(run.model, run.model_arguments, Silent()) if needs_model else None
     encoder = encoder_of(model) if model is not None and options.tokens else None
-    template = RecordedTemplate(model.apply_chat_template) if model is not None and run.apply_chat_template else None
+    template = model.apply_chat_template if model is not None and run.apply_chat_template else None
+    written: dict[str, Sequence[Mapping[str, Any]]] = {}
+    if template is not None and encoder is not None:
+        template = record_messages(template, written)
     for form in forms:
         if options.jinja:
             _print_templates(form, as_json=options.json)
@@ -67,7 +70,8 @@ def show(options: argparse.Namespace) -> None:
             sample = form.sample(doc_id, doc, template)
             if doc_id in indexes and encoder is not None:
                 print(f"=== {form.name} · doc {doc_id}")
-                for change in template.changes(sample.prompt) if template else ():
+                texts = [text for text in written if sample.prompt.startswith(text)]
+                for change in template_changes(written[max(texts, key=len)], sample.prompt) if texts else ():
                     print(f"--- chat template, {change}")
                 print_tokens(encoder, sample)
             elif doc_id in indexes:
@@ -77,17 +81,12 @@ def show(options: argparse.Namespace) -> None:
 
 
 def _selected_range(options: argparse.Namespace, total: int) -> range:
-    """The documents that `--doc` or `--limit` names."""
-    if options.limit is None:
-        return _range(options.doc or "0", total)
-    if options.doc is not None:
-        raise UsageError("--doc names the documents already", where="--limit", hint="leave one of them out")
-    number = math.ceil(total * options.limit) if options.limit < 1 else int(options.limit)
-    return range(min(number, total))
-
-
-def _range(text: str, total: int) -> range:
-    """The documents that ``N``, ``A:B`` or ``all`` names."""
+    """The documents that `--doc` names by ``N``, ``A:B`` or ``all``, or the first ones that `--limit` asks for."""
+    text = options.doc or "0"
+    if options.limit is not None:
+        if options.doc is not None:
+            raise UsageError("--doc names the documents already", where="--limit", hint="leave one of them out")
+        text = f"0:{math.ceil(total * options.limit) if options.limit < 1 else int(options.limit)}"
     hint = f"write N, A:B or all; there are documents 0 to {total - 1}"
     first, colon, last = text.partition(":")
     try:
@@ -192,23 +191,16 @@ def _print_templates(form: Form, *, as_json: bool) -> None:
     print()
 
 
-class RecordedTemplate:
-    """A chat template that keeps the messages of the prompts that it wrote."""
+def record_messages(template: ChatTemplate, written: dict[str, Sequence[Mapping[str, Any]]]) -> ChatTemplate:
+    """The chat template, which then enters the messages of each prompt that it writes in `written`."""
 
-    def __init__(self, template: ChatTemplate) -> None:
-        self._template = template
-        self._messages: dict[str, Sequence[Mapping[str, Any]]] = {}
-
-    def __call__(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Content:
-        content = self._template(messages, **options)
+    def write(messages: Sequence[Mapping[str, Any]], **options: Any) -> Content:
+        content = template(messages, **options)
         if isinstance(content, str):
-            self._messages[content] = messages
+            written[content] = messages
         return content
 
-    def changes(self, prompt: str) -> list[str]:
-        """What the template stripped from the messages of a prompt and added; nothing where it did not write it."""
-        written = [text for text in self._messages if prompt.startswith(text)]
-        return template_changes(self._messages[max(written, key=len)], prompt) if written else []
+    return write
 
 
 def encoder_of(model: Model) -> Encoder:

@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -49,7 +50,7 @@ _OPEN = {
     flag("dataset", "a dataset of the hub or a mirror, or a data file", metavar="ORG/DATASET|FILE"),
     flag("--dataset_name", "the configuration of a dataset that has several", metavar="NAME"),
     flag("--revision", "the revision of a dataset of the hub (default: main)", metavar="COMMIT"),
-    flag("--output -o", "write it there instead of to standard output", metavar="FILE"),
+    flag("--output -o", "the file to write (default: standard output)", metavar="FILE"),
     flags.option_groups(SOURCES),
     description="Look at the columns of a dataset and write a task file. A comment marks each guess.",
     examples="""\
@@ -75,7 +76,8 @@ def new(options: argparse.Namespace) -> None:
     with replace_output(output) as partial:
         partial.write_text(text, encoding="utf-8")
     mirror = "" if is_file(Path(options.dataset)) or not options.dataset_mirror else " with the same --dataset_mirror"
-    print(f"{options.output}: look at its comments, then run 'multiform validate {options.output}@all'{mirror}")
+    command = f"multiform validate {shlex.quote(f'{options.output}@all')}"
+    print(f"{options.output}: look at its comments, then run {command}{mirror}")
 
 
 def task_text(
@@ -120,10 +122,13 @@ def task_text(
         hint = f"write the task file yourself (multiform docs tasks); the columns are {columns}"
         raise UsageError(f"no column looks like the {part}", where=dataset, hint=hint)
     shots = next((split for split in _SHOTS if split in list(splits) and split != evaluated), None)
+    if is_local:  # its rows are those of every split
+        evaluated, shots = "test", None
     task = re.sub(r"\W+", "_", f"{Path(dataset).stem if is_local else dataset.rpartition('/')[2]}_{name or ''}")
     formats: Any = dict.fromkeys(("mcqa", "cloze")) if "doc_to_choice" in guess.keys else _OPEN
     keys: dict[str, Any] = {"task": task.strip("_").lower(), "dataset_path": path, "dataset_name": name, **pinned}
-    keys |= {"test_split": evaluated, "fewshot_split": shots, **guess.keys, "formats": formats}
+    question = {"doc_to_text": guess.keys["doc_to_text"]}  # which comes first
+    keys |= {"test_split": evaluated, "fewshot_split": shots, **question, **guess.keys, "formats": formats}
     return _yaml_with_comments(
         {key: value for key, value in keys.items() if value is not None}, guess.comments, revision
     )
@@ -204,7 +209,7 @@ def validate(options: argparse.Namespace) -> int:
         else f"ok: {row['form']}: {row['docs']} document{'' if row['docs'] == 1 else 's'} rendered"
         for row in checked
     )
-    print_result(options, checked, lines)
+    print_result(options, checked, dict.fromkeys(lines))  # all forms of a task may have one error
     return 2 if any(row["error"] for row in checked) else 0
 
 
@@ -267,18 +272,13 @@ def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Findi
             notes += [*form.notes, *form.renderer.problems]
             findings += drop_silenced(form, reference_findings(form, samples))
         findings += lint_tasks((form, form.docs()) for form in forms)
-        _log(findings, logged)
+        for finding in findings:  # of several formats of a task, each once
+            if finding not in logged:
+                logger.log(logging.WARNING if finding.level == "warning" else logging.INFO, "%s", finding)
+        logged.update(findings)
     except MultiformError as error:
         return _row(config.form_name, docs=count, error=error)
     return _row(config.form_name, docs=count, notes=[*notes, *findings])
-
-
-def _log(findings: Sequence[Finding], logged: set[Finding]) -> None:
-    """Log each finding once, however many formats of a task have it."""
-    for finding in findings:
-        if finding not in logged:
-            logger.log(logging.WARNING if finding.level == "warning" else logging.INFO, "%s", finding)
-    logged.update(findings)
 
 
 def _row(
@@ -294,7 +294,7 @@ def _row(
     flag("--tokenizer", "check tokens as well: a folder, a name on the hub, or bundled", metavar="PATH"),
     flag("--max_length", "how many tokens the model reads (default: what the tokenizer says)", count(1)),
     flags.option("limit", help="documents to look at (default: all)"),
-    flag("--explain", "what a code means and what to do about it; all for all", metavar="CODE"),
+    flag("--explain", "what a code means and what to do about it; 'all' explains every code", metavar="CODE"),
     JSON,
     flags.option_groups("prompts", SOURCES),
     flags.no_code,

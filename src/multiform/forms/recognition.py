@@ -212,12 +212,18 @@ def _rows(number: int) -> list[list[dict[str, Any]]]:
     ]
 
 
-def logged_prompts(path: Path) -> list[str]:
-    """The prompts of the first documents of a .jsonl or .json file; messages are joined by empty lines."""
+def read_prompts(path: Path) -> list[str]:
+    """The prompt in a text file, or those of the first documents of a .jsonl or .json file.
+
+    Messages are joined by empty lines.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot be read: {error}", where=str(path), hint="give a text file") from error
+        message = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text in UTF-8'}"
+        raise UsageError(message, where=str(path), hint="give a text file, or - for stdin") from error
+    if path.suffix not in (".jsonl", ".json"):
+        return [text.rstrip("\n")]
     try:
         records = list(islice(_logged_records(text), _MOST_PROMPTS))
     except ValueError as error:

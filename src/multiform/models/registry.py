@@ -74,13 +74,17 @@ class ModelEntry:
         return import_attribute(self.chat_from)(dict(arguments)) if self.chat_from else None
 
 
+_tables = tomllib.loads(Path(__file__).with_name("models.toml").read_text(encoding="utf-8"))
+#: lm-eval's models that Multiform does not have, and what to use instead.
+INSTEAD: Mapping[str, str] = {name: advice["use"] for advice in _tables.pop("instead") for name in advice["models"]}
+
+
 def _read_entries() -> dict[str, ModelEntry | str]:
     """The entries of ``models.toml``."""
-    tables = tomllib.loads(Path(__file__).with_name("models.toml").read_text(encoding="utf-8"))
-    aliases = tables.pop("aliases")
-    entries: dict[str, ModelEntry | str] = {name: ModelEntry(**fields) for name, fields in tables.items()}
+    aliases = _tables.pop("aliases")
+    entries: dict[str, ModelEntry | str] = {name: ModelEntry(**fields) for name, fields in _tables.items()}
     for alias, name in aliases.items():
-        entries[alias] = ModelEntry(**tables[name] | {"about": f"lm-eval's name for {name}"})
+        entries[alias] = ModelEntry(**_tables[name] | {"about": f"lm-eval's name for {name}"})
     return entries
 
 

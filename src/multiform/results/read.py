@@ -65,7 +65,8 @@ def results_files(path: Path) -> list[Path]:
     there are none, those of runs that were not finished, or of other tools.
     """
     if not path.exists():
-        names = [entry.name for entry in path.parent.glob("*")] if path.parent.is_dir() else []
+        entries = path.parent.glob("*") if path.parent.is_dir() else ()
+        names = [entry.name for entry in entries if entry.is_dir() or entry.suffix == ".json"]
         hint = nearest(path.name, names, listed="there are") if names else "name the --output_path of a run"
         raise UsageError("there is no such file or folder", where=str(path), hint=hint)
     if path.is_file():

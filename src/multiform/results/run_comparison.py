@@ -160,7 +160,9 @@ def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | N
             continue
         if (table := shared_scores(columns)) is not None:
             differences = table.of(table.values[:, 1::2] - table.values[:, ::2])
-            population, name = wording_population(form_means(differences)), f"{task}@{label}"
+            # Differences may be negative even if none was, so they are no rates.
+            means, name = replace(form_means(differences), rates=False), f"{task}@{label}"
+            population = wording_population(means)
             changes.append(
                 WordingChange(
                     name=name, metric=columns[0].metric, population=population, reversal=population.reversal()

@@ -336,7 +336,7 @@ def _size(path: Path) -> int:
 
 
 def _no_store(path: Path) -> UsageError:
-    hint = "name another with --cache_path; the first run that stores responses creates it"
+    hint = "check the name; the first run that stores responses creates it"
     return UsageError("there is no store", where=str(path), hint=hint)
 
 

@@ -11,6 +11,7 @@ from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
+from multiform.errors import nearest
 from multiform.forms import Form
 from multiform.lint.forms import model_findings
 from multiform.models import Model
@@ -58,7 +59,12 @@ def _with_options(options: Callable[P, RunOptions]) -> Callable[[Callable[..., R
     def decorate(function: Callable[..., Results]) -> Callable[P, Results]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> Results:
-            signature.bind(*args, **kwargs)  # a TypeError where the call is wrong, as of any function
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:  # as of any function, with the name that may be meant
+                unknown = [name for name in kwargs if name not in signature.parameters]
+                hint = f"; {nearest(unknown[0], signature.parameters)}" if unknown else ""
+                raise TypeError(f"{function.__name__}(): {error}{hint}") from None
             return function(**kwargs)
 
         call.__signature__ = signature  # type: ignore[attr-defined]

@@ -77,13 +77,11 @@ def chosen_sandbox() -> str:
         raise UsageError(f"no sandbox '{name}'", where="--sandbox", hint=nearest(name, SANDBOXES, listed="sandboxes"))
     if name is not None:
         problem = _problem(name)
-        if problem is not None:
-            hint = (
-                f"{_INSTALL}, or leave the flag out" if name == "bwrap" else "leave the flag out, or give another one"
-            )
-            hint = "start the engine, and pull the image" if name.startswith("docker") else hint
-            raise UsageError(f"{name} does not work here: {problem}", where="--sandbox", hint=hint)
-        return name
+        if problem is None:
+            return name
+        hint = f"{_INSTALL}, or leave the flag out" if name == "bwrap" else "leave the flag out, or give another one"
+        hint = "start the engine, and pull the image" if name.startswith("docker") else hint
+        raise UsageError(f"{name} does not work here: {problem}", where="--sandbox", hint=hint)
     problems = {known: _problem(known) for known in _AUTOMATIC}
     working = [known for known, problem in problems.items() if problem is None]
     if not working:
@@ -281,13 +279,8 @@ class CodeEval:
         results: dict[int, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
         with ThreadPoolExecutor(max_workers=num_workers) as pool:
             for (problem, number), result in zip(places, pool.map(outcome, places), strict=True):
-                described = {
-                    "task_id": problem,
-                    "passed": result.passed,
-                    "completion_id": number,
-                    "result": result.result,
-                }
-                results[problem].append((number, described))
+                verdict = {"passed": result.passed, "result": result.result}
+                results[problem].append((number, {"task_id": problem, "completion_id": number, **verdict}))
         # The probability that at least one of `most` programs, drawn from all without repetition, passes.
         counts = [(len(entries), sum(entry["passed"] for _, entry in entries)) for entries in results.values()]
         values = {

@@ -113,7 +113,7 @@ def _read_unchecked(stated: Any, tasks: Sequence[str], place: Callable[..., str 
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             hint = "write what was not compared, e.g. [the order of the options]"
             raise ConfigError(f"expected a list of texts, got {excerpt(texts)}", where=place("unchecked"), hint=hint)
-    return {task: tuple(texts) for task, texts in by_task.items()}
+    return {task: tuple(texts) for task, texts in by_task.items() if texts}
 
 
 def read_protocols(folders: Iterable[Path]) -> dict[str, Protocol]:

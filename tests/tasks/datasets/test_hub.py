@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -160,3 +162,18 @@ def test_a_renamed_column_is_named_with_the_columns_that_there_are(folder: Folde
     assert len(ran.errors) == 1
     assert "no column 'c' in org/set; the columns are: label, options, question" in ran.errors[0]
     assert "rename_columns" in ran.errors[0]
+
+
+def test_a_long_wait_for_the_hub_is_announced(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail_late(**_: Any) -> None:
+        time.sleep(0.5)
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr("multiform.tasks.datasets.hub._PATIENCE", 0.05)
+    monkeypatch.setattr(datasets, "load_dataset", fail_late)
+    monkeypatch.setattr(logging.getLogger("multiform"), "propagate", True)
+    with caplog.at_level("INFO", "multiform"), pytest.raises(DataError, match="org/set"):
+        hub_dataset(config())
+    assert "waiting for the hub" in caplog.text

@@ -13,6 +13,7 @@ from multiform.errors import UsageError, nearest
 from multiform.forms.scoring import DEFAULT_METRICS
 from multiform.models import Model, ModelEntry, models
 from multiform.models.foreign import as_model
+from multiform.models.registry import INSTEAD
 from multiform.scoring.aggregations import aggregations
 from multiform.scoring.aggregations import register_aggregation as register_aggregation
 from multiform.scoring.filters import filters
@@ -56,8 +57,6 @@ def get_model(model_name: str) -> type[LM]:
 
         return HFLM
     if model_name not in models:
-        from multiform.cli.options import INSTEAD
-
         hint = INSTEAD.get(model_name) or nearest(model_name, models, listed="models")
         with convert_errors(ValueError):
             raise UsageError(f"no model '{model_name}' here", where="model", hint=hint)

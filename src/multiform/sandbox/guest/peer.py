@@ -66,8 +66,6 @@ _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 )
 #: Beginnings of names that lead from an object to the code that made it.
 _INNER_NAMES = ("_", "f_", "tb_", "gi_", "cr_", "ag_", "co_")
-
-
 _SHOWN_NAMES = ("__name__", "__qualname__", "__doc__")
 
 
@@ -199,7 +197,8 @@ class Peer:
                 value, changes = content
                 for position, state in changes:
                     _update(args[position], self.decode(state))
-                return args[value["argument"]] if _is_argument(value) else self.decode(value)
+                is_argument = isinstance(value, dict) and "argument" in value
+                return args[value["argument"]] if is_argument else self.decode(value)
             if message == "error":
                 raise self._error(*content)
             self.serve(message, *content)
@@ -262,11 +261,9 @@ class Peer:
     def _encode_array(self, value: Any) -> Any:
         """An array or number of numpy, where that is loaded."""
         numpy = sys.modules.get("numpy")
-        if (
-            numpy is None
-            or not isinstance(value, numpy.ndarray | numpy.generic)
-            or value.dtype.kind not in _ARRAY_TYPES
-        ):
+        if numpy is None or not isinstance(value, numpy.ndarray | numpy.generic):
+            return None
+        if value.dtype.kind not in _ARRAY_TYPES:
             return None
         data = numpy.ascontiguousarray(value).tobytes().decode("latin-1")
         return {"array": [value.dtype.str, list(value.shape), data, isinstance(value, numpy.generic)]}
@@ -357,10 +354,6 @@ def _check_access(operation: str, value: Any, name: Any, *_: Any) -> None:
     inner = str(name).startswith(_INNER_NAMES) or isinstance(value, ModuleType)
     if inner or (operation == "setattr" and type(value).__module__ != "__main__"):
         raise AttributeError(f"'{name}' belongs to the tests")
-
-
-def _is_argument(value: Any) -> bool:
-    return isinstance(value, dict) and "argument" in value
 
 
 def _decode_array(dtype: str, shape: Sequence[int], data: str, scalar: bool) -> Any:

@@ -43,8 +43,9 @@ def read_rows(path: Path, *, field: str | None = None, delimiter: str | None = N
     ending = path.suffix.lower()
     reader = READERS.get(ending)
     if reader is None:
-        endings = ", ".join(READERS)
-        raise DataError(f"unknown kind of data file '{path.suffix}'", where=display(path), hint=f"use one of {endings}")
+        hint = f"use one of {', '.join(READERS)}"
+        hint = f"save it as 'CSV UTF-8', or {hint}" if ending in (".xlsx", ".xls", ".ods", ".numbers") else hint
+        raise DataError(f"unknown kind of data file '{path.suffix}'", where=display(path), hint=hint)
     for name, value, kinds in (("field", field, (".json",)), ("delimiter", delimiter, (".csv", ".tsv"))):
         if value is not None and ending not in kinds:
             message = f"a {name} is for {' and '.join(kinds)} files"

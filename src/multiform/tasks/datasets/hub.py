@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,10 @@ from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.files import Dataset, splits_of
 from multiform.tasks.datasets.local import DatasetKwargs, dataset_title
 
+logger = logging.getLogger("multiform")
+
+#: The seconds after which a wait is announced.
+_PATIENCE = 5.0
 #: Loaders of `datasets` that run code of a file (pickles), or ask other systems.
 _REFUSED = ("pandas", "sql", "spark", "generator", "cache")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -34,7 +40,7 @@ def hub_dataset(config: TaskConfig, mirror: Path | None = None) -> Dataset:
     splits = dict.fromkeys(str(split) for name in _SPLITS if (split := getattr(config, name)))
     files = [f"{config.dataset_path}/{config.dataset_name or 'default'}/{split}.jsonl" for split in splits]
     try:
-        with progress_on_terminal():
+        with progress_on_terminal(), waiting_announced():
             loaded = datasets.load_dataset(path=config.dataset_path, name=config.dataset_name, **kwargs)
     except Exception as error:  # the hub, its cache and its loaders raise nearly anything
         title = f"dataset '{dataset_title(config)}'"
@@ -48,7 +54,7 @@ def hub_file(repo: str, name: str, mirror: Path | None = None) -> Path:
     from huggingface_hub import hf_hub_download
 
     try:
-        with progress_on_terminal():
+        with progress_on_terminal(), waiting_announced():
             return Path(hf_hub_download(repo, name, repo_type="dataset"))
     except Exception as error:  # as above
         raise hub_error(error, f"{name} of dataset '{repo}'", repo, "main", [f"{repo}/{name}"], mirror) from error
@@ -59,6 +65,18 @@ def repository_file(repo: str, name: str, mirror: Path | None) -> Path:
     names = (name, f"{name.rpartition('.')[0]}/train.jsonl")
     places = [] if mirror is None else [folder / repo / each for folder in mirror_folders(mirror) for each in names]
     return next((place for place in places if place.is_file()), None) or hub_file(repo, name, mirror)
+
+
+@contextmanager
+def waiting_announced() -> Iterator[None]:
+    """Log that the hub is waited for if it takes long: its libraries try again and again without a word."""
+    timer = threading.Timer(_PATIENCE, logger.info, ["waiting for the hub; HF_HUB_OFFLINE=1 does without it"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager
