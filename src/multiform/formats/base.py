@@ -39,8 +39,10 @@ _OUTPUT_TYPES: dict[str, OutputType] = {
 Replacements = Mapping[str, tuple[Any, Any]]
 
 #: The texts that may be templates, in the order in which a prompt has them.
-TEMPLATES = ("instruction", "question_prefix", "question_suffix", "choices_prefix", "answer_instruction",
-             "answer_prompt", "gen_prefix")  # fmt: skip
+TEMPLATES = (
+    *("instruction", "question_prefix", "question_suffix", "choices_prefix"),
+    *("answer_instruction", "answer_prompt", "gen_prefix"),
+)
 _HINT = "see multiform docs formats"
 
 
