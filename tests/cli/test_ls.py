@@ -163,3 +163,12 @@ def test_a_kind_or_language_that_no_task_has_is_an_error(folder, flags, message)
     ran = folder.run("ls", "tasks", *flags)
     assert ran.code == 2
     assert message in ran.err
+
+
+@pytest.mark.parametrize(
+    "words", [("ls", "tasks", "--dataset_mirror", "d"), ("new", "rows.csv", "--include_path", "d")], ids=lambda w: w[0]
+)
+def test_a_flag_that_would_change_nothing_is_refused(folder, words):
+    ran = folder.run(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"no flag {words[-2]}" in ran.err

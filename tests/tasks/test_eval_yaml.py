@@ -46,6 +46,13 @@ def test_three_lines_run_under_five_forms(folder: Folder):
     assert [sample.gold for sample in samples(folder, "hf/acme/colours@mcqa")] == [(1,), (2,)]
 
 
+def test_formats_infer_looks_into_the_mirror(folder: Folder):
+    declare(folder, THREE_LINES)
+    ran = folder.run("formats", "infer", "hf/acme/colours", "--dataset_mirror", "mirror")
+    assert (ran.code, ran.err) == (0, "")
+    assert "question  " in ran.out
+
+
 @pytest.mark.parametrize("command", ["show", "validate", "lint"])
 def test_other_commands_take_it_as_well(command: str, folder: Folder):
     declare(folder, THREE_LINES)

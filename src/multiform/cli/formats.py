@@ -153,7 +153,7 @@ def _infer(options: argparse.Namespace) -> None:
 
     names = [name.rpartition("@")[0] if "@" in name else name for name in options.names]
     by_result: dict[str, dict[str, Any]] = {}
-    for config in TaskManager(options.include_path).load(names):
+    for config in TaskManager(options.include_path, dataset_mirror=options.dataset_mirror).load(names):
         result = _raw_fields(config)
         key = json.dumps({**result, "where": None}, sort_keys=True)
         by_result.setdefault(key, {"tasks": [], **result})["tasks"].append(config.base_name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, command, flag, print_result
 from multiform.errors import UsageError, nearest
-from multiform.run.values import SOURCES, one_of
+from multiform.run.values import one_of
 from multiform.terminal import align
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ _REGISTRIES = {
     JSON,
     flag("--kind", "only tasks of a kind, such as math", dest="task_kind", metavar="WORDS"),
     flag("--language", "only tasks in a language, such as de", metavar="CODE"),
-    flags.option_groups(SOURCES),
+    flags.option("include_path"),
+    flags.option("imports"),
     examples="""\
 examples:
   multiform ls tasks --kind math --language de

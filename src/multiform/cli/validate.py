@@ -51,7 +51,7 @@ _OPEN = {
     flag("--dataset_name", "the configuration of a dataset that has several", metavar="NAME"),
     flag("--revision", "the revision of a dataset of the hub (default: main)", metavar="COMMIT"),
     flag("--output -o", "the file to write (default: standard output)", metavar="FILE"),
-    flags.option_groups(SOURCES),
+    flags.option("dataset_mirror"),
     description="Look at the columns of a dataset and write a task file. A comment marks each guess.",
     examples="""\
 examples:
