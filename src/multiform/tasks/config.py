@@ -16,7 +16,7 @@ from multiform.formats.infer import Recovered
 from multiform.formats.select import without_overrides
 from multiform.formats.variation import ChoiceOrder
 from multiform.schema import check_keys, check_values
-from multiform.tasks.functions import FunctionRef, resolve_filter_functions, resolve_task_functions
+from multiform.tasks.functions import resolve_filter_functions, resolve_task_functions
 from multiform.tasks.keys import Source, StatedKeys, TaskKeys, default_keys, plain, where
 from multiform.tasks.resolve import apply_overrides, format_key, resolve, selected_format
 from multiform.tasks.yaml import load_prompt
@@ -108,7 +108,7 @@ class TaskConfig(TaskKeys):
         if not str(stated.get("task", "")):
             raise ConfigError("missing key 'task'", where=where(stated.source, None), hint="give the task a name")
         check_keys("a task", task_keys(), stated.data, stated.where)
-        keys = resolve_task_functions(stated.data) if _names_function(stated.data) else stated.data
+        keys = resolve_task_functions(stated.data)
         return cls(**keys, _stated=replace(stated, data=keys))
 
     @property
@@ -244,13 +244,6 @@ class TaskConfig(TaskKeys):
             message = "template and template_config are two different templates"
             raise ConfigError(message, where=self.where("template_config"), hint="give one of the two")
         return {"template": config if name is None else name, "template_config": None}
-
-
-def _names_function(value: Any) -> bool:
-    """Whether a value has a reference to a function in it."""
-    if isinstance(value, dict | list):
-        return any(map(_names_function, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, FunctionRef)
 
 
 def task_keys() -> list[str]:

@@ -238,7 +238,8 @@ def _member(
         check_keys("a task", task_keys(), changes, lambda *path: str(source.at(*path)))
     if "group" in member and "task" in member:
         inline = StatedKeys({**overrides, **member}, source)
-        return [build_group(inline, resolve, _selection(overrides), chain, outer)]
+        selection = {key: value for key, value in overrides.items() if key == "_formats_selection"}
+        return [build_group(inline, resolve, selection, chain, outer)]
     name = member.get("task", member.get("group"))
     if not isinstance(name, str):
         where = str(source.at())
@@ -254,10 +255,6 @@ def _member(
 def _member_name(name: str, overrides: Mapping[str, Any]) -> str:
     """The name of a member, without its own format if one was selected at run time."""
     return name.partition("@")[0] if overrides.get("_formats_selection") else name
-
-
-def _selection(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in overrides.items() if key == "_formats_selection"}
 
 
 def distinct(nodes: Sequence[Node]) -> list[Node]:
@@ -329,18 +326,13 @@ def _refusal(nodes: Sequence[Node], name: str) -> UsageError | ConfigError:
 
 
 def tasks_by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
-    """The tasks of the nodes by the names of their forms."""
+    """The tasks of the nodes by the names of their forms; two files that define one form are an error."""
     configs: dict[str, TaskConfig] = {}
-    for node in nodes:
-        for config in node.tasks():
-            _check_unique(config, configs.setdefault(config.form_name, config))
+    for config in (config for node in nodes for config in node.tasks()):
+        first = configs.setdefault(config.form_name, config)
+        files = [source.file for member in (first, config) if (source := member.stated.source) is not None]
+        if len(set(files)) > 1:
+            message = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
+            hint = "rename one of the two tasks, or run them one by one"
+            raise ConfigError(message, where=config.where("task"), hint=hint)
     return configs
-
-
-def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
-    """Raise a ConfigError for two files that define the same form, whose results would have the same key."""
-    files = [source.file for member in (first, config) if (source := member.stated.source) is not None]
-    if len(set(files)) > 1:
-        message = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
-        hint = "rename one of the two tasks, or run them one by one"
-        raise ConfigError(message, where=config.where("task"), hint=hint)

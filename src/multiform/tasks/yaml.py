@@ -28,14 +28,6 @@ from multiform.tasks.parse import Parsed, parse_yaml
 _MAX_BYTES = 2_000_000
 _MAX_DEPTH = 30
 _MAX_INCLUDES = 1000
-#: Keys of an included file that are not inherited.
-_NOT_INCLUDED = ("task_list",)
-
-
-class IncludeCycleError(ConfigError):
-    """A file includes itself, directly or through others."""
-
-
 #: What an included file states, and the files that it includes, by the folder and the name of the include.
 SharedIncludes = dict[tuple[Path, str], tuple[StatedKeys, dict[Path, StatedKeys]]]
 
@@ -117,7 +109,9 @@ def _read_file(
         known.update(files)
     merged: dict[str, Any] = {}
     for included in includes:
-        merged |= {key: value for key, value in included.data.items() if key not in _NOT_INCLUDED}
+        merged |= {
+            key: value for key, value in included.data.items() if key != "task_list"
+        }  # of the included file alone
     sources = [included.source for included in includes if included.source is not None]
     return StatedKeys(merged | keys, source.over(sources))
 
@@ -133,7 +127,7 @@ def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
 
 def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
     """The included names, each with its place in the file."""
-    items = [] if value is None else value if isinstance(value, list) else [value]
+    items = value if isinstance(value, list) else [] if value is None else [value]
     placed = [(item, f"{source.at('include', index)}: include") for index, item in enumerate(items)]
     for item, place in placed:
         if not isinstance(item, str) or not item.strip():
@@ -161,7 +155,7 @@ def _read_include(
     chain = (*chain, path)
     if target in chain:
         loop = " -> ".join(p.name for p in (*chain[chain.index(target) :], target))
-        raise IncludeCycleError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
+        raise ConfigError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
     if len(chain) > _MAX_DEPTH:
         message = f"more than {_MAX_DEPTH} files include each other, one inside the other"
         raise ConfigError(message, where=place, hint="include fewer")
@@ -256,8 +250,4 @@ class _TemplateLoader(yaml.SafeLoader):
     """Reads promptsource's own tags as plain mappings."""
 
 
-def _as_mapping(loader: Any, suffix: str, node: Any) -> Any:
-    return loader.construct_mapping(node, deep=True)
-
-
-_TemplateLoader.add_multi_constructor("!", _as_mapping)
+_TemplateLoader.add_multi_constructor("!", lambda loader, suffix, node: loader.construct_mapping(node, deep=True))

@@ -160,7 +160,7 @@ class TaskManager:
 
     @property
     def all_tags(self) -> list[str]:
-        return sorted(self.manager.index.tags())
+        return sorted(self.manager.index.tags)
 
     def match_tasks(self, task_list: Sequence[str]) -> list[str]:
         """The names that the patterns match, sorted."""
