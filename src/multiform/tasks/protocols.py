@@ -122,29 +122,20 @@ def read_protocols(folders: Iterable[Path]) -> dict[str, Protocol]:
     return {protocol.name: protocol for protocol in map(Protocol.from_file, files)}
 
 
-def add_entry(stated: StatedKeys, label: str | None, protocols: Mapping[str, Protocol]) -> StatedKeys:
+def add_entry(stated: StatedKeys, label: str, protocols: Mapping[str, Protocol]) -> StatedKeys:
     """What a task or group states, with the entry of the protocol that the label names, unless it has its own."""
-    base = (label or "").partition("[")[0]
-    if not base:
+    base = label.partition("[")[0]
+    name = str(stated.get("group") or stated.get("task"))
+    entries = [(protocol, entry) for protocol in protocols.values() if (entry := protocol.entry(name, base))]
+    table = format_table(stated.get("formats")) if entries else {}
+    if not entries or base in table:
         return stated
-    name = stated.get("group") or stated.get("task")
-    for protocol in protocols.values():
-        entry = protocol.entry(str(name), base)
-        if entry is None:
-            continue
-        table = format_table(stated.get("formats"))
-        if base in table:
-            return stated
-        source = _with_positions(stated.source, protocol.source.under("tasks", str(name), base), base, entry)
-        source = replace(source, notes=(*source.notes, *protocol.notes(str(name))))
-        return replace(stated.with_keys(formats={**table, base: entry}), source=source)
-    return stated
-
-
-def _with_positions(source: Source | None, entry: Source, label: str, keys: Iterable[str]) -> Source:
-    """The positions of a task's keys, and those of the keys that the entry of a protocol sets, in its own file."""
-    inner = {("formats", label, *path): position for path, position in entry.positions.items()}
-    inner |= {(key,): entry.at(key) for key in keys}
-    known = {} if source is None else {path: at for path, at in source.positions.items() if path[:1] not in inner}
-    file, notes = (entry.file, ()) if source is None else (source.file, source.notes)
-    return Source(file, {**known, **inner}, notes)
+    protocol, entry = entries[0]
+    # The keys that the entry sets are in the file of the protocol.
+    inside = protocol.source.under("tasks", name, base)
+    positions = {("formats", base, *path): position for path, position in inside.positions.items()}
+    positions |= {(key,): inside.at(key) for key in entry}
+    source = stated.source or Source(inside.file)
+    known = {path: position for path, position in source.positions.items() if path[:1] not in positions}
+    source = Source(source.file, {**known, **positions}, (*source.notes, *protocol.notes(name)))
+    return replace(stated.with_keys(formats={**table, base: entry}), source=source)
