@@ -269,16 +269,19 @@ _OF_FAMILY = ("group", "task", "subsets", "metadata")
 
 def _read_files(root: str, files: Mapping[str, Stamp]) -> tuple[dict[str, Record], dict[str, ConfigError]]:
     """Read files of a folder, which are given with their stamps; also returns the errors of those that are broken."""
-    from multiform.tasks.yaml import SharedIncludes, read_yaml  # here and below: the cached index is mostly up to date
+    from multiform.tasks.yaml import read_yaml  # here and below: the cached index is mostly up to date
 
     records: dict[str, Record] = {}
     broken: dict[str, ConfigError] = {}
-    shared: SharedIncludes = {}
+    known: dict[Path, StatedKeys] = {}
     for file, stamp in files.items():
-        path = Path(root, file)
-        included: dict[Path, StatedKeys] = {}
+        path, included = Path(root, file), frozenset[Path]()
         try:
-            names = _classes(path) if file.endswith(".py") else _names(read_yaml(path, included, shared))
+            if file.endswith(".py"):
+                names = _classes(path)
+            else:
+                stated = read_yaml(path, known)
+                names, included = _names(stated), stated.included
         except ConfigError as error:
             broken[file] = error
         except (RecursionError, MemoryError) as error:

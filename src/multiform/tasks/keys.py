@@ -331,6 +331,8 @@ class StatedKeys:
     task_class: type | None = None
     #: All keys of the file, for a task class that takes more keys than there are fields.
     class_keys: Mapping[str, Any] = field(default_factory=dict)
+    #: The files that it includes, also indirectly.
+    included: frozenset[Path] = frozenset()
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or the default if it is not set."""

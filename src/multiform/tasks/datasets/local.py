@@ -55,12 +55,6 @@ class DatasetKwargs:
         """The place of an argument, for messages."""
         return self.config.where("dataset_kwargs", key)
 
-    @property
-    def about_caching(self) -> dict[str, Any]:
-        """The arguments about caching in `datasets`."""
-        ignored = ("trust_remote_code", "streaming", "revision")
-        return {k: v for k, v in self.config.dataset_kwargs.items() if k in _ABOUT_THE_HUB and k not in ignored}
-
     def select_split(self, dataset: Dataset) -> Dataset:
         """The dataset, or the part of it that `split` selects."""
         return dataset if self.split is None else slice_splits(dataset, self.split, self.where("split"))
@@ -196,8 +190,12 @@ def local_dataset(config: TaskConfig) -> Dataset | None:
         named = target / config.dataset_name if config.dataset_name else target
         if is_dir(named):
             return _folder(kwargs, [named])
-        if is_dir(target) and not _describes_itself(target):
-            raise _no_such_name(target, config)
+        # The names and splits of a dataset's repository are those that `datasets` knows how to read.
+        if is_dir(target) and not (is_file(target / "README.md") or is_file(target / f"{target.name}.py")):
+            names = [folder.name for folder in target.iterdir() if folder.is_dir()]
+            hint = nearest(str(config.dataset_name), names, listed="the folders there are")
+            message = f"no folder '{config.dataset_name}' in {display(target)}"
+            raise DataError(message, where=config.where("dataset_name"), hint=hint)
     if path.startswith((".", "/")) or Path(path).suffix in READERS:
         hint = f"check the name; looked for {places_tried(bases, path)}"
         raise DataError(f"no such file or folder '{path}'", hint=hint)
@@ -233,18 +231,6 @@ def _in_mirror(config: TaskConfig, kwargs: DatasetKwargs, mirror: Path) -> Datas
 def dataset_title(config: TaskConfig) -> str:
     """The name of a task's dataset in messages."""
     return f"{config.dataset_path}/{config.dataset_name}" if config.dataset_name else str(config.dataset_path)
-
-
-def _describes_itself(folder: Path) -> bool:
-    """Whether the folder is a dataset's repository, whose names and splits `datasets` knows how to read."""
-    return is_file(folder / "README.md") or is_file(folder / f"{folder.name}.py")
-
-
-def _no_such_name(folder: Path, config: TaskConfig) -> DataError:
-    names = [path.name for path in folder.iterdir() if path.is_dir()]
-    hint = nearest(str(config.dataset_name), names, listed="the folders there are")
-    message = f"no folder '{config.dataset_name}' in {display(folder)}"
-    return DataError(message, where=config.where("dataset_name"), hint=hint)
 
 
 def _file(kwargs: DatasetKwargs, path: Path) -> Dataset:
@@ -328,7 +314,9 @@ def _through_datasets(
             if key not in known:
                 message = f"unknown argument '{key}' of the {loader} loader of datasets"
                 raise DataError(message, where=kwargs.where(key), hint=nearest(key, known, listed="it takes"))
-        loaded = datasets.load_dataset(loader, **source, **options, **kwargs.about_caching, split=kwargs.split)
+        ignored = ("trust_remote_code", "streaming", "revision")
+        cache = {k: v for k, v in config.dataset_kwargs.items() if k in _ABOUT_THE_HUB and k not in ignored}
+        loaded = datasets.load_dataset(loader, **source, **options, **cache, split=kwargs.split)
     except DataError:
         raise
     except Exception as error:  # the loaders raise nearly anything
