@@ -48,13 +48,7 @@ def resolve(stated: StatedKeys, library_prompt: Mapping[str, Any], *, where: Whe
         **keys.data,
         "format": None,
         "format_label": None,
-        "axes": {},
-        "choice_order": None,
-        "fewshot_draw": 0,
-        "fewshot_mapping": None,
         "recovered": None,
-        "template_config": None,
-        "overridden": (),
         "output_type_stated": "output_type" in keys.data,
         **library_prompt,
     }

@@ -88,9 +88,6 @@ class Collator(Generic[T]):
             return
         same: list[tuple[int, Any]] = self._groups.pop((*cxt_toks, *cont_toks[:-1]))
         self._order += [number for number, _ in same]
-        if len(same) == 1:
-            yield req_str, cont_toks, logits
-            return
         for (_, request), one in zip(same, logits.expand(len(same), -1, -1).chunk(len(same)), strict=True):
             yield request[0], request[-1], one
 

@@ -111,9 +111,8 @@ def register_metric(
     return decorate
 
 
-def register_scorer(name: str) -> Callable[[type[Scorer]], type[Scorer]]:
-    """Register a scorer, which a task names with `scorer:`."""
-    return scorers.register(name)
+#: Register a scorer, which a task names with `scorer:`.
+register_scorer = scorers.register
 
 
 def get_scorer(name: str) -> type[Scorer]:
