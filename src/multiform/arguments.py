@@ -154,6 +154,14 @@ def accepted_arguments(function: Callable[..., Any], options: Mapping[str, Any])
     return {key: value for key, value in options.items() if key in named}
 
 
+def has_parameter(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a parameter of that name."""
+    try:
+        return name in inspect.signature(function).parameters
+    except (ValueError, TypeError):  # some builtins have no signature
+        return False
+
+
 def overridden_methods(cls: type, base: type, names: Iterable[str]) -> dict[str, type]:
     """Those of the names that a subclass defines anew, each with the class that defines it.
 

@@ -88,9 +88,10 @@ class TaskConfig(TaskKeys):
         self._set(stated=_stated)
         self._set(stated=self._check_stated())
         # What the keys refer to is loaded here: `resolve` reads no file.
-        self._set(stated=self._load_filter_functions())
-        library_prompt = self._load_library_prompt()
-        self._set(**resolve(self.stated, library_prompt, where=self.where))
+        if pipelines := self.stated.get("filter_list"):
+            pipelines = resolve_filter_functions(pipelines, self.stated.source, self.where("filter_list"))
+            self._set(stated=self.stated.with_keys(filter_list=pipelines))
+        self._set(**resolve(self.stated, self._load_library_prompt(), where=self.where))
 
     def _set(self, **values: Any) -> None:
         """Set attributes of the frozen object while it is built."""
@@ -185,14 +186,6 @@ class TaskConfig(TaskKeys):
         values = {key: value for key, value in self.stated.data.items() if key[0] != "_" and value != defaults[key]}
         keys = {**values, "task": self.form_name}
         return f"{type(self).__name__}({', '.join(f'{key}={excerpt(plain(keys[key]), 40)}' for key in keys)})"
-
-    def _load_filter_functions(self) -> StatedKeys:
-        """What the task states, with functions in place of those that filters name as text."""
-        pipelines = self.stated.get("filter_list")
-        if not pipelines:
-            return self.stated
-        functions = resolve_filter_functions(pipelines, self.stated.source, self.where("filter_list"))
-        return self.stated.with_keys(filter_list=functions)
 
     def _load_library_prompt(self) -> dict[str, Any]:
         """The fields that `use_prompt` names, from its library."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import split_outside
-from multiform.errors import ConfigError, UsageError, excerpt, nearest
+from multiform.errors import ConfigError, UsageError, excerpt, list_first, nearest
 from multiform.formats.base import formats
 from multiform.formats.compile import FieldMapping
 from multiform.formats.localization import language_names
@@ -30,8 +30,6 @@ from multiform.tasks.yaml import read_yaml
 _MAX_GROUPS = 1000
 #: A label such as ``mcqa~16``, which stands for 16 variations.
 _DRAWN = re.compile(r"(?P<label>.*?)~(?P<number>\d+)", re.DOTALL)
-#: The most names that a message lists.
-_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +187,7 @@ class TaskManager:
             raise UsageError(f"no protocol '{name}'", where="--protocol", hint=hint)
         if missing:
             known = ", ".join(self.protocols[name].tasks) if name in self.protocols else "those with such a format"
-            message = f"'{name}' does not define {', '.join(missing[:_LISTED])}"
+            message = f"'{name}' does not define {list_first(missing, 20)}"
             raise UsageError(message, where="--protocol", hint=f"it defines {known}")
         return [replace(target, selection=tuple(labels[id(target)])) for target in targets]
 

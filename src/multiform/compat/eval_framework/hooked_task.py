@@ -97,9 +97,6 @@ class HookedPrompt:
 class HookedDataset:
     """The field `custom_dataset` of a class with its own `_load_dataset`."""
 
-    #: The dataset mirror is passed as an argument.
-    takes_mirror = True
-
     def __init__(self, task: SampleHooks, subject: Any) -> None:
         self.task, self.subject = task, subject
         self.__module__, self.__qualname__ = type(task).__module__, f"{type(task).__qualname__}._load_dataset"

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from multiform.arguments import has_parameter
 from multiform.errors import ConfigError, DataError, MultiformError, excerpt, running
 from multiform.fields import Field
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.files import Dataset, listing, splits_of
-from multiform.tasks.datasets.hub import hub_dataset
+from multiform.tasks.datasets.hub import SPLIT_KEYS, hub_dataset
 from multiform.tasks.datasets.local import local_dataset, mirrored_dataset
 from multiform.tasks.keys import FewshotConfig
 
@@ -37,7 +38,7 @@ def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapp
 def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any]) -> Dataset:
     assert config.custom_dataset is not None
     place = config.where("custom_dataset")
-    if getattr(config.custom_dataset, "takes_mirror", False):  # it reads datasets, which the mirror may have
+    if has_parameter(config.custom_dataset, "dataset_mirror"):  # it reads datasets, which the mirror may have
         arguments = {**arguments, "dataset_mirror": mirror}
     with running("custom_dataset", where=place, hint="call it with the task's metadata to debug it"):
         splits = config.custom_dataset(**{**config.dataset_kwargs, **config.metadata, **arguments})
@@ -251,8 +252,8 @@ class DocSource:
             try:
                 rows = self.dataset[name]
             except DataError as error:
-                place = error.where or self.config.where(_split_key(self.config, name))
-                raise error.relocate(place) from error
+                named = (key for key in SPLIT_KEYS if getattr(self.config, key) == name)
+                raise error.or_at(self.config.where(next(named, "fewshot_config"))) from error
             read = prepare_rows(rows, self.config)
             docs = read if process is None else _process(process, read, self.config)
             transform = self.hooks.get("process_doc")
@@ -346,8 +347,3 @@ def _process(process: Callable[..., Any], rows: Docs, config: TaskConfig) -> Doc
 
     with running("process_docs", where=config.where("process_docs"), hint="call it on the split to debug it"):
         return [dict(doc) for doc in process(datasets.Dataset.from_list(list(rows)))]
-
-
-def _split_key(config: TaskConfig, name: str) -> str:
-    keys = ("test_split", "validation_split", "training_split", "fewshot_split")
-    return next((key for key in keys if getattr(config, key) == name), "fewshot_config")
