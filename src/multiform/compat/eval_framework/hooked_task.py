@@ -283,11 +283,8 @@ class HookedTask(Task):
     @cached_property
     def _metric_objects(self) -> list[BaseMetric[Any]]:
         """The metrics that calculate values; one object for the whole run, as some compare several samples."""
-        task = self._prompt.task
-        if not calculates(task):
-            return []
         with self._running("METRICS"):
-            return [metric() for metric in task.get_metrics()]
+            return [metric() for metric in self._prompt.task.get_metrics()]
 
     @property
     def _calculates(self) -> bool:
@@ -305,8 +302,6 @@ class HookedTask(Task):
 
     def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
         """The values that the metrics calculate; a list where a metric has several values for a document."""
-        if self.config.process_results is not None:
-            return super().process_results(doc, results)
         keys = result_keys([type(metric) for metric in self._metric_objects])
         values: dict[str, list[float]] = {}
         for response in self._responses(doc, results):
