@@ -108,7 +108,7 @@ class TaskConfig(TaskKeys):
         """Build from what a file or class states; functions that it names are imported."""
         if not str(stated.get("task", "")):
             raise ConfigError("missing key 'task'", where=where(stated.source, None), hint="give the task a name")
-        check_keys("a task", task_keys(), stated.data, stated.where)
+        check_keys("a task", default_keys(), stated.data, stated.where)
         keys = resolve_task_functions(stated.data)
         return cls(**keys, _stated=replace(stated, data=keys))
 
@@ -237,8 +237,3 @@ class TaskConfig(TaskKeys):
             message = "template and template_config are two different templates"
             raise ConfigError(message, where=self.where("template_config"), hint="give one of the two")
         return {"template": config if name is None else name, "template_config": None}
-
-
-def task_keys() -> list[str]:
-    """The keys that a task may have."""
-    return list(default_keys())

@@ -10,7 +10,7 @@ from typing import Any
 from multiform.errors import ConfigError, MultiformError, UsageError, excerpt
 from multiform.paths import display
 from multiform.schema import check_keys, check_values
-from multiform.tasks.config import TaskConfig, task_keys
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.functions import resolve_functions
 from multiform.tasks.keys import FewshotConfig, Source, StatedKeys, default_keys, where
 
@@ -60,7 +60,7 @@ class GroupConfig:
         group_keys = {key: value for key, value in data.items() if key in _KEYS}
         member_keys = {key: value for key, value in data.items() if key not in _KEYS}
         group = cls(**resolve_functions(group_keys), _source=source)
-        check_keys("a group or its tasks", [*_KEYS, *task_keys()], member_keys, group.where)
+        check_keys("a group or its tasks", [*_KEYS, *default_keys()], member_keys, group.where)
         return group, member_keys
 
     def aggregates(self) -> list[dict[str, Any]]:
@@ -235,7 +235,7 @@ def _member(
     source = file.source.under("task", index)
     changes = {key: value for key, value in member.items() if key not in ("task", "group")}
     if "group" not in member:
-        check_keys("a task", task_keys(), changes, lambda *path: str(source.at(*path)))
+        check_keys("a task", default_keys(), changes, lambda *path: str(source.at(*path)))
     if "group" in member and "task" in member:
         inline = StatedKeys({**overrides, **member}, source)
         selection = {key: value for key, value in overrides.items() if key == "_formats_selection"}

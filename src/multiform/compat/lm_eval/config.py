@@ -12,8 +12,7 @@ from typing import Any
 
 from multiform.errors import ModelError, MultiformError
 from multiform.tasks.config import TaskConfig as OurConfig
-from multiform.tasks.config import task_keys
-from multiform.tasks.keys import plain
+from multiform.tasks.keys import default_keys, plain
 
 #: What to do where a task's own code fails before there is a document.
 OWN_CODE = "it runs the task's own code: install what that imports, and allow what it downloads"
@@ -39,7 +38,7 @@ class TaskConfig(OurConfig):
     def __setattr__(self, key: str, value: Any) -> None:
         """Change a key, as lm-eval's scripts do; the task that has this configuration is compiled anew."""
         object.__setattr__(self, key, value)
-        if key in task_keys():
+        if key in default_keys():
             object.__setattr__(self, "stated", self.stated.with_keys(**{key: value}))
             on_change = self.__dict__.get("_on_change")
             if on_change is not None:
