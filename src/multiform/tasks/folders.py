@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multiform.errors import ConfigError, UsageError, excerpt, reason
-from multiform.paths import cache_root, display, replace_file
+from multiform.paths import cache_root, display, is_dir, is_file, replace_file
 from multiform.registry import entry_points_of, package_of
 
 if TYPE_CHECKING:
@@ -64,16 +64,13 @@ def plugin_folders() -> list[Path]:
 
 def _folder(name: str | Path) -> Path:
     path = Path(name)
-    try:
-        if path.is_dir():
-            if str(name) == _LM_EVAL:
-                logger.warning("--include_path %s: the folder here is used, not the installed lm-eval", name)
-            return path
-        if path.is_file():
-            what, hint = f"{excerpt(str(path))} is a file", "give the folder that it is in, or name the file as a task"
-            raise UsageError(what, where="--include_path", hint=hint)
-    except (OSError, ValueError):  # a name that no folder can have
-        pass
+    if is_dir(path):
+        if str(name) == _LM_EVAL:
+            logger.warning("--include_path %s: the folder here is used, not the installed lm-eval", name)
+        return path
+    if is_file(path):
+        what, hint = f"{excerpt(str(path))} is a file", "give the folder that it is in, or name the file as a task"
+        raise UsageError(what, where="--include_path", hint=hint)
     if str(name) != _LM_EVAL:
         raise UsageError(f"no folder {excerpt(str(path))}", where="--include_path", hint="check the path")
     folder = lm_eval_folder()

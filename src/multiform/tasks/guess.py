@@ -210,16 +210,11 @@ def _choice_answer(columns: Mapping[str, list[Any]], choices: _Choices, guess: G
     if choices.target is not None:
         guess.add("doc_to_target", choices.target)
         return set()
-    best: tuple[float, str, str, dict[str, Any]] | None = None
-    for name in _matching(columns, "answer"):
-        if name in choices.columns:
-            continue
-        how = _as_answer(columns[name], choices.values)
-        if how is not None and (best is None or how[0] > best[0]):
-            best = (how[0], name, how[1], how[2])
-    if best is None:
+    names = [name for name in _matching(columns, "answer") if name not in choices.columns]
+    fitting = [(how, name) for name in names if (how := _as_answer(columns[name], choices.values)) is not None]
+    if not fitting:
         return set()
-    _, name, about, keys = best
+    (_, about, keys), name = max(fitting, key=lambda fit: fit[0][0])
     template = keys.pop("template", None)
     guess.add("doc_to_target", template.replace("COLUMN", guess.name(name)) if template else guess.name(name), about)
     for key, value in keys.items():

@@ -309,11 +309,8 @@ class Source:
         notes: dict[str, ConfigError] = {}
         for source in [*sources, self]:
             notes |= {str(note): note for note in source.notes}
-            names = {key[0] for key in source.positions if key}
-            merged = {key: p for key, p in merged.items() if key and key[0] not in names}
-            merged |= {key: p for key, p in source.positions.items() if key}
-        if () in self.positions:
-            merged[()] = self.positions[()]
+            names = {key[:1] for key in source.positions}
+            merged = {key: p for key, p in merged.items() if key[:1] not in names} | dict(source.positions)
         return Source(self.file, merged, tuple(notes.values()))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ModelError, MultiformError
+from multiform.paths import mirror_path
 from multiform.tasks.config import TaskConfig as OurConfig
 from multiform.tasks.keys import default_keys, plain
 
@@ -80,8 +81,7 @@ _CURRENT: ContextVar[BuildContext | None] = ContextVar("build_context", default=
 
 def build_context() -> BuildContext:
     """The task file and mirror in use; outside of a task file, the mirror of the environment."""
-    mirror = os.environ.get("MULTIFORM_DATASET_MIRROR")
-    return _CURRENT.get() or BuildContext(mirror=Path(mirror) if mirror else None)
+    return _CURRENT.get() or BuildContext(mirror=mirror_path(os.environ.get("MULTIFORM_DATASET_MIRROR")))
 
 
 @contextmanager
