@@ -18,7 +18,7 @@ from typing import Any
 
 from multiform.errors import ConfigError, UsageError, excerpt, nearest
 from multiform.paths import is_file, mirror_folders
-from multiform.schema import check_keys
+from multiform.schema import check_keys, has_type
 from multiform.tasks.datasets.hub import hub_file
 from multiform.tasks.keys import FilePosition, KeyPath, Source, StatedKeys
 from multiform.tasks.yaml import read_own
@@ -238,7 +238,11 @@ class _Translation:
                 message = f"expected a name, got {excerpt(item)}"
                 raise ConfigError(message, where=self.where(key, index), hint="write e.g. - name: choice")
             check_keys(key, ("name", "args"), item, lambda *path, i=index: self.where(key, i, *path))
-            named[item["name"]] = dict(item.get("args") or {})
+            arguments = item.get("args") or {}
+            if not has_type(arguments, dict[str, Any]):
+                place, hint = self.where(key, index, "args"), "write e.g. args: {cot: true}"
+                raise ConfigError(f"expected arguments by name, got {excerpt(arguments)}", where=place, hint=hint)
+            named[item["name"]] = arguments
         return named
 
     def _note(self, key: str, text: str) -> None:

@@ -101,7 +101,7 @@ def _one_column(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | No
             choices = _Choices("{{" + column + "|literal}}", lists, (name,), about="the text of a list")
         elif isinstance(first, dict) and _are(values, dict):
             choices = _choices_of_mapping(name, column, columns, guess)
-        elif isinstance(first, list) and isinstance(first[0], dict):
+        elif isinstance(first, list) and isinstance(first[0], dict) and _are(filter(None, values), list):
             choices = _choices_of_records(name, column, values)
         if choices is not None:
             return choices
@@ -295,7 +295,7 @@ def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
         if not known:
             continue
         first = known[0]
-        if isinstance(first, dict):
+        if _are(known, dict):
             key = next((key for key in ("aliases", "text") if isinstance(first.get(key), list)), None)
             if key is None or not any(value.get(key) for value in known):  # none, or an unlabelled split
                 continue

@@ -68,7 +68,10 @@ class Protocol:
         about, published = (data.get(key) or "" for key in ("about", "source"))
         unchecked = _read_unchecked(data.get("unchecked") or [], list(data["tasks"]), place)
         versions = data.get("versions") or {}
-        for task in versions if isinstance(versions, dict) else [versions]:
+        if not isinstance(versions, dict):
+            hint = "write e.g. versions: {quiz: 2}"
+            raise ConfigError("expected a version for each task", where=place("versions"), hint=hint)
+        for task in versions:
             if task not in data["tasks"]:
                 hint = nearest(str(task), data["tasks"], listed="tasks of the protocol")
                 raise ConfigError(f"the protocol has no task '{task}'", where=place("versions"), hint=hint)
