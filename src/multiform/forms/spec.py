@@ -27,6 +27,8 @@ from multiform.tasks.datasets.documents import Docs, DocSource, select_docs, sel
 from multiform.tasks.datasets.files import Dataset
 from multiform.tasks.keys import FewshotConfig, plain
 
+#: What to do where a task's own code fails before there is a document.
+OWN_CODE = "it runs the task's own code: install what that imports, and allow what it downloads"
 #: The seed of few-shot examples.
 DEFAULT_SEED = 1234
 
@@ -305,8 +307,7 @@ class FormSpec:
     def _download(self) -> Dataset:
         """The dataset that the `download` of a task's class opens, or sets as `dataset`."""
         download, place = self.hooks["download"], self.where("class")
-        hint = "it runs the task's own code: install what that imports, and allow what it downloads"
-        with running("download", where=place, hint=hint):
+        with running("download", where=place, hint=OWN_CODE):
             download(**accepted_arguments(download, {"dataset_kwargs": dict(self.config.dataset_kwargs)}))
         # `download` may change the configuration of its object, which has another form then.
         source = self.source if self.task is None else self.task.form.source

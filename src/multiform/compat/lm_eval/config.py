@@ -15,9 +15,6 @@ from multiform.paths import mirror_path
 from multiform.tasks.config import TaskConfig as OurConfig
 from multiform.tasks.keys import default_keys, plain
 
-#: What to do where a task's own code fails before there is a document.
-OWN_CODE = "it runs the task's own code: install what that imports, and allow what it downloads"
-
 
 class TaskConfig(OurConfig):
     """A task's configuration.

@@ -8,13 +8,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
-from multiform.compat.lm_eval.config import OWN_CODE, TaskConfig, build_context, build_from
+from multiform.compat.lm_eval.config import TaskConfig, build_context, build_from
 from multiform.compat.lm_eval.model_helpers import to_instances, to_requests
 from multiform.errors import ConfigError, DataError, running
 from multiform.fields import Doc
 from multiform.forms import RunSettings, Sample
 from multiform.forms import Task as OurTask
-from multiform.forms.spec import FIELD_HOOKS
+from multiform.forms.spec import FIELD_HOOKS, OWN_CODE
 from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions
 from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.requests import Instance as Ours
