@@ -103,13 +103,11 @@ def _with_noise(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
 def _compile_fields(values: Values, where: Where) -> None:
     """Compile every template, so that syntax errors are found when the file is read."""
     for name in _TEMPLATES:
-        try:
+        with _placing(where, name):
             Field.of(values[name])
             if name == "drop_docs" and values[name] is not None and not compile_template(values[name]).expression:
                 message = f"expected one expression in braces, got {excerpt(values[name])}"
                 raise ConfigError(message, hint='write e.g. drop_docs: "{{label == -1}}"')
-        except ConfigError as error:
-            raise error.relocate(where(name)) from error
 
 
 def _format(values: Values, stated: StatedKeys, where: Where) -> Values:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from multiform.compat.lm_eval.config import TaskConfig, build_context, build_from
 from multiform.compat.lm_eval.model_helpers import to_instances, to_requests
-from multiform.errors import ConfigError, DataError, running
+from multiform.errors import ConfigError, DataError, placing, running
 from multiform.fields import Doc
 from multiform.forms import RunSettings, Sample
 from multiform.forms import Task as OurTask
@@ -171,10 +171,8 @@ class Task(OurTask):
         if {"loglikelihood_rolling", "loglikelihood"} <= {getattr(instance, "request_type", "") for instance in listed}:
             message = "a document asks for the likelihood of a whole text and of a continuation"
             raise DataError(message, where=self._place, hint="make two tasks of it")
-        try:
+        with placing(self._place):
             return to_requests(instances, doc_id, self.config.repeats, self.form.renderer.media.read_media)
-        except DataError as error:
-            raise error.or_at(self._place) from error
 
     @property
     def _place(self) -> str | None:

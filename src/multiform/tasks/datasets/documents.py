@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import has_parameter
-from multiform.errors import ConfigError, DataError, MultiformError, excerpt, running
+from multiform.errors import ConfigError, DataError, MultiformError, excerpt, placing, running
 from multiform.fields import Field
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.files import Dataset, listing, splits_of
@@ -28,11 +28,9 @@ def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapp
     if not config.dataset_path:
         hint = "set dataset_path, e.g. to a .jsonl file"
         raise DataError("the task names no dataset", where=config.where(), hint=hint)
-    try:
+    with placing(config.where("dataset_path")):
         mirrored = mirrored_dataset(config, mirror) if mirror is not None else None
         return mirrored or local_dataset(config) or hub_dataset(config, mirror)
-    except DataError as error:
-        raise error.or_at(config.where("dataset_path")) from error
 
 
 def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any]) -> Dataset:
@@ -234,13 +232,9 @@ class DocSource:
         """The few-shot split or samples; without them the training, validation or test split."""
         if config.split is not None:
             return self._process_split(config.split, config.process_docs)
-        try:
-            samples = config.get_docs(self.dataset) if config.samples is not None else None
-        except ConfigError as error:
-            place = self.config.where("fewshot_config", "samples")
-            raise error.relocate(place) from error
-        if samples is not None:
-            return list(samples)
+        if config.samples is not None:
+            with placing(self.config.where("fewshot_config", "samples")):
+                return list(config.get_docs(self.dataset) or ())
         for kind in _KINDS:
             if self.has(kind):
                 return self.docs_of(kind)
@@ -249,11 +243,9 @@ class DocSource:
     def _process_split(self, name: str, process: Callable[..., Any] | None) -> Docs:
         key = (name, id(process), repr((self.config.rename_columns, self.config.unfold_columns, self.config.drop_docs)))
         if key not in self._splits:
-            try:
+            named = (key for key in SPLIT_KEYS if getattr(self.config, key) == name)
+            with placing(self.config.where(next(named, "fewshot_config"))):
                 rows = self.dataset[name]
-            except DataError as error:
-                named = (key for key in SPLIT_KEYS if getattr(self.config, key) == name)
-                raise error.or_at(self.config.where(next(named, "fewshot_config"))) from error
             read = prepare_rows(rows, self.config)
             docs = read if process is None else _process(process, read, self.config)
             transform = self.hooks.get("process_doc")
