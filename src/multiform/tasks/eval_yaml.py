@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ class _Translation:
         if not isinstance(fields, dict) or "input" not in fields or "target" not in fields:
             hint = "write e.g. field_spec: {input: question, target: answer, choices: options}"
             raise ConfigError("field_spec needs input and target", where=self.where("field_spec"), hint=hint)
-        check_keys("field_spec", _FIELDS, fields, lambda *path: self.where("field_spec", *path))
+        check_keys("field_spec", _FIELDS, fields, partial(self.where, "field_spec"))
         has_choices = fields.get("choices") is not None
         keys: dict[str, Any] = {
             "task": self.name,
@@ -237,7 +238,7 @@ class _Translation:
             if not isinstance(item, dict) or not isinstance(item.get("name"), str):
                 message = f"expected a name, got {excerpt(item)}"
                 raise ConfigError(message, where=self.where(key, index), hint="write e.g. - name: choice")
-            check_keys(key, ("name", "args"), item, lambda *path, i=index: self.where(key, i, *path))
+            check_keys(key, ("name", "args"), item, partial(self.where, key, index))
             arguments = item.get("args") or {}
             if not has_type(arguments, dict[str, Any]):
                 place, hint = self.where(key, index, "args"), "write e.g. args: {cot: true}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from multiform.errors import ConfigError, MultiformError, UsageError, excerpt
@@ -40,19 +41,13 @@ class GroupConfig:
     def __post_init__(self) -> None:
         check_values(type(self), vars(self), self.where)
         for index, entry in enumerate(self.aggregates()):
+            place = partial(self.where, "aggregate_metric_list", index)
             if "metric" not in entry:
-                place = self.where("aggregate_metric_list", index)
-                raise ConfigError("missing key 'metric'", where=place, hint="name a metric of the tasks")
+                raise ConfigError("missing key 'metric'", where=place(), hint="name a metric of the tasks")
             if not callable(how := entry.get("aggregation", "mean")) and how not in AGGREGATIONS:
                 message = f"aggregation: expected {' or '.join(AGGREGATIONS)} or a function, got {excerpt(how)}"
-                place = self.where("aggregate_metric_list", index)
-                raise ConfigError(message, where=place, hint="write aggregation: mean")
-            check_keys(
-                "aggregate_metric_list",
-                _AGGREGATE_KEYS,
-                entry,
-                lambda *path, i=index: self.where("aggregate_metric_list", i, *path),
-            )
+                raise ConfigError(message, where=place(), hint="write aggregation: mean")
+            check_keys("aggregate_metric_list", _AGGREGATE_KEYS, entry, place)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, source: Source | None = None) -> tuple[GroupConfig, dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from typing_extensions import NotRequired, Required, TypedDict  # pydantic needs these before 3.12
 
-from multiform.errors import ConfigError, running
+from multiform.errors import ConfigError, placing, running
 from multiform.fields import Field, FieldSpec
 from multiform.formats.base import FormatConfig, OutputType
 from multiform.formats.dialects.template import TemplateConfig
@@ -56,10 +56,8 @@ class FewshotConfig:
         except ConfigError as error:
             raise error.as_kind(SamplesError) if "fewshot_config.samples" in str(error.where) else error from None
         for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale", "gen_prefix"):
-            try:
+            with placing(f"fewshot_config.{name}"):
                 Field.of(getattr(self, name))
-            except ConfigError as error:
-                raise error.at(f"fewshot_config.{name}") from error
         if self.split is not None and self.samples is not None:
             logger.warning("fewshot_config has both split and samples; the split is used")
 
