@@ -23,6 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from multiform.registry import import_attribute
+
 
 @cache
 def import_paths() -> dict[str, str | dict[str, str]]:
@@ -66,8 +68,7 @@ class _NamesModule(ModuleType):
         if is_provided(f"{self.__name__}.{name}"):  # a module below it, which other code need not have imported
             return import_provided(f"{self.__name__}.{name}")
         if name in self._names:
-            module, _, attribute = self._names[name].partition(":")
-            return getattr(importlib.import_module(module), attribute)
+            return import_attribute(self._names[name])
         if not name.startswith("__") and hasattr(real := eval_framework_finder.real_module(self.__name__), name):
             return getattr(real, name)
         raise AttributeError(f"module '{self.__name__}', provided by Multiform, has no attribute {name!r}")

@@ -38,7 +38,8 @@ _SCORERS = ("choice", "match", "answer", "includes", "exact", "f1", "pattern", "
 _REDUCTIONS = {"mean": "mean", "max": "max", "mode": "majority_vote"}
 _CHOICE_FORMATS = ("mcqa", "cloze", "hybrid", "generate", "cot")
 _EXACT = {"metric": "exact_match", "ignore_case": True, "ignore_punctuation": True}
-_SHORT = {
+#: The format of a short answer that is generated.
+SHORT_ANSWER = {
     "type": "cloze",
     "scored": "generation",
     "generation_kwargs": {"until": ["\n"], "max_gen_toks": 64},
@@ -208,8 +209,8 @@ class _Translation:
                 self._note("scorers", f"scorer '{name}' is replaced by the format's: its final answer is compared")
             if arguments:
                 self._note("scorers", f"arguments of scorer '{name}' are not used: {', '.join(arguments)}")
-        table = {"cot": cot or None, "short": _SHORT}
-        return table if reasons or cot else {"short": _SHORT, "cot": None}
+        table = {"cot": cot or None, "short": SHORT_ANSWER}
+        return table if reasons or cot else {"short": SHORT_ANSWER, "cot": None}
 
     def repeats(self) -> dict[str, Any]:
         """The keys of several epochs; formats that generate reduce them as the file says."""

@@ -5,7 +5,6 @@ Names suggest what a column is, and the values decide: an answer has to be the t
 
 from __future__ import annotations
 
-import ast
 import re
 import string
 import tomllib
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from multiform.labels import parse_literal_list
 from multiform.tasks.datasets.files import Rows
 
 #: The names that datasets give their columns, by what is in them.
@@ -97,7 +97,7 @@ def _one_column(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | No
             continue  # spellings of one answer
         if _are(values, list) and all(_are(value, str) and len(value) > 1 for value in values):
             choices = _choices_of_texts(name, column, values)
-        elif isinstance(first, str) and (lists := _literals(values)):
+        elif _are(values, str) and all(lists := [parse_literal_list(value) or [] for value in values]):
             choices = _Choices("{{" + column + "|literal}}", lists, (name,), about="the text of a list")
         elif isinstance(first, dict) and _are(values, dict):
             choices = _choices_of_mapping(name, column, columns, guess)
@@ -155,15 +155,6 @@ def _strip_letters(choices: Sequence[str]) -> tuple[list[str], bool]:
     matches = [re.match(pattern, choice) for choice in choices]
     marked = [match[1].upper() for match in matches if match] == list(string.ascii_uppercase[: len(choices)])
     return [re.sub(f"^{pattern}", "", choice) for choice in choices] if marked else list(choices), marked
-
-
-def _literals(values: Sequence[Any]) -> list[list[Any]] | None:
-    """The lists that the texts spell, if all do."""
-    try:
-        read = [ast.literal_eval(value) for value in values]
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return None
-    return read if all(_are(value, str) and len(value) > 1 for value in read) and _are(read, list) else None
 
 
 def _several_columns(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:

@@ -31,6 +31,9 @@ from multiform.tasks.keys import FewshotConfig, StatedKeys, TaskKeys, default_ke
 Values = dict[str, Any]
 
 _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
+#: Keys of the task that `fewshot_config` may override.
+_INHERITED_BY_SHOTS = (*_FIELDS, "doc_to_rationale", "gen_prefix", "target_delimiter", "fewshot_delimiter",
+                       "fewshot_split", "process_docs")  # fmt: skip
 _TEMPLATES = (*_FIELDS, "doc_to_turns", "doc_to_context", "doc_to_rationale", "description", "gen_prefix", "drop_docs")
 
 
@@ -308,13 +311,7 @@ def _fewshot(values: Values, stated: StatedKeys, where: Where) -> Values:
             base = _answer_base(values, values["recovered"])
             templates = compile_format(format.of_shots(), mapping or values["mapping"], base)
             config |= {name: getattr(templates, name) for name in _FIELDS}
-        inherited = {
-            name: values[name]
-            for name in ("fewshot_delimiter", "target_delimiter", "gen_prefix", "doc_to_rationale", *_FIELDS)
-        }
-        if "split" not in config:
-            inherited["fewshot_split"] = values["fewshot_split"]
-        fewshot = FewshotConfig.from_dict(config, process_docs=values["process_docs"], **inherited)
+        fewshot = FewshotConfig.from_dict(config, **{name: values[name] for name in _INHERITED_BY_SHOTS})
     return {"fewshot_config": fewshot, "fewshot_mapping": mapping}
 
 
