@@ -7,7 +7,6 @@ again.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multiform.errors import ConfigError, UsageError, excerpt, reason
+from multiform.hashing import sha256
 from multiform.paths import cache_root, display, is_dir, is_file, replace_file
 from multiform.registry import entry_points_of, package_of
 
@@ -188,7 +188,7 @@ _VERSION = 5
 
 def cache_path(root: str) -> Path:
     """The file that holds the cached index of a folder."""
-    return cache_root() / "tasks" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.index"
+    return cache_root() / "tasks" / f"{sha256(os.fsencode(root))[:32]}.index"
 
 
 def load(root: str) -> dict[str, Record]:

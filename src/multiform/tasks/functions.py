@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import re
@@ -19,6 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from multiform.errors import ConfigError, UsageError, excerpt, nearest, reason
+from multiform.hashing import sha256
 from multiform.imports import (
     PackageFinder,
     lm_eval_finder,
@@ -140,7 +140,7 @@ def load_module(file: Path) -> ModuleType:
     installed or not. If these lack a name, the file is imported again with the installed lm-eval.
     """
     source = read_file(file)
-    stamp = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
+    stamp = sha256(str(file), b"\0", source)[:12]
     name = f"{_TASK_MODULE}{file.stem}_{stamp}"
     if name in sys.modules:
         return sys.modules[name]

@@ -212,10 +212,14 @@ def _explanation(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     line_text = _line(text, line)
     if "end of stream" in problem and "quoted scalar" in context:
         return opened.line + 1, "the quote that opens here is not closed", "add the closing quote"
-    if "found a tab" in problem:
+    character = line_text[mark.column : mark.column + 1] if mark else ""
+    cannot_start = "cannot start any token" in problem
+    if "found a tab" in problem or (cannot_start and character == "\t"):
         return line, "a tab stands where only spaces may", "indent with spaces"
-    if "cannot start any token" in problem:
-        return line, *_bad_start(line_text, mark.column)
+    if cannot_start and _is_template(line_text):
+        return line, "a template without quotes", _QUOTE
+    if cannot_start:
+        return line, f"a value cannot begin with {character!r}", "put the value in quotes"
     if "'}'" in problem or "']'" in problem:
         first = _line(text, opened.line + 1)
         hint = _QUOTE if "{{" in first else "add the closing bracket, or the comma before this line"
@@ -231,15 +235,6 @@ def _explanation(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
         tag = problem.rpartition("tag ")[2]
         return line, f"unknown tag {tag}", "the only tag is !function module.name"
     return line, problem or context, "check indentation and quotes"
-
-
-def _bad_start(line: str, column: int) -> tuple[str, str]:
-    character = line[column : column + 1]
-    if character == "\t":
-        return "a tab stands where only spaces may", "indent with spaces"
-    if _is_template(line):
-        return "a template without quotes", _QUOTE
-    return f"a value cannot begin with {character!r}", "put the value in quotes"
 
 
 def _is_template(line: str) -> bool:

@@ -7,7 +7,7 @@ depends; nothing else tells it from an entry of the task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -66,15 +66,16 @@ class Protocol:
                     raise ConfigError("expected a format", where=place("tasks", task, label), hint=hint)
         assert stated.source is not None
         about, published = (data.get(key) or "" for key in ("about", "source"))
-        unchecked = _read_unchecked(data.get("unchecked") or [], list(data["tasks"]), place)
+        unchecked = _read_unchecked(data.get("unchecked") or [], data["tasks"], place)
         versions = data.get("versions") or {}
         if not isinstance(versions, dict):
             hint = "write e.g. versions: {quiz: 2}"
             raise ConfigError("expected a version for each task", where=place("versions"), hint=hint)
-        for task in versions:
+        named = [*(("unchecked", task) for task in unchecked), *(("versions", task) for task in versions)]
+        for key, task in named:
             if task not in data["tasks"]:
                 hint = nearest(str(task), data["tasks"], listed="tasks of the protocol")
-                raise ConfigError(f"the protocol has no task '{task}'", where=place("versions"), hint=hint)
+                raise ConfigError(f"the protocol has no task '{task}'", where=place(key, str(task)), hint=hint)
         return cls(
             name=name,
             version=str(data["version"]),
@@ -104,15 +105,12 @@ class Protocol:
         return tuple(ConfigError(f"{form} may differ from what was published in {text}", where=place) for text in texts)
 
 
-def _read_unchecked(stated: Any, tasks: Sequence[str], place: Callable[..., str | None]) -> dict[str, tuple[str, ...]]:
+def _read_unchecked(stated: Any, tasks: Iterable[str], place: Callable[..., str | None]) -> dict[str, tuple[str, ...]]:
     """What `unchecked` says of each task: a list is about all of them, a mapping has a list for each."""
     by_task = dict.fromkeys(tasks, stated) if isinstance(stated, list) else stated
     if not isinstance(by_task, dict):
         raise ConfigError("expected a list, or one for each task", where=place("unchecked"), hint="write a list")
-    for task, texts in by_task.items():
-        if task not in tasks:
-            hint = nearest(str(task), tasks, listed="tasks of the protocol")
-            raise ConfigError(f"the protocol has no task '{task}'", where=place("unchecked", task), hint=hint)
+    for texts in by_task.values():
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             hint = "write what was not compared, e.g. [the order of the options]"
             raise ConfigError(f"expected a list of texts, got {excerpt(texts)}", where=place("unchecked"), hint=hint)
