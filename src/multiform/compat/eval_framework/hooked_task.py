@@ -19,7 +19,6 @@ from multiform.compat.eval_framework.samples import Completion, Loglikelihood, M
 from multiform.errors import ConfigError, DataError, excerpt, running
 from multiform.fields import Doc, FieldSpec
 from multiform.formats.dialects.metric_classes import BaseMetric, result_keys
-from multiform.formats.dialects.metric_results import MetricResult
 from multiform.formats.dialects.styler import ResponseType
 from multiform.formats.perturbation import Perturbation
 from multiform.forms.sample import Sample as RenderedSample
@@ -310,8 +309,13 @@ class HookedTask(Task):
                     calculated = calculate(metric, response)
                 for result in calculated:
                     key = keys.get((type(metric), result.metric_name), result.metric_name)
-                    self._note(key, result)
-                    values.setdefault(key, []).extend([] if result.value is None else [float(result.value)])
+                    self._better[key] = result.higher_is_better
+                    numbers = values.setdefault(key, [])
+                    if result.value is not None:
+                        numbers.append(float(result.value))
+                        continue
+                    why = "no value and no error" if result.error is None else result.error.message
+                    self._errors.setdefault(key, []).append(why)
         return {key: numbers[0] if len(numbers) == 1 else numbers for key, numbers in values.items()}
 
     def _post_process(self, pipeline: Pipeline, sample: RenderedSample, outputs: Sequence[Any]) -> list[Any]:
@@ -353,12 +357,6 @@ class HookedTask(Task):
                 raw_completion_sequence_positions=None,
                 context=sample.context,
             )
-
-    def _note(self, key: str, result: MetricResult) -> None:
-        self._better[key] = result.higher_is_better
-        if result.value is None:
-            why = result.error.message if result.error is not None else "no value and no error"
-            self._errors.setdefault(key, []).append(why)
 
     def estimates(
         self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS

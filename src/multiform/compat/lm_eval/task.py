@@ -97,9 +97,8 @@ class Task(OurTask):
         task_config = _with_items(config) if isinstance(config, OurConfig) else TaskConfig.from_dict(config)
         if task_config.stated.task_class is not None:
             return super().from_config(task_config, dataset_mirror=dataset_mirror)
-        kind = next(kind for kind in _BY_OUTPUT_TYPE if task_config.output_type == kind.OUTPUT_TYPE)
         with build_from(task_config, dataset_mirror or build_context().mirror):
-            return kind(config=task_config)
+            return _BY_OUTPUT_TYPE[task_config.output_type](config=task_config)
 
     @property
     def _config(self) -> OurConfig:
@@ -288,12 +287,12 @@ class PerplexityTask(Task):
         return doc
 
 
-_BY_OUTPUT_TYPE: tuple[type[Task], ...] = (
-    MultipleChoiceTask,
-    GenerateTask,
-    LoglikelihoodTask,
-    LoglikelihoodRollingTask,
-)
+_BY_OUTPUT_TYPE: dict[str, type[Task]] = {
+    "multiple_choice": MultipleChoiceTask,
+    "generate_until": GenerateTask,
+    "loglikelihood": LoglikelihoodTask,
+    "loglikelihood_rolling": LoglikelihoodRollingTask,
+}
 
 
 def _with_items(config: OurConfig) -> TaskConfig:
