@@ -23,7 +23,7 @@ from multiform.prompts.prompt import ChatTemplate, Delimiters, PromptOptions
 from multiform.scoring.scorers.choice_match import ChoiceMatch
 from multiform.statistics.sampling import draw_documents
 from multiform.tasks.config import TaskConfig
-from multiform.tasks.datasets.documents import Docs, DocSource, select_docs, select_ids
+from multiform.tasks.datasets.documents import Docs, DocSource, select_ids
 from multiform.tasks.datasets.files import Dataset
 from multiform.tasks.keys import FewshotConfig, plain
 
@@ -374,7 +374,9 @@ class FormSpec:
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The first documents or those that `samples` names, with their index; of several ranks, the share of one."""
         with placing(self.name):
-            yield from select_docs(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
+            docs = self.eval_docs
+            for index in select_ids(len(docs), limit=limit, samples=samples)[rank::world_size]:
+                yield index, docs[index]
 
     # Identity.
 

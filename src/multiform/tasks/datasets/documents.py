@@ -274,20 +274,12 @@ class Tables(Mapping[str, Any]):
         return len(self._dataset)
 
 
-def select_docs(
-    docs: Docs, *, limit: float | None = None, samples: Sequence[int] | None = None, rank: int = 0, world_size: int = 1
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The documents to evaluate with their indexes: the first `limit` (a fraction below 1), or `samples`.
+def select_ids(number: int, *, limit: float | None = None, samples: Sequence[int] | None = None) -> Sequence[int]:
+    """The indexes of the documents to evaluate: the first `limit` (a fraction below 1), or `samples`.
 
-    >>> [i for i, _ in select_docs([{}] * 10, limit=0.25)], [i for i, _ in select_docs([{}] * 10, samples=[7, 2])]
+    >>> list(select_ids(10, limit=0.25)), select_ids(10, samples=[7, 2])
     ([0, 1, 2], [2, 7])
     """
-    for index in select_ids(len(docs), limit=limit, samples=samples)[rank::world_size]:
-        yield index, docs[index]
-
-
-def select_ids(number: int, *, limit: float | None = None, samples: Sequence[int] | None = None) -> Sequence[int]:
-    """The indexes that `select_docs` gives, of a number of documents."""
     if samples is None:
         most = number if limit is None else math.ceil(number * limit) if limit < 1 else int(limit)
         return range(min(most, number))

@@ -66,8 +66,9 @@ class DatasetKwargs:
         for base in bases:
             if is_dir(base / self.data_dir):
                 return base / self.data_dir
-        hint = f"check the name; looked for {places_tried(bases, self.data_dir)}"
-        raise DataError(f"no folder '{self.data_dir}'", where=self.where("data_dir"), hint=hint)
+        raise DataError(
+            f"no folder '{self.data_dir}'", where=self.where("data_dir"), hint=_looked_for(bases, self.data_dir)
+        )
 
     def files(self, bases: Sequence[Path]) -> dict[str, list[str]]:
         """The files of each split, below one of the bases; addresses as they are."""
@@ -140,8 +141,7 @@ class DatasetKwargs:
                     raise DataError(message, where=self.where("data_files"), hint="write e.g. data/*.jsonl") from error
                 if paths:
                     return paths
-        hint = f"check the name; looked for {places_tried(bases, name)}"
-        raise DataError(f"no data file '{name}'", where=self.where("data_files"), hint=hint)
+        raise DataError(f"no data file '{name}'", where=self.where("data_files"), hint=_looked_for(bases, name))
 
 
 def _is_pattern(name: str) -> bool:
@@ -160,9 +160,9 @@ def _searches_whole_disk(pattern: Path) -> bool:
     return "**" in wildcards and folder == Path(folder.anchor)
 
 
-def places_tried(bases: Sequence[Path], name: str) -> str:
-    """The places where something was looked for, for messages."""
-    return " and ".join(dict.fromkeys(display(base / name) for base in bases))
+def _looked_for(bases: Sequence[Path], name: str) -> str:
+    """A hint with the places where something was looked for."""
+    return "check the name; looked for " + " and ".join(dict.fromkeys(display(base / name) for base in bases))
 
 
 #: Values of `dataset_path` that name a loader of `datasets`; the files are in `dataset_kwargs`.
@@ -197,8 +197,7 @@ def local_dataset(config: TaskConfig) -> Dataset | None:
             message = f"no folder '{config.dataset_name}' in {display(target)}"
             raise DataError(message, where=config.where("dataset_name"), hint=hint)
     if path.startswith((".", "/")) or Path(path).suffix in READERS:
-        hint = f"check the name; looked for {places_tried(bases, path)}"
-        raise DataError(f"no such file or folder '{path}'", hint=hint)
+        raise DataError(f"no such file or folder '{path}'", hint=_looked_for(bases, path))
     return None
 
 
