@@ -147,7 +147,14 @@ class PackageFinder(MetaPathFinder, Loader):
         return self.load(file) if file is not None and file.is_file() else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        module = self._module(spec.name)
+        """Our module, that of a task's file, or None for a folder without any code."""
+        if is_provided(spec.name):
+            module: ModuleType | None = import_provided(spec.name)
+        else:
+            file = self.task_file(spec.name)
+            assert file is not None
+            file = file / "__init__.py" if file.is_dir() else file
+            module = self.load(file) if file.is_file() else None
         spec.loader_state = module.__spec__ if module is not None else None
         return module
 
@@ -156,15 +163,6 @@ class PackageFinder(MetaPathFinder, Loader):
         imported = module.__spec__.loader_state if module.__spec__ is not None else None
         if imported is not None:
             module.__spec__ = imported
-
-    def _module(self, name: str) -> ModuleType | None:
-        """Our module, that of a task's file, or None for a folder without any code."""
-        if is_provided(name):
-            return import_provided(name)
-        file = self.task_file(name)
-        assert file is not None
-        file = file / "__init__.py" if file.is_dir() else file
-        return self.load(file) if file.is_file() else None
 
     def install(self, *, instead: bool = False) -> bool:
         """Provide the packages for good; False, and nothing is done, where the real one is installed.

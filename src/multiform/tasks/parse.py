@@ -226,7 +226,9 @@ def _explanation(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
         return opened.line + 1, "the bracket that opens here is not closed, or a comma is missing", hint
     if "expected key" in problem or "could not find expected ':'" in problem or "'-' indicator" in problem:
         hint = _QUOTE if _is_template(line_text) else "check its indentation and quotes"
-        return _last_filled_line(text, line), "the line does not fit the lines above it", hint
+        while line > 1 and not _line(text, line).strip():  # the error may be found after empty lines
+            line -= 1
+        return line, "the line does not fit the lines above it", hint
     if "mapping values are not allowed" in problem:
         return line, "': ' is not expected here", "check the indentation, and quote a value that holds ': '"
     if "found another document" in problem:
@@ -244,10 +246,3 @@ def _is_template(line: str) -> bool:
 def _line(text: str, number: int) -> str:
     lines = text.split("\n")
     return lines[number - 1] if number <= len(lines) else ""
-
-
-def _last_filled_line(text: str, number: int) -> int:
-    """The number of the line, or of the last non-empty line before it."""
-    while number > 1 and not _line(text, number).strip():
-        number -= 1
-    return number
