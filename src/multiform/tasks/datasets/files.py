@@ -98,10 +98,8 @@ def _read_jsonl(path: Path) -> Rows:
 def _read_json(path: Path, field: str | None = None) -> Rows:
     """A list of objects; or an object on each line, which many files of this ending are."""
     text, place = read_file(path).decode("utf-8").removeprefix(_BOM), display(path)
-    has_a_row_on_each_line = (
-        field is None and len(text.splitlines()) > 1 and _is_object(text.lstrip().partition("\n")[0])
-    )
-    if has_a_row_on_each_line:
+    is_jsonl = field is None and len(text.splitlines()) > 1 and _is_object(text.lstrip().partition("\n")[0])
+    if is_jsonl:
         return _read_jsonl(path)
     data = _parse(text, path, None)
     expected, hint = "a list of objects", 'write [{"column": value, ...}, ...], or save it as .jsonl'
